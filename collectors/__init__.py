@@ -1,0 +1,1 @@
+"""What touches a node: the node side, the fleet of connections, and the probes."""

@@ -1,0 +1,1 @@
+"""The screen: draws the session with Textual."""
