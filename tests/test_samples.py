@@ -1,0 +1,21 @@
+"""The words of the wire: what the node side writes with json, msgspec reads back into the same NamedTuples."""
+
+import json
+
+import msgspec
+import pytest
+
+from collectors import samples
+
+
+@pytest.mark.parametrize("kind", samples.SAMPLES + samples.CONTROLS, ids=lambda kind: kind.__name__)
+def test_every_kind_has_a_decoder(kind: type) -> None:
+    msgspec.json.Decoder(tuple[str, kind])  # type: ignore[valid-type]
+
+
+def test_a_sample_survives_the_wire() -> None:
+    event = samples.LogEvent(
+        "nccl.warn", None, 3, "node1", 77, "/tmp/x.log", 12, "NCCL WARN x", {"a": [1, "b"], "c": 0.5}
+    )
+    line = json.dumps(["LogEvent", event])
+    assert msgspec.json.Decoder(tuple[str, samples.LogEvent]).decode(line)[1] == event
