@@ -1,0 +1,1 @@
+"""Runs on the node: standard library and :mod:`collectors.samples` only, Python 3.8 or newer."""

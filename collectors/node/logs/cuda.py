@@ -1,0 +1,113 @@
+"""CUDA through torch: out of memory, errors of the device, kernels' assertions."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Optional, Tuple
+
+from collectors.node.logs.said import Data, Family, Said, Signature
+
+_MEMORY = re.compile(
+    r"(?P<backend>CUDA|HIP|XPU|MPS)(?: error:)? out of memory"
+    r"|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
+)
+_TRIED = re.compile(r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)")
+_DEVICE = re.compile(
+    r"GPU (?P<device>\d+) has a total capacity of (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
+    r"|\(GPU (?P<old>\d+); (?P<on>[\d.]+) (?P<ou>[KMGT]?i?B) total capacity"
+)
+_FREE = re.compile(r"of which (?P<n>[\d.]+) (?P<u>[KMGT]?i?B) is free|; (?P<on>[\d.]+) (?P<ou>[KMGT]?i?B) free")
+_IN_USE = re.compile(
+    r"this process has (?P<n>[\d.]+) (?P<u>[KMGT]?i?B) memory in use"
+    r"|; (?P<on>[\d.]+) (?P<ou>[KMGT]?i?B) already allocated"
+)
+_ERROR = re.compile(
+    r"(?m)(?:CUDA|HIP) (?:error|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
+    r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
+)
+_ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
+
+SIGNATURES: Tuple[Signature, ...] = tuple(
+    (name, re.compile(pattern, re.I))
+    for name, pattern in (
+        ("device_assert", r"device-side assert"),
+        ("illegal_access", r"illegal (?:memory access|address)|misaligned address"),
+        ("ecc", r"\becc\b|uncorrectable"),
+        ("nvlink", r"nvlink"),
+        ("gpu_lost", r"gpu is lost|fallen off the bus|unrecoverable|device.*lost"),
+        ("invalid_device", r"invalid device ordinal|no cuda-capable device"),
+        ("busy", r"busy or unavailable"),
+        ("launch_failure", r"launch failure|launch timed out|unspecified"),
+        (
+            "initialization",
+            r"initialization error|driver version is insufficient|system not yet initialized|unknown error",
+        ),
+    )
+)
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    memory = _MEMORY.search(text)
+    if memory is not None:
+        yield Said("torch.out_of_memory", _memory(text, memory.group("backend") or "CUDA"))
+        return
+    error = _ERROR.search(text)
+    if error is not None:
+        what = (error.group("error") or error.group("driver") or error.group("lib") or "").strip()
+        if what:
+            yield Said("torch.cuda_error", {"error": what, "signature": signature(what)})
+        return
+    kernel = _ASSERT.search(text) if ".cu:" in text or "block: [" in text else None
+    if kernel is not None:
+        yield Said(
+            "torch.cuda_error", {"error": "assertion failed: " + kernel.group("what"), "signature": "device_assert"}
+        )
+
+
+def signature(error: str) -> str:
+    """What an error of CUDA means."""
+    for name, pattern in SIGNATURES:
+        if pattern.search(error):
+            return name
+    return "other"
+
+
+def _memory(text: str, backend: str) -> Data:
+    data: Data = {"backend": backend}
+    for name, pattern in (("tried", _TRIED), ("capacity", _DEVICE), ("free", _FREE), ("in_use", _IN_USE)):
+        match = pattern.search(text)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        amount, unit = groups.get("n") or groups.get("on"), groups.get("u") or groups.get("ou")
+        if amount and unit:
+            data[name] = size(amount, unit)
+        device = groups.get("device") or groups.get("old")
+        if device:
+            data["device"] = int(device)
+    return data
+
+
+def size(amount: str, unit: str) -> Optional[int]:
+    """Bytes of an amount as torch prints it: "20.00 MiB"."""
+    if amount.count(".") > 1 or amount == ".":
+        return None
+    return int(float(amount) * _UNITS.get(unit[0], 1))
+
+
+FAMILY = Family(
+    "cuda",
+    (
+        b"out of memory",
+        b"OutOfMemoryError",
+        b"CUDA error",
+        b"HIP error",
+        b"CUDA driver error",
+        b"_STATUS_",
+        b"Assertion ",
+    ),
+    read,
+)

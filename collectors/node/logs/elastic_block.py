@@ -1,0 +1,110 @@
+"""The block that torchrun prints for a ChildFailedError: one event per entry.
+
+"Root Cause" is marked as what it is: the first failure that *this agent* saw.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Optional
+
+from collectors.node.logs import signals, times
+from collectors.node.logs.said import Data, Said, number
+
+OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
+SCRIPT = re.compile(r"^\s*(?P<script>\S(?:.*\S)?) FAILED\s*$")
+_INDEX = re.compile(r"^\s*\[\d+\]:\s*$")
+_RULE = re.compile(r"^\s*(={10,}|\*{10,}|-{10,})\s*$")
+_FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
+_RANK = re.compile(r"(\d+)(?: \(local_rank: (\d+)\))?")
+_EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
+_MESSAGE = re.compile(
+    r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)\w*(?::.*)?|[A-Za-z_][\w.]*: .*)$"
+)
+_NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
+
+
+class ElasticBlock:
+    """Takes the lines of one block; :meth:`end` gives its events."""
+
+    def __init__(self, now: float, script: str, opener: str) -> None:
+        self.now = now
+        self.script = script
+        self.root = "Root Cause" in opener
+        self._entry: Dict[str, str] = {}
+        self._message = ""
+        self._in_trace = False
+        self._said: List[Said] = []
+        self._begun = 0
+        self._text: List[str] = []
+
+    def take(self, text: str, number: int) -> bool:
+        """Whether the line belongs to the block."""
+        if OPENER.match(text):
+            self._finish()
+            self.root = "Root Cause" in text
+            return True
+        if _INDEX.match(text) or _RULE.match(text):
+            self._finish()
+            self._begun = number
+            self._text = [text] if _INDEX.match(text) else []
+            return True
+        if len(self._text) < 60:
+            self._text.append(text)
+        field = _FIELD.match(text)
+        if field is not None:
+            self._in_trace = field.group(1) in ("traceback", "msg")
+            self._entry.setdefault(field.group(1), field.group(2).strip())
+            return True
+        if self._in_trace:
+            stripped = text[2:] if text.startswith("  ") else text
+            if _MESSAGE.match(stripped) and not stripped.startswith("  "):
+                self._message = stripped.strip()
+            return text.startswith("  ") or not text.strip()
+        return not text.strip() or "<NO_OTHER_FAILURES>" in text
+
+    def end(self) -> List[Said]:
+        """Events of the entries so far."""
+        self._finish()
+        said, self._said = self._said, []
+        return said
+
+    def _finish(self) -> None:
+        entry, message = self._entry, self._message
+        self._entry, self._message, self._in_trace = {}, "", False
+        said = self._event(entry, message) if entry else None
+        if said is not None:
+            self._said.append(said)
+
+    def _event(self, entry: Dict[str, str], message: str) -> Optional[Said]:
+        rank = _RANK.match(entry.get("rank", ""))
+        if rank is None:
+            return None
+        data: Data = {"root": self.root, "failed_rank": int(rank.group(1))}
+        if rank.group(2):
+            data["local_rank"] = int(rank.group(2))
+        ended = _EXIT.match(entry.get("exitcode", ""))
+        if ended is not None:
+            code = number(ended.group(1))
+            data["exitcode"], data["failed_pid"] = code, number(ended.group(2))
+            signal = signals.name(ended.group(3)) if ended.group(3) else signals.of_exit(code)
+            if signal:
+                data["signal"] = signal
+        trace = entry.get("traceback", entry.get("msg", "")).strip('"')
+        data["detail"] = bool(message) or not (_NO_DETAIL.search(trace) or not trace)
+        if message or data["detail"]:
+            data["message"] = (message or trace)[:1000]
+        for name in ("host", "error_file"):
+            if entry.get(name) and entry[name] != "<N/A>":
+                data[name] = entry[name]
+        if self.script:
+            data["script"] = self.script
+        stamp = times.find(entry.get("time", ""), self.now)
+        return Said(
+            "elastic.failure",
+            data,
+            at=None if stamp is None else stamp.at,
+            host=entry.get("host", ""),
+            line=self._begun or None,
+            text="\n".join(self._text).rstrip(),
+        )

@@ -1,0 +1,34 @@
+"""Words by which training scripts and their frameworks say that they came to their end."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from collectors.node.logs.said import Family, Said
+
+_FINISHED = re.compile(
+    r"(?i)^(?:[\[(].{0,80}[\])]\s*)?(?:.{0,60}?(?:info|rank ?\d+)\W+(?:[\w.]+\W+){0,2})?"
+    r"(?:(?:training|the training|train|job|run|fine-?tuning|pre-?training) (?:has |is |was )?(?:successfully )?"
+    r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
+    r"|(?:finished|completed|done) training\b"
+    r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)"
+)
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    if _FINISHED.match(text):
+        yield Said("job.finished", {})
+
+
+FAMILY = Family(
+    "endings",
+    (
+        b"raining completed", b"raining complete", b"raining finished", b"raining is done", b"raining done",
+        b"raining is complete", b"raining has completed", b"raining has finished", b"inished training",
+        b"ompleted training", b"one training", b"tuning completed", b"tuning finished", b"Job completed",
+        b"Job finished", b"Run completed", b"Run finished", b"Trainer.fit",
+    ),
+    read,
+)  # fmt: skip

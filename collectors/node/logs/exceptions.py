@@ -1,0 +1,114 @@
+"""What a Python exception means: its type and message classified, its frames reduced to the one that counts."""
+
+from __future__ import annotations
+
+import re
+from typing import List, Optional, Sequence, Tuple
+
+from collectors.node.logs.said import Data, Signature
+from collectors.samples import Scalar
+
+FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?\s*$')
+HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|)\s*$", re.S)
+
+KEPT = 60
+"""Frames kept of one traceback."""
+
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|^<frozen|^<string>$|/torch/|^<decorator|\.pyx$|/importlib/|/python\d\.\d+/"
+)
+
+SIGNATURES: Tuple[Signature, ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("child_failed", (r"ChildFailedError|CalledProcessError.*returned non-zero|ProcessRaisedException"
+        r"|ProcessExitedException|RayTaskError|TrainingFailedError")),
+        ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
+        ("fingerprint", r"Detected mismatch between collectives"),
+        ("out_of_memory", r"OutOfMemoryError|out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
+        ("unused_parameters", r"Expected to have finished reduction|mark a variable ready only once"),
+        ("worker_died", r"DataLoader worker"),
+        ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
+        ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
+        ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
+        r"|Timed out waiting \d+ms for|collective operation timeout"
+        r"|timed out in monitoredBarrier")),
+        ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
+        r"|Connection aborted|ConnectionError|remote process exited")),
+        ("nccl", r"NCCL|nccl|DistBackendError"),
+        ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout"),
+        ("cuda", r"CUDA error|CUDA driver|CUBLAS_|CUDNN_|HIP error|AcceleratorError|cudaError"),
+        ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
+        r"|Input/output error|Errno (?:5|28|116|122)\b|Read-only file system|BlockingIOError")),
+        ("import", r"ModuleNotFoundError|ImportError"),
+    )
+)  # fmt: skip
+
+_CONSEQUENCE = re.compile(
+    r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
+    r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
+    r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
+    r"ChildFailedError|CalledProcessError.*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
+    r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after"
+)
+
+LAUNCHERS = re.compile(
+    r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
+    r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
+    r"accelerate/commands/|deepspeed/launcher/|torch/multiprocessing/spawn\.py.*join|bin/torchrun"
+)
+
+
+def headline(text: str) -> Data:
+    """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
+    match = HEADLINE.match(text.strip())
+    name = match.group("type") if match is not None else ""
+    message = (match.group("message") or "") if match is not None else text
+    what = signature(text)
+    return {
+        "type": name.rsplit(".", 1)[-1],
+        "message": message.strip()[:2000],
+        "signature": what,
+        "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
+    }
+
+
+def signature(text: str) -> str:
+    """The class of an exception by its last line (and message)."""
+    for name, pattern in SIGNATURES:
+        if pattern.search(text):
+            return name
+    return "user"
+
+
+def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
+    """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first."""
+    kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
+    said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
+    data: Data = {"frames": said, "launcher": any(LAUNCHERS.search(file) for file, _, _ in frames)}
+    inner = own(frames)
+    if inner is not None:
+        data["frame"] = "%s:%d in %s" % inner
+    return data
+
+
+def own(frames: Sequence[Tuple[str, int, str]]) -> Optional[Tuple[str, int, str]]:
+    """The innermost frame outside the libraries; the innermost one when all are in libraries."""
+    for frame in reversed(frames):
+        if not _LIBRARY.search(frame[0]):
+            return frame
+    return frames[-1] if frames else None
+
+
+def of_text(text: str) -> Data:
+    """All of the above for a whole traceback in one string (error.json)."""
+    frames: List[Tuple[str, int, str]] = []
+    message: List[str] = []
+    for line in text.splitlines():
+        frame = FRAME.match(line)
+        if frame is not None:
+            frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function") or ""))
+            message = []
+        elif line[:1].strip() and not line.startswith("Traceback ("):
+            message.append(line)
+    return dict(headline("\n".join(message[-8:])), **framed(frames))

@@ -1,0 +1,199 @@
+"""One log file on a node: followed, parsed, and its raw lines shown when it is on view."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from collectors.node.logs import elastic, line
+from collectors.node.logs.parser import LogParser
+from collectors.node.logs.tail import Tail
+from collectors.samples import CommProgress, LogEvent, LogLines
+
+WHOLE = 8 << 20
+"""A file up to this size is read from its beginning."""
+HEAD = 1 << 20
+END = 4 << 20
+"""Of a larger one: its head, where NCCL says which communicators there are, and its end."""
+LAG = 64 << 20
+"""When reading is further behind than this, the log is sampled."""
+KEPT = 1 << 20
+"""Bytes of a flood's end that are read when it is sampled."""
+QUIET = 2.0
+"""Seconds without growth after which a record is not waited for any more."""
+SHOWN = 65536
+"""Bytes of a file on view that are sent at once."""
+LONGEST_SHOWN = 2000
+"""Characters of a line on view."""
+
+
+class Owner(NamedTuple):
+    """A process that writes a file."""
+
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+
+
+class Followed:
+    """A file that is followed. ``owners`` are those who write it; one alone lends its rank to lines without a label."""
+
+    def __init__(self, path: str, owner: Owner, now: float, start: Optional[int] = None) -> None:
+        self.path = path
+        self.owners: Dict[Owner, None] = {owner: None}
+        self.tail = Tail(path, WHOLE, END, start)
+        self.events: List[LogEvent] = []
+        self._parser = self._new_parser(now)
+        self._grown = now
+        self._document_size = -1
+        self._started = False
+        self._shown: Optional[int] = None
+
+    def progress(self) -> List[CommProgress]:
+        """Last collective of every communicator in this file."""
+        return self._parser.progress()
+
+    def refresh(self) -> None:
+        """Look at the file again."""
+        self.tail.refresh()
+
+    def read(self, now: float, until: float) -> None:
+        """Parse what is there, until this thread has used CPU time up to ``until``; events go to :attr:`events`."""
+        if self.path.endswith(".json"):
+            self._document()
+            return
+        if not self._started and self.tail.size:
+            self._start()
+        grown = False
+        for chunk in self.tail.read():
+            grown = True
+            if chunk.fresh and self._started:
+                self._again(now)
+            self._started = True
+            self.events += self._parser.feed(chunk.data)
+            if time.thread_time() > until:
+                break
+        if grown:
+            self._grown = now
+        elif now - self._grown > QUIET:
+            self.events += self._parser.idle()
+        if not self.tail.behind:
+            self._parser.read_at = now
+
+    def sample(self, now: float) -> None:
+        """Leave out all but the end of a flood that cannot be kept up with, and say so."""
+        if self.tail.behind <= LAG:
+            return
+        out = self.tail.skip(KEPT)
+        self.events += self._parser.gap()
+        text = "%d bytes of this log were not read: it grows faster than it may be read here" % out
+        owner = self._owner()
+        self.events.append(LogEvent("log.sampled", now, owner.rank, "", owner.pid, self.path, 0, text, {"bytes": out}))
+
+    def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
+        """New raw lines for the screen, at most ``limit`` bytes; ``ranks`` maps local to global ranks."""
+        size = self.tail.size
+        if self._shown is None or self._shown > size:
+            self._shown = max(0, size - limit)
+            skipped_bytes = 0
+        else:
+            skipped_bytes = max(0, size - limit - self._shown)
+            self._shown += skipped_bytes
+        data = self._peek(self._shown, size)
+        end = data.rfind(b"\n") + 1
+        if not end:
+            return
+        self._shown += end
+        raw = data[:end].split(b"\n")[:-1]
+        skipped = skipped_bytes * len(raw) // max(1, end)
+        for rank, lines in _by_rank(raw, self._owner().rank, ranks, now):
+            owner = self._owner()
+            yield LogLines(self.path, owner.pid, rank, owner.stream, now, lines, skipped)
+            skipped = 0
+
+    def hide(self) -> None:
+        """Not on view any more."""
+        self._shown = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.tail.close()
+
+    def _peek(self, start: int, end: int) -> bytes:
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            return b""
+        try:
+            return os.pread(file, end - start, start)
+        except OSError:
+            return b""
+        finally:
+            os.close(file)
+
+    def _start(self) -> None:
+        """Of a file that is too large to be read whole, read the head before the end."""
+        if self.tail.skipped:
+            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
+            self.events += self._parser.gap()
+
+    def _again(self, now: float) -> None:
+        """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
+        self.events += self._parser.close()
+        before, self._parser = self._parser, self._new_parser(now)
+        self._parser.coll = before.coll
+        self._parser.read_at = before.read_at
+
+    def _document(self) -> None:
+        if self.tail.size == self._document_size:
+            return
+        self._document_size = self.tail.size
+        said = elastic.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
+        if said is not None:
+            owner = self._owner()
+            message = str(said.data.get("message", ""))
+            self.events.append(
+                LogEvent(said.kind, said.at, owner.rank, "", owner.pid, self.path, 1, message[:4000], said.data)
+            )
+
+    def _owner(self) -> Owner:
+        """Who writes the file: one process, or nobody in particular."""
+        pids = {owner.pid for owner in self.owners}
+        first = next(iter(self.owners))
+        return first if len(pids) == 1 else Owner(None, None, first.stream)
+
+    def _new_parser(self, now: float) -> LogParser:
+        owner = self._owner()
+        return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now)
+
+    def adopt(self, owner: Owner) -> None:
+        """Another process writes the file too."""
+        if owner in self.owners:
+            return
+        self.owners[owner] = None
+        alone = self._owner()
+        self._parser.own(alone.rank, alone.pid)
+
+
+def _by_rank(
+    raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float
+) -> Iterator[Tuple[Optional[int], List[str]]]:
+    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one."""
+    run: List[str] = []
+    current: Optional[int] = owner
+    for each in raw:
+        whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
+        first = next(iter(line.records(whole, 0, now)))
+        rank = first.stream.rank
+        if rank is None and first.stream.local_rank is not None:
+            rank = ranks.get(first.stream.local_rank)
+        if rank is None:
+            rank = owner
+        if rank != current and run:
+            yield current, run
+            run = []
+        current = rank
+        run.append(whole.decode("utf-8", "replace")[:LONGEST_SHOWN])
+    if run:
+        yield current, run

@@ -1,0 +1,184 @@
+"""Last words of launchers other than torchrun: DeepSpeed, Accelerate, Slurm, MPI, Ray, Horovod, Lightning."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, List, Match
+
+from collectors.node.logs import signals
+from collectors.node.logs.said import Family, Said, fields, number
+from collectors.samples import Scalar
+
+_DS_KILL = re.compile(r"[Kk]illing subprocess (?P<pid>\d+)")
+_DS_EXIT = re.compile(r"exits with return code = (?P<exitcode>-?\d+)")
+_ACCELERATE = re.compile(
+    r"subprocess\.CalledProcessError: Command '?\[?.*returned non-zero exit status"
+    r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)"
+)
+_SRUN_TASK = re.compile(
+    r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,\-\[\]]+): (?P<reason>Exited with"
+    r" exit code (?P<exitcode>\d+)|Out Of Memory|Killed|Terminated|"
+    r"Segmentation fault|Aborted|Bus error|[A-Z][\w ]+)"
+)
+_SLURM_CANCEL = re.compile(
+    r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+) ON (?P<host>\S+) CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
+)
+_SLURM_NODE = re.compile(r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S+) .*DUE TO NODE FAILURE")
+_SLURM_MEMORY = re.compile(
+    r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
+    r"|[Ee]xceeded (?:job|step) memory limit|oom-kill.*handler"
+)
+_MPI = re.compile(
+    r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* noticed that process rank"
+    r" (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+)"
+    r"(?: exited on signal (?P<signal>\d+)| exited with (?:status|exit code) (?P<exitcode>\d+))?"
+)
+_MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+)")
+_RAY = re.compile(
+    r"(?P<reason>The actor (?:died|is dead)[^.\r\n]*|ray\.exceptions\.\w+(?:Died|Crashed"
+    r"|OutOfMemory)\w*|A worker died or was killed[^.\r\n]*"
+    r"|Task was killed due to the node running low on memory)"
+)
+_HOROVOD = re.compile(r"Process (?P<rank>\d+) exit with status code (?P<exitcode>\d+)")
+_LIGHTNING = re.compile(
+    r"\[rank: (?P<rank>\d+)\] Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)"
+)
+_SPAWN = re.compile(
+    r"process (?P<rank>\d+) terminated with (?:the following error"
+    r"|signal (?P<signal>SIG\w+)|exit code (?P<exitcode>-?\d+))",
+    re.I,
+)
+_WORDS = {"Killed": "KILL", "Terminated": "TERM", "Segmentation fault": "SEGV", "Aborted": "ABRT", "Bus error": "BUS"}
+_WHY = {"DUE TO TIME LIMIT": "time_limit", "DUE TO PREEMPTION": "preemption", "DUE TO NODE FAILURE": "node_failure"}
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    killed = _DS_KILL.search(text)
+    if killed is not None:
+        yield Said("launcher.killed", {"launcher": "deepspeed", "killed_pid": number(killed.group("pid"))})
+        return
+    if (
+        "srun:" in text
+        or "slurm" in text
+        or "***" in text
+        or "oom" in text
+        or "memory limit" in text
+        or "ode failure" in text
+    ):
+        said = list(_slurm(text))
+        if said:
+            yield from said
+            return
+    for launcher, pattern in (
+        ("deepspeed", _DS_EXIT),
+        ("accelerate", _ACCELERATE),
+        ("mpi", _MPI),
+        ("mpi", _MPI_ABORT),
+        ("ray", _RAY),
+        ("horovod", _HOROVOD),
+        ("lightning", _LIGHTNING),
+        ("spawn", _SPAWN),
+    ):
+        match = pattern.search(text)
+        if match is not None:
+            yield _exit(launcher, match)
+            return
+
+
+def _exit(launcher: str, match: "Match[str]") -> Said:
+    data = fields(match, ("exitcode", "rank", "pid"))
+    data["launcher"] = launcher
+    if "rank" in data:
+        data["task"] = data.pop("rank")
+    data.pop("pid", None)
+    signal = data.get("signal")
+    if isinstance(signal, str):
+        data["signal"] = signals.name(signal)
+    elif isinstance(data.get("exitcode"), int):
+        named = signals.of_exit(number(str(data["exitcode"])))
+        if named:
+            data["signal"] = named
+    host = data.get("host")
+    return Said("launcher.exit", data, host=host if isinstance(host, str) else "")
+
+
+def _slurm(text: str) -> Iterator[Said]:
+    cancelled = _SLURM_CANCEL.search(text)
+    if cancelled is not None:
+        data = fields(cancelled)
+        why = str(data.pop("why", "")).strip()
+        data["reason"] = _WHY.get(why, "other" if why else "user")
+        yield Said("slurm.cancelled", data, host=cancelled.group("host"))
+        return
+    failed = _SLURM_NODE.search(text)
+    if failed is not None:
+        yield Said("slurm.cancelled", dict(fields(failed), reason="node_failure"), host=failed.group("host") or "")
+        return
+    task = _SRUN_TASK.search(text)
+    if task is not None:
+        yield _task(task)
+        return
+    memory = _SLURM_MEMORY.search(text)
+    if memory is not None and ("slurm" in text or "srun" in text or "StepId" in text):
+        yield Said("slurm.out_of_memory", fields(memory, ("count",)))
+
+
+def _task(match: "Match[str]") -> Said:
+    data = fields(match, ("exitcode",))
+    tasks = expand(match.group("tasks"))
+    data["tasks"] = tasks
+    if len(tasks) == 1:
+        data["task"] = tasks[0]
+    data["launcher"] = "slurm"
+    reason = str(data["reason"])
+    signal = next((name for word, name in _WORDS.items() if reason.startswith(word)), "")
+    if not signal and isinstance(data.get("exitcode"), int):
+        signal = signals.of_exit(number(match.group("exitcode")))
+    if signal:
+        data["signal"] = signal
+    if reason == "Out Of Memory":
+        return Said(
+            "slurm.out_of_memory",
+            {name: data[name] for name in ("host", "task", "tasks") if name in data},
+            host=match.group("host"),
+        )
+    return Said("launcher.exit", data, host=match.group("host"))
+
+
+def expand(text: str) -> "List[Scalar]":
+    """Numbers of a list as Slurm folds it: ``0-3,7``; at most 4,096."""
+    found: List[Scalar] = []
+    for part in text.strip("[]").split(","):
+        first, _, last = part.partition("-")
+        low, high = number(first), number(last or first)
+        if low is not None and high is not None and low <= high:
+            found.extend(range(low, min(high, low + 4096 - len(found)) + 1))
+    return found[:4096]
+
+
+FAMILY = Family(
+    "launchers",
+    (
+        b"illing subprocess",
+        b"exits with return code",
+        b"CalledProcessError",
+        b"died with <Signals",
+        b"srun: error",
+        b"slurmstepd",
+        b"CANCELLED AT",
+        b"oom_kill",
+        b"oom-kill",
+        b"memory limit",
+        b"ode failure on",
+        b"noticed that process rank",
+        b"MPI_ABORT was invoked",
+        b"The actor ",
+        b"ray.exceptions",
+        b"A worker died",
+        b"running low on memory",
+        b"exit with status code",
+        b"terminated with ",
+    ),
+    read,
+)

@@ -1,0 +1,79 @@
+"""Which file system a path is on, and whether other nodes see the same files."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, NamedTuple, Tuple
+
+from collectors.node.files import read_text
+
+SHARED = (
+    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "cifs", "smb3", "smbfs", "afs", "9p", "virtiofs",
+    "wekafs", "panfs", "pvfs2", "orangefs", "ocfs2", "gfs2", "quobyte", "dtfs", "daos", "mfs", "juicefs",
+)  # fmt: skip
+"""Types that several nodes mount at once; so does whatever comes through FUSE, save for what is plainly local."""
+
+_LOCAL_FUSE = (
+    "fuse.lxcfs",
+    "fuse.fuse-overlayfs",
+    "fuse.portal",
+    "fuse.gvfsd-fuse",
+    "fusectl",
+    "fuseblk",
+    "fuse.snapfuse",
+)
+
+
+class Mount(NamedTuple):
+    """One mounted file system."""
+
+    folder: str
+    kind: str
+    source: str
+
+    @property
+    def shared(self) -> str:
+        """``nfs4 server:/export`` for one that other nodes see, empty for a local one."""
+        if self.kind in SHARED or (self.kind.startswith("fuse") and self.kind not in _LOCAL_FUSE):
+            return "%s %s" % (self.kind, self.source)
+        return ""
+
+
+class Mounts:
+    """The mounts of this process's namespace, read again at most once in ``age`` seconds."""
+
+    def __init__(self, proc: str = "/proc", age: float = 60.0) -> None:
+        self._path = proc + "/self/mountinfo"
+        self._age = age
+        self._read = float("-inf")
+        self._by_folder: Dict[str, Mount] = {}
+
+    def of(self, path: str, now: float) -> Mount:
+        """The file system of an absolute path."""
+        if now - self._read > self._age:
+            self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
+            self._read = now
+        folder = os.path.normpath(path)
+        while folder not in self._by_folder and folder not in ("/", "", "."):
+            folder = os.path.dirname(folder)
+        return self._by_folder.get(folder, Mount("/", "", ""))
+
+
+def parse(text: str) -> List[Mount]:
+    """Mounts of a mountinfo file, in order; a later one on the same folder hides the earlier."""
+    mounts: List[Mount] = []
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) >= 5 and len(kind) >= 2:
+            mounts.append(Mount(_unescape(fields[4]), kind[0], _unescape(kind[1])))
+    return mounts
+
+
+_ESCAPES: Tuple[Tuple[str, str], ...] = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+
+
+def _unescape(text: str) -> str:
+    for escaped, plain in _ESCAPES:
+        text = text.replace(escaped, plain)
+    return text

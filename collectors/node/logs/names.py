@@ -1,0 +1,64 @@
+"""What the name of a log file tells: rank, local rank, host, pid, stream."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Optional
+
+_ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdout|stderr|error)\.(?:log|json)$")
+_RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)
+_LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)", re.I)
+_SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
+_NCCL = re.compile(r"nccl[\w-]*[._-](?P<host>[A-Za-z][\w-]*)[._-](?P<pid>\d{2,9})(?!\d)", re.I)
+_NODE = re.compile(
+    r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]*?\d+)(?=[/._-]|$)", re.I
+)
+
+
+class Hints(NamedTuple):
+    """What a path says about who wrote the file; None and empty where it says nothing."""
+
+    rank: Optional[int] = None
+    local_rank: Optional[int] = None
+    host: str = ""
+    pid: Optional[int] = None
+    stream: str = ""
+
+
+def hints(path: str) -> Hints:
+    """Hints of one path. They are guesses: a label in a line, or the owner of an open file, knows better."""
+    elastic = _ELASTIC.search(path)
+    if elastic is not None:
+        return Hints(local_rank=int(elastic.group("local")), host=_host(path), stream=elastic.group("stream"))
+    name = os.path.basename(path)
+    nccl = _NCCL.search(name)
+    local = _LOCAL.search(name)
+    rank = None if local is not None else _RANK.search(name) or _SLURM_TASK.search(path)
+    return Hints(
+        rank=int(rank.group("rank")) if rank is not None else None,
+        local_rank=int(local.group("local")) if local is not None else None,
+        host=nccl.group("host") if nccl is not None else _host(path),
+        pid=int(nccl.group("pid")) if nccl is not None else None,
+        stream=_stream(name),
+    )
+
+
+def _host(path: str) -> str:
+    found = ""
+    for match in _NODE.finditer(path):
+        found = match.group("node")
+    return found
+
+
+def _stream(name: str) -> str:
+    lowered = name.lower()
+    if "nccl" in lowered:
+        return "nccl"
+    for stream, endings in (
+        ("stderr", (".err", "stderr.log", ".stderr")),
+        ("stdout", (".out", "stdout.log", ".stdout")),
+    ):
+        if lowered.endswith(endings):
+            return stream
+    return ""

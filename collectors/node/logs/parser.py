@@ -1,0 +1,165 @@
+"""The incremental log parser: bytes in, in chunks of any size, typed events out; the same for every way of chunking.
+
+Whole chunks are searched for the literals of all families (:mod:`scan`); only lines that have one are looked at, and
+lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`progress` sums them up.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from collectors.node.logs import line, sift, times
+from collectors.node.logs.numbers import Numbers
+from collectors.node.logs.progress import MARK, Progress
+from collectors.node.logs.reader import SCANNER, Reader
+from collectors.samples import CommProgress, LogEvent
+
+PIECE = 1 << 20
+"""Bytes that are searched at once; a line longer than this is cut."""
+BEFORE = 4096
+"""Bytes before an event in which a time is looked for when it has none of its own."""
+
+
+class LogParser:
+    """Parser of one log.
+
+    ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
+    ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
+    """
+
+    def __init__(
+        self, source: str, rank: Optional[int] = None, pid: Optional[int] = None, host: str = "", now: float = 0.0
+    ) -> None:
+        self.source = source
+        self.line = 1
+        """Number of the next line."""
+        self.coll = Progress(source, rank, now)
+        self._reader = Reader(source, rank, pid, host, now)
+        self._now = now
+        self._pending = b""
+        self._cutting = False
+        self._tail = b""
+
+    @property
+    def read_at(self) -> Optional[float]:
+        """Time of events whose lines have none; set while following, None for what was there before."""
+        return self._reader.read_at
+
+    @read_at.setter
+    def read_at(self, at: Optional[float]) -> None:
+        self._reader.read_at = at
+
+    def own(self, rank: Optional[int], pid: Optional[int]) -> None:
+        """From now on lines without a label are those of this process; None for nobody in particular."""
+        self._reader.rank = self.coll.rank = rank
+        self._reader.pid = pid
+
+    def feed(self, chunk: bytes) -> List[LogEvent]:
+        """Take the next bytes; events of the records that ended in them."""
+        for start in range(0, len(chunk), PIECE):
+            self._take(chunk[start : start + PIECE])
+        return self._flush()
+
+    def idle(self) -> List[LogEvent]:
+        """Nothing came for a while: events of records that were waiting for their next line."""
+        self._reader.end()
+        return self._flush()
+
+    def gap(self) -> List[LogEvent]:
+        """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
+        self._pending = b""
+        self._cutting = True
+        self._tail = b""
+        self.coll.whole = False
+        events = self.idle()
+        self._reader.counted = False
+        return events
+
+    def close(self) -> List[LogEvent]:
+        """The log is over: what was left, a last line without an end too."""
+        if self._pending:
+            pending, self._pending = self._pending, b""
+            self._block(pending if pending.endswith(b"\r") else pending + b"\n")
+        return self.idle()
+
+    def progress(self) -> List[CommProgress]:
+        """Last collective of every communicator that the log tells of."""
+        return self.coll.known()
+
+    def last_time(self) -> Optional[float]:
+        """The last time that the log's last lines print."""
+        return times.last(self._tail.decode("utf-8", "replace"), self._now)
+
+    def _take(self, piece: bytes) -> None:
+        data = self._pending + piece
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
+        block, pending = data[:cut], data[cut:]
+        if self._cutting and block:
+            over = min(at for at in (block.find(b"\n"), block.find(b"\r"), len(block)) if at >= 0)
+            block, self._cutting = block[over:], False
+        if self._cutting:
+            pending = pending[-1:]
+        elif len(pending) > PIECE:
+            block, pending, self._cutting = block + pending[:PIECE] + b"\r", b"", True
+        self._pending = pending
+        if block:
+            self._block(block)
+
+    def _block(self, block: bytes) -> None:
+        """Parse whole lines. A carriage return alone ends a record (progress bars), but is not counted as a line."""
+        numbers = Numbers(block, self.line)
+        self.line += block.count(b"\n")
+        text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
+        if sift.MARK in text:
+            text = self._sifted(text, numbers)
+        if text:
+            self._text(text, numbers)
+            self._tail = (self._tail + text)[-BEFORE:]
+
+    def _sifted(self, text: bytes, numbers: Numbers) -> bytes:
+        """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
+        sifted = sift.sift(text)
+        if sifted.clean:
+            self.coll.take(text, sifted, numbers.of_line)
+            numbers.keep(sifted.rest)
+            return b"".join([sifted.lines[index][3] + b"\n" for index in sifted.rest])
+        raw = text.split(b"\n")[:-1]
+        kept: List[int] = []
+        for index, each in enumerate(raw):
+            if MARK in each or b" nranks " in each:
+                self.coll.take_line(each, numbers.of_line(index))
+            if not sifted.lines[index][0] or sift.odd(each, sifted.lines[index]):
+                kept.append(index)
+        numbers.keep(kept)
+        return b"".join([raw[index] + b"\n" for index in kept])
+
+    def _text(self, text: bytes, numbers: Numbers) -> None:
+        """Show the reader the lines that have a literal, and all lines while it holds a record open."""
+        hits = SCANNER.hits(text)
+        waiting = iter(hits)
+        upcoming = next(waiting, None)
+        at = 0
+        while at < len(text):
+            if not self._reader.open:
+                while upcoming is not None and upcoming < at:
+                    upcoming = next(waiting, None)
+                if upcoming is None:
+                    return
+                at = upcoming
+            end = text.find(b"\n", at)
+            self._raw(text, at, end, hits.get(at, 0), numbers)
+            at = end + 1
+
+    def _raw(self, text: bytes, at: int, end: int, mask: int, numbers: Numbers) -> None:
+        def before() -> bytes:
+            return (self._tail + text[max(0, at - BEFORE) : at])[-BEFORE:]
+
+        raw = text[at:end]
+        found = list(line.records(raw, numbers.of_offset(text, at), self._now))
+        for record in found:
+            whole = len(found) == 1 and len(raw) <= line.LONGEST
+            self._reader.read(record, mask if whole else SCANNER.mask(record.text.encode("utf-8", "replace")), before)
+
+    def _flush(self) -> List[LogEvent]:
+        events, self._reader.events = self._reader.events, []
+        return events

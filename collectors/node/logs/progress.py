@@ -1,0 +1,275 @@
+"""How far each process got on each communicator: NCCL's COLL lines, summarised by whole chunks.
+
+A communicator is a process's pointer until an INIT line names its commId; COLL lines are counted per (host, pid,
+pointer), never joined by pointer alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Set, Tuple
+
+from collectors.node.logs import line as lines
+from collectors.node.logs.sift import Sifted, Sorted
+from collectors.samples import CommProgress
+
+MARK = b"opCount"
+_RECORD = re.compile(
+    r"(?:(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ (?:\[\d+\] )?(?:\d+"
+    r" )?)?(?:\[(?P<device>\d+)\] )?NCCL INFO (?:COLL )?(?P<op>\w+):?"
+    r" opCount[ :=](?P<count>[0-9a-f]+)"
+    r"(?P<rest>.*)"
+)
+_COMM = re.compile(r"\bcomm (0x[0-9a-f]+)")
+_ELEMENTS = re.compile(r"\bcount (\d+)")
+_DATATYPE = re.compile(r"\bdatatype (\d+)")
+_RANKS = re.compile(r"\[nranks=(\d+)\]")
+_GLOBAL = re.compile(r"\bglobalrank (\d+)")
+_DONE = re.compile(r"\b(?:DONE|COMPLETED?|FINISHED)\b")
+_NODE = re.compile(r"(?:[Rr]ank|Node|Worker)[ _:=]?(\d+)\b")
+_INIT = re.compile(rb"comm 0x[0-9a-f]+ rank \d+ nranks \d+[^\n]*(?:Init (?:START|COMPLETE)|(?:Abort|Destroy) COMPLETE)")
+_INIT_FIELDS = re.compile(
+    r"(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ .*?comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) nranks (?P<size>\d+)"
+    r"(?:.*? parent (?P<parent>0x[0-9a-f]+))?(?:.*? color (?P<color>-?\d+))?(?:.*?commId"
+    r" (?P<id>0x[0-9a-f]+))?.*?- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
+)
+WAITING = 2048
+"""Kinds of lines that wait to be read; there are more only where each line has a time in front."""
+_POINT_TO_POINT = ("Send", "Recv")
+_DTYPES = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8_e4m3",
+    "float8_e5m2",
+)
+
+Key = Tuple[str, int, str]
+"""host, pid, pointer."""
+
+
+class _Comm(NamedTuple):
+    """What INIT lines said about a communicator of one process."""
+
+    name: str
+    rank: int
+    size: int
+
+
+class _Part(NamedTuple):
+    """Lines of a block between two INIT lines."""
+
+    raw: List[bytes]
+    offset: int
+    number_of: Callable[[int], int]
+
+    def line(self, _: Sorted, index: int) -> bytes:
+        """The part's n-th line."""
+        return self.raw[self.offset + index]
+
+    def number(self, index: int) -> int:
+        """Number of the part's n-th line."""
+        return self.number_of(self.offset + index)
+
+
+class Progress:
+    """The communicators of one log file."""
+
+    def __init__(self, source: str, rank: Optional[int], now: float) -> None:
+        self.source = source
+        self.rank = rank
+        self.now = now
+        self.whole = True
+        """False when lines were left out: counts of lines then say nothing across ranks."""
+        self._comms: Dict[Key, _Comm] = {}
+        self._last: Dict[Key, CommProgress] = {}
+        self._waiting: Dict[Sorted, Tuple[int, int, bytes]] = {}
+        """By kind of line: how many there were, number and bytes of the last. Read only when somebody asks."""
+        self._born: Dict[Tuple[str, int], Counter] = {}  # type: ignore[type-arg]
+
+    def take(self, text: bytes, sifted: Sifted, number: Callable[[int], int]) -> None:
+        """Take the COLL and INIT lines of a cleanly sifted block; ``number`` gives the number of its n-th line."""
+        begins = [index for index in sifted.rest if _INIT.search(sifted.lines[index][3])]
+        if not begins:
+            self._launched(sifted.lines, sifted.counts, lambda key, _: _last_line(text, key), number)
+            return
+        raw = text.split(b"\n")
+        at = 0
+        for begin in [*begins, len(sifted.lines)]:
+            part = _Part(raw, at, number)
+            self._launched(sifted.lines[at:begin], None, part.line, part.number)
+            if begin < len(sifted.lines):
+                self._initialised(sifted.lines[begin][3])
+            at = begin + 1
+
+    def take_line(self, raw: bytes, number: int) -> None:
+        """Take one line, whatever it is: the slow way, for lines into which several processes wrote."""
+        self._settle()
+        if MARK in raw:
+            self._one(raw, number, 1)
+        if _INIT.search(raw):
+            self._initialised(raw)
+
+    def known(self) -> List[CommProgress]:
+        """The last collective of every communicator."""
+        self._settle()
+        return [self._last[key] for key in sorted(self._last)]
+
+    def ranks(self) -> Iterator[Tuple[str, int, int, int]]:
+        """(host, pid, rank, size) of every communicator that an INIT line named."""
+        for (host, pid, _), comm in self._comms.items():
+            yield host, pid, comm.rank, comm.size
+
+    def _launched(
+        self,
+        keys: List[Sorted],
+        counts: Optional[Dict[Sorted, int]],
+        line_of: Callable[[Sorted, int], bytes],
+        number: Callable[[int], int],
+    ) -> None:
+        if counts is None:
+            counts = Counter(keys)
+        for index in _last(keys, {key for key in counts if key[1]}):
+            key = keys[index]
+            before = self._waiting.get(key)
+            seen = counts[key] if before is None else counts[key] + before[0]
+            self._waiting[key] = (seen, number(index), line_of(key, index))
+        if len(self._waiting) > WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Read the lines that wait, in the order in which they stand in the log."""
+        waiting, self._waiting = self._waiting, {}
+        for launched, at, raw in sorted(waiting.values(), key=_place):
+            self._one(raw, at, launched)
+
+    def _one(self, raw: bytes, number: int, launched: int) -> None:
+        for line in lines.records(raw, number, self.now):
+            match = _RECORD.search(line.text)
+            if match is not None:
+                self._record(match, line, launched)
+
+    def _record(self, match: "Match[str]", line: lines.Line, launched: int) -> None:
+        rest = match.group("rest")[:1000]
+        pointer = _COMM.search(rest)
+        host, pid = match.group("host") or line.stream.host, int(match.group("pid") or 0)
+        rank = self.rank if self.rank is not None else line.stream.rank
+        if pointer is None and not match.group("pid"):
+            labelled = _NODE.search(line.text[: match.start()])
+            rank = int(labelled.group(1)) if labelled is not None else rank
+        key = (host, pid, pointer.group(1) if pointer is not None else "" if rank is None else "rank%d" % rank)
+        op, done = match.group("op"), bool(_DONE.search(rest))
+        before = self._last.get(key)
+        if op in _POINT_TO_POINT and before is not None and before.op not in _POINT_TO_POINT:
+            return
+        counted = 0 if done else launched
+        if before is not None and (before.op not in _POINT_TO_POINT or op in _POINT_TO_POINT):
+            counted += before.launched
+        self._last[key] = self._progress(key, op, rest, match.group("count"), rank, line, counted)
+
+    def _progress(
+        self, key: Key, op: str, rest: str, printed: str, rank: Optional[int], line: lines.Line, launched: int
+    ) -> CommProgress:
+        comm = self._comms.get(key)
+        ranks, elements, dtype, known = (p.search(rest) for p in (_RANKS, _ELEMENTS, _DATATYPE, _GLOBAL))
+        size = comm.size if comm is not None else int(ranks.group(1)) if ranks is not None else 0
+        host, pid, _ = key
+        if known is not None:
+            rank = int(known.group(1))
+        inside = comm.rank if comm is not None else rank if rank is not None and not pid else -1
+        name = comm.name if comm is not None else "%s:%d:%s" % key if pid else ""
+        decimal = "buff" not in rest and printed.isdigit()
+        return CommProgress(
+            comm=name,
+            rank=inside,
+            size=size,
+            global_rank=rank,
+            host=host,
+            pid=pid,
+            op=op,
+            elements=int(elements.group(1)) if elements is not None else 0,
+            dtype=_dtype(dtype.group(1)) if dtype is not None else "",
+            op_count=int(printed[:16], 10 if decimal else 16),
+            launched=launched,
+            at=line.at,
+            source=self.source,
+            line=line.number if self.whole else 0,
+            whole=self.whole,
+        )
+
+    def _initialised(self, raw: bytes) -> None:
+        self._settle()
+        match = _INIT_FIELDS.search(raw[: lines.LONGEST].decode("utf-8", "replace"))
+        if match is None:
+            return
+        host, pid, pointer = match.group("host"), int(match.group("pid")), match.group("comm")
+        key = (host, pid, pointer)
+        what = match.group("what")
+        if what in ("Abort", "Destroy"):
+            self._comms.pop(key, None)
+            return
+        rank, size = int(match.group("rank")), int(match.group("size"))
+        known = self._comms.get(key)
+        if what == "Init COMPLETE" and known is not None and (known.rank, known.size) == (rank, size):
+            return
+        self._comms[key] = _Comm(self._name(match, key, size), rank, size)
+        self._last.pop(key, None)
+
+    def _name(self, match: "Match[str]", key: Key, size: int) -> str:
+        """commId; where the version prints none, what all its ranks count alike: n-th split, or n-th of a size."""
+        if match.group("id"):
+            return match.group("id")
+        host, pid, _ = key
+        born = self._born.setdefault((host, pid), Counter())
+        if match.group("parent"):
+            parent = self._comms.get((host, pid, match.group("parent")))
+            if parent is None:
+                return "%s:%d:%s" % key
+            born[parent.name] += 1
+            return "%s/%d:%s" % (parent.name, born[parent.name], match.group("color") or "0")
+        born[str(size)] += 1
+        return "nranks%d#%d" % (size, born[str(size)])
+
+
+def _last_line(text: bytes, key: Sorted) -> bytes:
+    """The last line of a sifted block that was sorted under ``key``."""
+    head, comm = key[0] + key[1], key[2]
+    at = len(text)
+    while at > 0:
+        at = text.rfind(head, 0, at)
+        if at < 0:
+            break
+        line = text[at : text.find(b"\n", at)]
+        found = line.rfind(b" " + comm)
+        if found >= 0 and not line[found + len(comm) + 1 :][:1].isalnum() and (at == 0 or text[at - 1 : at] == b"\n"):
+            return line
+    return b""
+
+
+def _last(keys: List[Sorted], wanted: Set[Sorted]) -> List[int]:
+    """Where each of the wanted keys stands for the last time, ascending."""
+    found: List[int] = []
+    index = len(keys)
+    while wanted and index > 0:
+        index -= 1
+        if keys[index] in wanted:
+            wanted.discard(keys[index])
+            found.append(index)
+    return found[::-1]
+
+
+def _place(waiting: Tuple[int, int, bytes]) -> int:
+    return waiting[1]
+
+
+def _dtype(text: str) -> str:
+    index = int(text[:4])
+    return _DTYPES[index] if index < len(_DTYPES) else text

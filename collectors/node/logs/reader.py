@@ -1,0 +1,224 @@
+"""Lines to events: which family reads a line, which record is still open, whose event it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Dict, List, Optional
+
+from collectors.node.logs import blocks, exceptions, line, times
+from collectors.node.logs.elastic_block import SCRIPT
+from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.repeats import Repeats
+from collectors.node.logs.said import Data, Said
+from collectors.node.logs.scan import Scanner
+from collectors.samples import LogEvent
+
+TEXT = 4000
+"""Characters of the text of an event."""
+PATIENCE = 3000
+"""Lines of other streams after which an open record is taken to be over."""
+
+_OPENS = 1 << len(FAMILIES)
+_ALONE = 1 << (len(FAMILIES) + 1)
+_NAMES = (b" FAILED", b"-- Process ", b"Exception in thread ", b"Error:", b"Exception:")
+
+SCANNER = Scanner(
+    [(stem, 1 << bit) for bit, family in enumerate(FAMILIES) for stem in family.stems]
+    + [(stem, _OPENS) for stem in blocks.OPENERS]
+    + [(stem, _ALONE) for stem in _NAMES]
+)
+"""Finds the lines that the reader wants to see."""
+
+_RAISED = re.compile(r"^(?:\[?(?:ERROR|CRITICAL|E)\]?[ :-]*)?(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): \S.*)$")
+_SPAWNED = re.compile(r"-- Process (\d{1,6}) terminated with the following error:")
+_THREAD = re.compile(r"Exception in thread ([^\s:]+)")
+_LOGGED = re.compile(rb"\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
+_UNDATED = ("python.exception", "python.fatal", "process.signal")
+
+Before = Callable[[], bytes]
+"""The bytes in front of a line, asked for when a time is looked for there."""
+
+
+class _Open:
+    """A record that is still open, and where it began."""
+
+    __slots__ = ("after", "block", "line", "logged", "read_at", "seen")
+
+    def __init__(
+        self, block: blocks.Block, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
+    ) -> None:
+        self.logged = False
+        """True when a logger's line introduced it: an exception that was caught."""
+        self.block = block
+        self.line = begun
+        self.after = after
+        self.read_at = read_at
+        self.seen = seen
+
+
+class Reader:
+    """Reads lines of one log, in order; what they say is in :attr:`events`."""
+
+    def __init__(self, source: str, rank: Optional[int], pid: Optional[int], host: str, now: float) -> None:
+        self.source = source
+        self.rank = rank
+        self.pid = pid
+        self.host = host
+        self.now = now
+        self.read_at: Optional[float] = None
+        self.counted = True
+        """False once lines were left out: their numbers are unknown from there on."""
+        self.events: List[LogEvent] = []
+        self._open: Dict[line.Stream, _Open] = {}
+        self._seen = 0
+        self._script = ""
+        self._spawned: Optional[int] = None
+        self._threads: Dict[line.Stream, str] = {}
+        self._repeats = Repeats()
+
+    @property
+    def open(self) -> bool:
+        """True while some record waits for its next line: then every line must be shown to the reader."""
+        return bool(self._open)
+
+    def end(self) -> None:
+        """Wait for nothing any more."""
+        for stream in list(self._open):
+            self._end(stream)
+
+    def read(self, record: line.Line, mask: int, before: Before) -> None:
+        """Take one line; ``mask`` has the bits of the literals that it has."""
+        self._seen += 1
+        if self._open and self._continues(record):
+            return
+        if self._open and self._seen % 64 == 0:
+            for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
+                self._end(stream)
+        if mask & _ALONE:
+            self._names(record)
+        if mask & _OPENS:
+            block = blocks.opened(record, self.now, self._script, self._threads.pop(record.stream, ""))
+            if block is not None:
+                self._hold(record, block, before)
+                return
+        if mask:
+            self._families(record, mask, before)
+
+    def _continues(self, record: line.Line) -> bool:
+        """Whether the line belongs to a record that is open."""
+        stream = record.stream
+        holder = self._open.get(stream)
+        if holder is None and not record.labelled:
+            # the second half of a wrapped line has no label
+            for other, waiting in self._open.items():
+                if waiting.seen == self._seen - 1 and isinstance(waiting.block, blocks.Wrapped):
+                    stream, holder = other, waiting
+        if holder is None:
+            return False
+        holder.seen = self._seen
+        taken = holder.block.take(record)
+        if holder.block.over:
+            self._end(stream)
+        return taken
+
+    def _names(self, record: line.Line) -> None:
+        """Names that the next lines belong to: the script that failed, the process or thread that raised."""
+        spawned, thread, script = (pattern.search(record.text) for pattern in (_SPAWNED, _THREAD, SCRIPT))
+        if spawned is not None:
+            self._spawned = int(spawned.group(1))
+        if thread is not None and len(self._threads) < 1024:
+            self._threads[record.stream] = thread.group(1)
+        if script is not None:
+            self._script = script.group("script")
+
+    def _hold(self, record: line.Line, block: blocks.Block, before: Before) -> None:
+        if record.stream in self._open:
+            self._end(record.stream)
+        begun = record
+        if self._spawned is not None and record.stream.rank is None:
+            begun = record._replace(stream=record.stream._replace(rank=self._spawned))
+            self._spawned = None
+        after = None
+        if record.at is None and self.read_at is None:
+            after = times.last(before().decode("utf-8", "replace"), self.now)
+        opened = self._open[record.stream] = _Open(block, begun, after, self.read_at, self._seen)
+        if isinstance(block, blocks.Exceptional):
+            opened.logged = bool(_LOGGED.search(before().rstrip(b"\n").rpartition(b"\n")[2][:400]))
+
+    def _families(self, record: line.Line, mask: int, before: Before) -> None:
+        said_any = False
+        for bit, family in enumerate(FAMILIES):
+            if not mask >> bit & 1:
+                continue
+            unfinished = family.unfinished
+            if unfinished is not None and record.stream not in self._open and unfinished.search(record.text):
+                self._hold(record, blocks.Wrapped(family, record.text), before)
+                said_any = True
+                continue
+            for said in family.read(record.text):
+                after = None
+                if record.at is None and self.read_at is None and said.kind in _UNDATED:
+                    after = times.last(before().decode("utf-8", "replace"), self.now)
+                self._event(record, said, record.text, after, self.read_at)
+                said_any = True
+        if mask & _ALONE and (not said_any or "Error: " in record.text[:120]):
+            self._alone(record)
+
+    def _alone(self, record: line.Line) -> None:
+        """An exception's last line without its traceback."""
+        raised = _RAISED.match(record.text)
+        if raised is not None:
+            data: Data = dict(exceptions.headline(raised.group("line")), frames=[], launcher=False, cut=True)
+            self._event(record, Said("python.exception", data), record.text, None, self.read_at)
+
+    def _end(self, stream: line.Stream) -> None:
+        holder = self._open.pop(stream)
+        outcome = holder.block.end()
+        for said in outcome.said:
+            if holder.logged:
+                said.data["logged"] = True
+            self._event(holder.line, said, outcome.text, holder.after, holder.read_at)
+        if outcome.message:
+            self._within(holder, outcome)
+        for record in outcome.rest:
+            self.read(record, SCANNER.mask(record.text.encode("utf-8", "replace")), bytes)
+
+    def _within(self, holder: _Open, outcome: blocks.Outcome) -> None:
+        """What an exception's message says in the words of the families."""
+        message = outcome.message[:8000]
+        mask = SCANNER.mask(message.encode("utf-8", "replace"))
+        found: List[Said] = []
+        for bit, family in enumerate(FAMILIES):
+            if mask >> bit & 1 and family.name != outcome.family:
+                found += family.read(message)
+        for said in found:
+            raised = said._replace(data=dict(said.data, raised=True))
+            self._event(holder.line, raised, outcome.message, holder.after, holder.read_at)
+
+    def _event(
+        self, record: line.Line, said: Said, text: str, after: Optional[float], read_at: Optional[float]
+    ) -> None:
+        data = dict(said.data)
+        if record.stream.local_rank is not None:
+            data.setdefault("local_rank", record.stream.local_rank)
+        at = said.at if said.at is not None else line.moment(record, self.now)
+        if at is None:
+            at = read_at
+        if at is None and after is not None:
+            data["after"] = after
+        rank = said.rank if said.rank is not None else record.stream.rank
+        pid = said.pid if said.pid is not None else record.pid
+        event = LogEvent(
+            said.kind,
+            at,
+            rank if rank is not None else self.rank,
+            said.host or record.stream.host or self.host,
+            pid if pid is not None else self.pid,
+            self.source,
+            (said.line or record.number) if self.counted else 0,
+            (said.text or text)[:TEXT],
+            data,
+        )
+        passed = self._repeats.pass_on(event)
+        if passed is not None:
+            self.events.append(passed)

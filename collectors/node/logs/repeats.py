@@ -1,0 +1,48 @@
+"""Keeps a log that says the same thing a million times from being a million events."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Optional, Set, Tuple
+
+from collectors.samples import LogEvent
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+KEPT = 8
+"""Repeats that are passed on; after them the 10th, 100th, 1000th …"""
+REMEMBERED = 4096
+ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end")
+"""Kinds whose events differ in their numbers alone and all count."""
+
+
+class Repeats:
+    """Counts events that differ in their numbers alone, and drops those that say exactly the same again."""
+
+    def __init__(self) -> None:
+        self._counts: Dict[Tuple[object, ...], int] = {}
+        self._said: Set[str] = set()
+
+    def pass_on(self, event: LogEvent) -> Optional[LogEvent]:
+        """The event, with ``times`` in it when it repeats; None when it adds nothing."""
+        if event.kind.startswith(ALWAYS):
+            return event
+        exact = repr((event.kind, event.rank, event.host, event.pid, event.at, sorted(event.data.items(), key=_name)))
+        if exact in self._said:
+            return None
+        if len(self._said) >= REMEMBERED:
+            self._said.clear()
+        self._said.add(exact)
+        shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
+        times = self._counts.get(shape, 0) + 1
+        if len(self._counts) >= REMEMBERED and times == 1:
+            self._counts.clear()
+        self._counts[shape] = times
+        if times == 1:
+            return event
+        if times > KEPT and str(times).strip("0") != "1":
+            return None
+        return event._replace(data=dict(event.data, times=times))
+
+
+def _name(item: Tuple[str, object]) -> str:
+    return item[0]

@@ -1,0 +1,129 @@
+"""Which files hold what the ranks say: standard output and error, NCCL's log, torchelastic's folder, named ones."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from collectors.node import files
+from collectors.node.logs import names
+from collectors.samples import RankProcess
+
+SEARCH = 20.0
+"""Seconds between two searches for what a pattern matches, or for who reads a pipe."""
+
+_WRITABLE = os.O_WRONLY | os.O_RDWR
+
+
+class Wanted(NamedTuple):
+    """One file and one of those who write it."""
+
+    path: str
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+    why: str
+    """Why it cannot be read; empty for a path that may be opened."""
+
+
+class Places:
+    """Finds the files; remembers what is costly to find."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+        self._globs: Dict[str, Tuple[float, List[str]]] = {}
+        self._pipes: Dict[str, Tuple[float, List[str]]] = {}
+
+    def of_rank(self, rank: RankProcess, now: float) -> Iterator[Wanted]:
+        """Files of one rank. The same path comes twice when both streams go there."""
+        for stream, target, descriptor in (("stdout", rank.stdout, 1), ("stderr", rank.stderr, 2)):
+            if target:
+                for path, why in self._opened(rank.pid, target, descriptor, now):
+                    yield Wanted(path, rank.pid, rank.rank, stream, why)
+        if rank.nccl_log:
+            yield Wanted(rank.nccl_log, rank.pid, rank.rank, "nccl", "")
+        error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
+        if error.startswith("/"):
+            folder = os.path.dirname(self._seen_from_here(rank.pid, error))
+            for name in ("stdout.log", "stderr.log", "error.json"):
+                path = os.path.join(folder, name)
+                if os.path.exists(path):
+                    yield Wanted(path, rank.pid, rank.rank, "elastic", "")
+
+    def named(self, patterns: Sequence[str], now: float) -> Iterator[Wanted]:
+        """Files that the user's patterns match, as of the last search."""
+        for pattern in patterns:
+            searched, found = self._globs.get(pattern, (float("-inf"), []))
+            if now - searched > SEARCH:
+                found = sorted(
+                    path for path in glob.glob(os.path.expanduser(pattern), recursive=True) if os.path.isfile(path)
+                )
+                self._globs[pattern] = (now, found)
+            for path in found:
+                yield Wanted(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
+
+    def _opened(self, pid: int, target: str, descriptor: int, now: float) -> List[Tuple[str, str]]:
+        """What an open descriptor leads to: (path, why not)."""
+        if target.startswith("pipe:"):
+            behind = self._behind_pipe(target, now)
+            return [(path, "") for path in behind] or [(target, "a pipe: name the file behind it with --log")]
+        if target.startswith(("/dev/pts/", "/dev/tty", "/dev/console")):
+            return [(target, "a terminal: what was printed there cannot be read")]
+        if target == "/dev/null":
+            return [(target, "thrown away")]
+        if not target.startswith("/"):
+            return [(target, "not a file")]
+        held = "%s/%d/fd/%d" % (self._proc, pid, descriptor)
+        if target.endswith(" (deleted)"):
+            return [(held, "")]
+        path = self._seen_from_here(pid, target)
+        return [(path if _same(path, held) else held, "")]
+
+    def _seen_from_here(self, pid: int, path: str) -> str:
+        """A path of the process as this process can open it: through /proc when it lives in another mount namespace."""
+        theirs = files.link("%s/%d/ns/mnt" % (self._proc, pid))
+        if theirs and theirs != files.link(self._proc + "/self/ns/mnt"):
+            return "%s/%d/root%s" % (self._proc, pid, path)
+        return path
+
+    def _behind_pipe(self, pipe: str, now: float) -> List[str]:
+        """Files that the reader of a pipe (``tee``, a launcher) writes."""
+        searched, found = self._pipes.get(pipe, (float("-inf"), []))
+        if not found and now - searched > SEARCH:
+            found = [path for pid in self._readers(pipe) for path in self._written(pid)]
+            self._pipes[pipe] = (now, found)
+        return found
+
+    def _readers(self, pipe: str) -> Iterator[int]:
+        for name in files.list_folder(self._proc):
+            if name.isdigit() and files.link("%s/%s/fd/0" % (self._proc, name)) == pipe:
+                yield int(name)
+
+    def _written(self, pid: int) -> Iterator[str]:
+        base = "%s/%d" % (self._proc, pid)
+        for descriptor in files.list_folder(base + "/fd"):
+            path = files.link(base + "/fd/" + descriptor)
+            plain = (
+                path.startswith("/") and not path.startswith(("/dev/", "/proc/")) and not path.endswith(" (deleted)")
+            )
+            if plain and _flags(files.read_text(base + "/fdinfo/" + descriptor)) & _WRITABLE:
+                yield self._seen_from_here(pid, path)
+
+
+def _flags(fdinfo: str) -> int:
+    for line in fdinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name == "flags":
+            try:
+                return int(value.strip(), 8)
+            except ValueError:
+                return 0
+    return 0
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False

@@ -1,0 +1,70 @@
+"""Data loader workers that died, shared memory that ran out, files that could not be opened."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator
+
+from collectors.node.logs.said import Data, Family, Said, number
+
+_KILLED = re.compile(
+    r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>\d+)[^)]*\) is killed by signal: (?P<signal>[^.\r\n(]+)"
+)
+_EXITED = re.compile(
+    r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>\d+)[^)]*\) exited unexpectedly(?: with exit code (?P<code>-?\d+))?"
+)
+_TIMED_OUT = re.compile(r"DataLoader timed out after (?P<seconds>\d+) seconds|DataLoader worker.*?timed out")
+_REASONS: Dict[str, str] = {"bus ": "bus", "kill": "killed", "segm": "segfault", "abor": "aborted", "term": "killed"}
+_SHARED = re.compile(
+    r"out of shared memory|unable to (?:open|resize|write to file|mmap).*?(?:shared memory"
+    r"|/torch_|/dev/shm)|No space left on device.*?/dev/shm"
+)
+_FILES = re.compile(r"Too many open files|received 0 items of ancdata")
+_CANNOT_ALLOCATE = re.compile(
+    r"Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+    r"|DefaultCPUAllocator: (?:can't|not enough)"
+)
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    killed = _KILLED.search(text)
+    exited = None if killed is not None else _EXITED.search(text)
+    if killed is not None:
+        signal = killed.group("signal").strip()
+        reason = _REASONS.get(signal.lower()[:4], "killed")
+        yield Said("torch.worker_died", {"worker_pid": number(killed.group("pid")), "reason": reason, "signal": signal})
+    elif exited is not None:
+        data: Data = {"worker_pid": number(exited.group("pid")), "reason": "exited"}
+        if exited.group("code"):
+            data["exitcode"] = number(exited.group("code"))
+        yield Said("torch.worker_died", data)
+    elif _TIMED_OUT.search(text):
+        yield Said("torch.worker_died", {"reason": "timeout"})
+    if "NCCL WARN" in text:
+        return
+    if _SHARED.search(text):
+        yield Said("host.shared_memory", {})
+    if _FILES.search(text):
+        yield Said("host.open_files", {})
+    elif _CANNOT_ALLOCATE.search(text):
+        yield Said("host.memory", {})
+
+
+FAMILY = Family(
+    "workers",
+    (
+        b"DataLoader ",
+        b"shared memory",
+        b"/torch_",
+        b"/dev/shm",
+        b"open files",
+        b"ancdata",
+        b"allocate memory",
+        b"MemoryError",
+        b"bad_alloc",
+        b"memory allocation of",
+        b"DefaultCPUAllocator",
+    ),
+    read,
+)

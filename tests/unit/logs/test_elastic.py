@@ -1,0 +1,88 @@
+"""What torchrun prints and writes when a worker fails: from real runs."""
+
+import json
+
+import pytest
+
+from collectors.node.logs.elastic import error_file
+from tests.support.logs import LOGS, fixture, of_kind, only, parse
+
+
+def test_each_entry_of_the_block_is_an_event() -> None:
+    entries = of_kind(fixture("dist_missing_OFF"), "elastic.failure")
+    assert [(e.data["failed_rank"], e.data["root"], e.data["exitcode"], e.data.get("signal")) for e in entries] == [
+        (0, False, -15, "TERM"),
+        (1, False, -15, "TERM"),
+        (2, True, 1, None),
+    ]
+    assert all(e.data["script"] == "detail.py" and e.data["host"] == "localhost" for e in entries)
+    assert entries[0].line < entries[1].line < entries[2].line
+    assert all(e.at is not None for e in entries)
+    assert not any(e.data["detail"] for e in entries)
+
+
+def test_a_recorded_traceback_in_the_block() -> None:
+    entries = of_kind(fixture("record_tee"), "elastic.failure")
+    assert entries[-1].data["message"] == ("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (simulated)")
+    assert entries[-1].data["detail"] is True
+    # the earlier one in time is the root, though it is printed last
+    assert entries[-1].at is not None
+    assert entries[0].at is not None
+    assert entries[-1].at < entries[0].at
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "signal"), [("SIGKILL", -9, "KILL"), ("SIGSEGV", -11, "SEGV"), ("SIGBUS", -7, "BUS")]
+)
+def test_signals(name: str, code: int, signal: str) -> None:
+    events = fixture(f"rdzv_sig_{name}")
+    root = [e for e in of_kind(events, "elastic.failure") if e.data["root"]]
+    assert [(e.data["exitcode"], e.data["signal"]) for e in root] == [(code, signal)]
+    assert only(events, "elastic.failed").data["exitcode"] == code
+
+
+def test_a_restart() -> None:
+    events = fixture("restart")
+    assert only(events, "elastic.restart").data["attempts_left"] == 1
+    assert [e.data["failed_rank"] for e in of_kind(events, "elastic.failure")] == [0, 1]
+
+
+def test_the_block_of_torch_1_9() -> None:
+    text = """*****************************************
+            train.py FAILED
+=======================================
+Root Cause:
+[0]:
+  time: 2021-09-05_12:34:56
+  rank: 3 (local_rank: 1)
+  exitcode: 1 (pid: 123)
+  error_file: <N/A>
+  msg: "Process failed with exitcode 1"
+=======================================
+Other Failures:
+  <NO_OTHER_FAILURES>
+***************************************
+"""
+    event = only(parse(text), "elastic.failure")
+    assert (event.data["failed_rank"], event.data["root"], event.data["detail"]) == (3, True, False)
+
+
+def test_the_error_file() -> None:
+    said = error_file((LOGS / "error.json").read_bytes())
+    assert said is not None
+    assert said.at == 1795219891.0
+    assert said.data["signature"] == "out_of_memory"
+    assert said.data["frame"] == "/opt/train/err.py:8 in main"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[1]", b'{"message": 3}', b"\xff", b'{"message": {"message": 1}}', b"[" * 99999]
+)
+def test_what_is_no_error_file(data: bytes) -> None:
+    assert error_file(data) is None
+
+
+def test_an_error_file_without_a_stack() -> None:
+    said = error_file(json.dumps({"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}).encode())
+    assert said is not None
+    assert (said.at, said.data["type"]) == (7.0, "OSError")

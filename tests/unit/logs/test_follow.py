@@ -1,0 +1,330 @@
+"""Files followed on a node: rotation, truncation, what appears later, what may not be read, floods."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.node.logs import follow, mounts, names, where
+from collectors.node.logs.source import LogSource
+from collectors.node.logs.tail import Tail
+from collectors.node.source import Absent, Shared
+from collectors.samples import CommProgress, LogEvent, LogFile, LogLines, RankProcess, Settings
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
+COLL = (
+    "n1:%d:7 [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x50"
+    " [nranks=2] stream 0x9\n"
+)
+
+
+def rank_process(pid: int, rank: int, stdout: str = "", **fields: object) -> RankProcess:
+    known = dict.fromkeys(RankProcess._fields)
+    given: dict[str, object] = {
+        "pid": pid, "rank": rank, "local_rank": rank, "stdout": stdout, "stderr": stdout, "nccl_log": "", "env": {},
+    }  # fmt: skip
+    return RankProcess(**{**known, **given, **fields})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose standard output is ``rank.log``."""
+    with (tmp_path / "rank.log").open("ab") as log:
+        process = subprocess.Popen(["sleep", "60"], stdout=log, stderr=log)
+    yield process
+    process.kill()
+    process.wait()
+
+
+class Looker:
+    """A source and its looks."""
+
+    def __init__(self, *ranks: RankProcess, **settings: list[str]) -> None:
+        self.shared = Shared()
+        self.shared.ranks = ranks
+        self.source = LogSource(self.shared)
+        self.now = time.time()
+        wanted: dict[str, list[str]] = {"log_globs": [], "on_view": [], "not_mine": [], **settings}
+        self.source.configure(Settings(interval=1.0, phase=0.0, job=None, **wanted))
+
+    def look(self, after: float = 1.0) -> list[object]:
+        self.now += after
+        return list(self.source.look(self.now))
+
+
+def of(kind: type, samples: list[object]) -> list[object]:
+    return [sample for sample in samples if isinstance(sample, kind)]
+
+
+def messages(samples: list[object]) -> list[object]:
+    return [sample.data["message"] for sample in samples if isinstance(sample, LogEvent)]
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    tail = Tail(str(path), 1 << 20, 1 << 16)
+    tail.refresh()
+    assert tail.why == "No such file or directory"
+
+    def read() -> list[tuple[bytes, bool]]:
+        tail.refresh()
+        return [tuple(chunk) for chunk in tail.read()]  # type: ignore[misc]
+
+    path.write_text("one\n")
+    assert read() == [(b"one\n", True)]
+    assert read() == []
+    append(path, "two\n")
+    assert read() == [(b"two\n", False)]
+    path.rename(tmp_path / "x.log.1")
+    append(tmp_path / "x.log.1", "late\n")
+    path.write_text("three\n")
+    assert read() == [(b"late\n", False)]
+    assert read() == [(b"three\n", True)]
+    assert tail.left[0][2] == len("one\ntwo\nlate\n")
+    path.write_text("4\n")
+    assert read() == [(b"4\n", True)]
+    tail.close()
+
+
+def test_a_large_file_is_read_from_near_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(b"a" * 5000 + b"\nend\n")
+    tail = Tail(str(path), 1000, 100)
+    tail.refresh()
+    assert (tail.behind, tail.skipped) == (100, 4905)
+    tail.close()
+
+
+def test_a_rank_s_log(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "rank.log"
+    looker = Looker(rank_process(writer.pid, 3, str(path)), on_view=[str(path)])
+    path.write_text("hello\n")
+    samples = looker.look()
+    files = of(LogFile, samples)
+    assert {(file.path, file.rank, file.stream, file.why) for file in files if isinstance(file, LogFile)} == {
+        (str(path), 3, "stdout", ""),
+        (str(path), 3, "stderr", ""),
+    }
+    assert [lines.lines for lines in samples if isinstance(lines, LogLines)] == [["hello"]]
+    append(path, TRACEBACK % "one" + "half a li")
+    samples = looker.look() + looker.look(3.0)
+    (event,) = of(LogEvent, samples)
+    assert isinstance(event, LogEvent)
+    assert (event.kind, event.rank, event.line, event.data["message"]) == ("python.exception", 3, 2, "one")
+    assert event.at is not None
+    shown = [line for lines in samples if isinstance(lines, LogLines) for line in lines.lines]
+    assert shown == (TRACEBACK % "one").splitlines()
+
+
+def test_a_rotated_log_is_not_read_twice(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "rank.log"
+    path.write_text(TRACEBACK % "one")
+    looker = Looker(rank_process(writer.pid, 3, str(path)))
+    assert messages(looker.look() + looker.look(3.0)) == ["one"]
+    path.rename(tmp_path / "old.log")
+    path.write_text(TRACEBACK % "two")
+    looker.shared.ranks = (rank_process(writer.pid, 3, str(tmp_path / "old.log")),)
+    append(tmp_path / "old.log", TRACEBACK % "three")
+    samples = [sample for _ in range(4) for sample in looker.look(3.0)]
+    assert sorted(str(message) for message in messages(samples)) == ["three", "two"]
+
+
+def test_a_truncated_log_begins_again_and_keeps_its_communicators(tmp_path: Path) -> None:
+    path = tmp_path / "nccl.log"
+    init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
+    path.write_text(init + COLL % (7, 1))
+    looker = Looker(log_globs=[str(path)])
+    looker.look()
+    path.write_text(COLL % (7, 2))
+    progress = of(CommProgress, looker.look())
+    assert [(p.comm, p.op_count) for p in progress if isinstance(p, CommProgress)] == [("0x99", 2)]
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    looker = Looker(
+        rank_process(os.getpid(), 0, "/dev/pts/3", stderr="pipe:[1]"),
+        rank_process(os.getpid(), 1, "/dev/null", stderr="socket:[5]"),
+        rank_process(os.getpid(), 2, "", nccl_log=str(tmp_path / "none.log")),
+    )
+    why = {(f.rank, f.stream): f.why for f in looker.look() if isinstance(f, LogFile)}
+    assert "terminal" in why[0, "stdout"]
+    assert "--log" in why[0, "stderr"]
+    assert why[1, "stdout"] == "thrown away"
+    assert why[1, "stderr"] == "not a file"
+    assert why[2, "nccl"] == "No such file or directory"
+
+
+def test_the_file_behind_a_pipe_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "tee.log"
+    read, write = os.pipe()
+    reader = subprocess.Popen(["tee", str(path)], stdin=read, stdout=subprocess.DEVNULL)
+    try:
+        os.write(write, b"hello\n")
+        deadline = time.monotonic() + 5
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        pipe = str(Path(f"/proc/self/fd/{write}").readlink())
+        found = list(where.Places().of_rank(rank_process(os.getpid(), 4, pipe), 0.0))
+        assert {(wanted.path, wanted.why) for wanted in found} == {(str(path), "")}
+    finally:
+        os.close(write)
+        os.close(read)
+        reader.wait(5)
+
+
+def test_a_deleted_file_is_still_read(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "rank.log"
+    path.write_text(TRACEBACK % "one")
+    path.unlink()
+    looker = Looker(rank_process(writer.pid, 3, f"{path} (deleted)"))
+    assert messages(looker.look() + looker.look(3.0)) == ["one"]
+
+
+def test_one_file_of_two_ranks_belongs_to_neither(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "rank.log"
+    with path.open("ab") as log:
+        other = subprocess.Popen(["sleep", "60"], stdout=log, stderr=log)
+    path.write_text("[rank1]: hello\nno label\n" + TRACEBACK % "whose" + "[default0]:" + TRACEBACK % "x")
+    ranks = (rank_process(writer.pid, 0, str(path)), rank_process(other.pid, 1, str(path)))
+    looker = Looker(*ranks, on_view=["*"])
+    samples = looker.look() + looker.look(3.0)
+    other.kill()
+    other.wait()
+    events = [event for event in samples if isinstance(event, LogEvent)]
+    assert {event.rank for event in events} <= {None, 0}
+    lines = [(shown.rank, shown.lines[0]) for shown in samples if isinstance(shown, LogLines)]
+    assert lines[:2] == [(1, "[rank1]: hello"), (None, "no label")]
+
+
+def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(TRACEBACK % "one")
+    looker = Looker(log_globs=[str(tmp_path / "*.log")])
+    (file,) = of(LogFile, looker.look())
+    assert isinstance(file, LogFile)
+    fresh = Looker(log_globs=[str(tmp_path / "*.log")], not_mine=[file.file_id])
+    samples = fresh.look() + fresh.look(3.0)
+    assert not of(LogEvent, samples)
+    assert [f.why for f in samples if isinstance(f, LogFile)] == ["another node reads it"] * 2
+
+
+def test_torchelastic_s_folder(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    folder = tmp_path / "attempt_0" / "1"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_text("[rank5]: " + TRACEBACK.replace("\n", "\n[rank5]: ", 2) % "one")
+    env = {"TORCHELASTIC_ERROR_FILE": str(folder / "error.json")}
+    looker = Looker(rank_process(writer.pid, 5, "", env=env))
+    first = looker.look() + looker.look(3.0)
+    assert messages(first) == ["one"]
+    (folder / "error.json").write_text('{"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}')
+    (event,) = of(LogEvent, looker.look())
+    assert isinstance(event, LogEvent)
+    assert (event.kind, event.rank, event.at) == ("elastic.error_file", 5, 7.0)
+
+
+def test_a_flood_is_sampled_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "LAG", 10_000)
+    monkeypatch.setattr(follow, "KEPT", 1_000)
+    path = tmp_path / "x.log"
+    path.write_text("first\n")
+    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed.refresh()
+    followed.read(1.0, float("inf"))
+    append(path, COLL % (7, 5) * 200)
+    followed.refresh()
+    followed.sample(2.0)
+    (event,) = followed.events
+    assert (event.kind, event.data["bytes"]) == ("log.sampled", len(COLL % (7, 5)) * 200 - 1000)
+    followed.read(3.0, float("inf"))
+    (progress,) = followed.progress()
+    assert (progress.op_count, progress.whole) == (5, False)
+    followed.close()
+
+
+def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "WHOLE", 10_000)
+    monkeypatch.setattr(follow, "HEAD", 1_000)
+    monkeypatch.setattr(follow, "END", 2_000)
+    path = tmp_path / "x.log"
+    init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 1 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
+    path.write_text(init + "".join(COLL % (7, count) for count in range(200)))
+    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed.refresh()
+    followed.read(1.0, float("inf"))
+    (progress,) = followed.progress()
+    assert (progress.comm, progress.rank, progress.op_count, progress.whole) == ("0x99", 1, 199, False)
+    followed.close()
+
+
+def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("old\n")
+    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed.refresh()
+    assert [shown.lines for shown in followed.lines(1.0, 100, {})] == [["old"]]
+    append(path, "".join(f"line {n:04}\n" for n in range(500)))
+    followed.refresh()
+    (shown,) = followed.lines(2.0, 100, {})
+    assert shown.lines[-1] == "line 0499"
+    assert len(shown.lines) == 10
+    assert shown.skipped == 490
+    followed.close()
+
+
+def test_nothing_to_follow_is_absent() -> None:
+    with pytest.raises(Absent):
+        Looker().look()
+
+
+def test_shared_file_systems() -> None:
+    parsed = mounts.parse(
+        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "40 25 0:44 / /home rw,relatime shared:20 - nfs4 fs1:/home rw,vers=4.2\n"
+        "41 25 0:45 / /data\\040x rw - lustre 10.0.0.1@o2ib:/scratch rw\n"
+        "42 25 0:46 / /mnt rw - fuse.juicefs JuiceFS:x rw\n"
+        "43 25 0:47 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\nnonsense\n"
+    )
+    assert {mount.folder: mount.shared for mount in parsed} == {
+        "/": "",
+        "/home": "nfs4 fs1:/home",
+        "/data x": "lustre 10.0.0.1@o2ib:/scratch",
+        "/mnt": "fuse.juicefs JuiceFS:x",
+        "/var/lib/lxcfs": "",
+    }
+
+
+def test_the_mount_of_a_path(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "mountinfo").write_text(
+        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 25 0:44 / /home rw - nfs4 fs1:/home rw\n"
+    )
+    known = mounts.Mounts(str(tmp_path))
+    assert known.of("/home/me/x.log", 0.0).shared == "nfs4 fs1:/home"
+    assert known.of("/homes/x.log", 0.0).shared == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/x/none_9b2/attempt_0/3/stderr.log", names.Hints(local_rank=3, stream="stderr")),
+        ("logs/rank_12.log", names.Hints(rank=12)),
+        ("logs/node7/rank3.out", names.Hints(rank=3, host="node7", stream="stdout")),
+        ("local_rank_2.err", names.Hints(local_rank=2, stream="stderr")),
+        ("slurm-123456_7.out", names.Hints(rank=7, stream="stdout")),
+        ("slurm-123456.out", names.Hints(stream="stdout")),
+        ("nccl.gpu-3.4711.log", names.Hints(host="gpu-3", pid=4711, stream="nccl")),
+        ("train.log", names.Hints()),
+    ],
+)
+def test_what_names_tell(path: str, expected: names.Hints) -> None:
+    assert names.hints(path) == expected

@@ -1,0 +1,111 @@
+"""Labels and times in front of a line, as launchers, containers and loggers write them."""
+
+import time
+
+import pytest
+
+from collectors.node.logs import line, times
+from tests.support.logs import NOW
+
+
+def one(text: str) -> line.Line:
+    records = list(line.records(text.encode(), 1, NOW))
+    assert len(records) == 1
+    return records[0]
+
+
+LABELS = {
+    "[rank3]: x": line.Stream(rank=3),
+    "[rank3]:[E1121 00:12:20.8 x.cpp:1] y": line.Stream(rank=3),
+    "[default3]:x": line.Stream(local_rank=3),
+    "[trainer3]:[rank7]: x": line.Stream(rank=7, local_rank=3),
+    "12: x": line.Stream(rank=12),
+    " 3:   File x": line.Stream(rank=3),
+    "[1,3]<stderr>: x": line.Stream(rank=3),
+    "[3]<stdout>:x": line.Stream(rank=3),
+    "node-7: [rank3]: x": line.Stream(rank=3, host="node-7"),
+    "worker3.cluster: x": line.Stream(host="worker3.cluster"),
+    "rank 3: x": line.Stream(rank=3),
+    "Rank3 | x": line.Stream(rank=3),
+    "trainer-1  | x": line.Stream(tag="trainer-1"),
+    "[pod/trainer-1/main] x": line.Stream(tag="trainer-1"),
+    "2026-11-21T00:12:21.123456789Z stderr F [rank3]: x": line.Stream(rank=3),
+    "(RayTrainWorker pid=615, ip=10.72.7.6) x": line.Stream(host="10.72.7.6", tag="615"),
+    "[2026-11-21 00:12:21,123] [rank3]: x": line.Stream(rank=3),
+    "[80746] [rank3]:[E321 02:07:08.4 x.cpp:1] y": line.Stream(rank=3),
+    "17| [rank3]: x": line.Stream(rank=3),
+    "> [rank3]: x": line.Stream(rank=3),
+    "RuntimeError: x": line.Stream(),
+    "torch.distributed.DistStoreError: x": line.Stream(),
+    "12:34:56 x": line.Stream(),
+    "GPU0: x": line.Stream(),
+    "step10: x": line.Stream(),
+    "  File x": line.Stream(),
+    "": line.Stream(),
+}
+
+
+@pytest.mark.parametrize("text", LABELS)
+def test_labels(text: str) -> None:
+    assert one(text).stream == LABELS[text]
+
+
+def test_indentation_after_a_label_stays() -> None:
+    assert one('[rank0]:   File "a.py", line 1').text == '  File "a.py", line 1'
+
+
+def test_escapes_and_bad_bytes() -> None:
+    assert one("\x1b[31m[rank1]:\x1b[0m \x1b]0;title\x07bad\x00").text == "bad"
+    assert next(iter(line.records(b"[rank1]: \xff\xfe", 1, NOW))).text == "\ufffd\ufffd"
+
+
+def test_json_around_a_line() -> None:
+    docker = one('{"log":"[rank3]: x\\n","stream":"stderr","time":"2026-11-21T00:12:21.5Z"}')
+    assert (docker.stream.rank, docker.text) == (3, "x")
+    assert docker.at is not None
+    assert one('{"loss": 3}').text == '{"loss": 3}'
+    assert one("{" * 3000).text.startswith("{{")
+
+
+def test_lines_of_several_ranks_in_one() -> None:
+    records = list(line.records(b"[rank0]: first part of it[rank1]: Traceback (most recent call last):", 4, NOW))
+    assert [(r.stream.rank, r.text, r.number) for r in records] == [
+        (0, "first part of it", 4),
+        (1, "Traceback (most recent call last):", 4),
+    ]
+
+
+TIMES = {
+    "2026-11-21 00:12:21,5 x": (2026, 11, 21, 0, 12, 21.5),
+    "2026-11-21T00:12:21 x": (2026, 11, 21, 0, 12, 21.0),
+    "2026-11-21_00:12:21": (2026, 11, 21, 0, 12, 21.0),
+    "[E1121 00:12:21.250000000 x.cpp:1]": (2026, 11, 21, 0, 12, 21.25),
+    "E1225 00:12:21.250000 77 x.py:1]": (2025, 12, 25, 0, 12, 21.25),
+    "[rank0]:[E321 02:07:08.500000000 x.cpp:1]": (2026, 3, 21, 2, 7, 8.5),
+    "Nov 21 00:12:21 host kernel: x": (2026, 11, 21, 0, 12, 21.0),
+    "[Sat Nov 21 00:12:21 2026] x": (2026, 11, 21, 0, 12, 21.0),
+    "11/21/2026 00:12:21 - INFO - x": (2026, 11, 21, 0, 12, 21.0),
+}
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_times(text: str) -> None:
+    *whole, second = TIMES[text]
+    expected = time.mktime((*whole, int(second), 0, 0, -1)) + second % 1  # type: ignore[arg-type]
+    stamp = times.find(text, NOW)
+    assert stamp is not None
+    assert stamp.at == pytest.approx(expected)
+
+
+def test_zones() -> None:
+    for text in ("2026-11-21T01:12:21+01:00", "2026-11-21T00:12:21Z", "2026-11-20 19:12:21-0500"):
+        stamp = times.find(text, NOW)
+        assert stamp is not None
+        assert stamp.at == 1795219941.0
+
+
+@pytest.mark.parametrize(
+    "text", ["no time", "2026-13-45 00:12:21", "E9921 00:12:21.1 x", "99:99:99", "Foo 11 00:00:00"]
+)
+def test_what_is_no_time(text: str) -> None:
+    assert times.find(text, NOW) is None

@@ -1,0 +1,126 @@
+"""COLL lines summed up: counted, joined by commId, never by pointer."""
+
+from tests.support.logs import parse, progress
+
+
+def coll(pid: int, op: str, count: int, comm: str, *, host: str = "n1", extra: str = "") -> str:
+    return (
+        f"{host}:{pid}:{pid + 1} [0] NCCL INFO {op}: opCount {count:x} sendbuff 0x7f10 recvbuff 0x7f20 count 4096"
+        f" datatype 7 op 0 root 0 comm {comm} [nranks=2] stream 0x55{extra}\n"
+    )
+
+
+def init(pid: int, comm: str, rank: int, comm_id: str, *, host: str = "n1", size: int = 2) -> str:
+    head = f"{host}:{pid}:{pid + 1} [0] NCCL INFO ncclCommInitRank comm {comm} rank {rank} nranks {size} cudaDev 0"
+    return f"{head} nvmlDev 0 busId 1000 commId {comm_id} - Init START\n"
+
+
+def test_the_count_is_hexadecimal_and_the_join_goes_by_comm_id() -> None:
+    found = progress(init(10, "0xaa", 0, "0x99") + init(20, "0xbb", 1, "0x99") + coll(10, "AllReduce", 0x1A, "0xaa"))
+    (only,) = found
+    assert (only.comm, only.rank, only.size, only.op, only.op_count) == ("0x99", 0, 2, "AllReduce", 26)
+    assert (only.elements, only.dtype, only.pid, only.line) == (4096, "float32", 10, 3)
+
+
+def test_one_pointer_in_two_processes_is_two_communicators() -> None:
+    text = init(10, "0xaa", 0, "0x1") + init(20, "0xaa", 1, "0x2") + coll(10, "AllReduce", 3, "0xaa")
+    found = progress(text + coll(20, "Broadcast", 4, "0xaa") + coll(20, "AllGather", 5, "0xaa"))
+    assert {(p.comm, p.rank, p.op, p.launched) for p in found} == {
+        ("0x1", 0, "AllReduce", 1),
+        ("0x2", 1, "AllGather", 2),
+    }
+
+
+def test_a_count_that_stays_zero_is_counted_by_lines() -> None:
+    (only,) = progress(init(10, "0xaa", 0, "0x1") + coll(10, "AllReduce", 0, "0xaa") * 1234)
+    assert (only.op_count, only.launched) == (0, 1234)
+
+
+def test_a_pointer_used_again_begins_anew() -> None:
+    text = init(10, "0xaa", 0, "0x1") + coll(10, "AllReduce", 7, "0xaa") * 5
+    (only,) = progress(text + init(10, "0xaa", 1, "0x2") + coll(10, "Broadcast", 0, "0xaa") * 2)
+    assert (only.comm, only.rank, only.op, only.launched) == ("0x2", 1, "Broadcast", 2)
+
+
+def test_sends_do_not_hide_collectives() -> None:
+    (only,) = progress(coll(10, "Send", 1, "0xaa") + coll(10, "AllReduce", 2, "0xaa") + coll(10, "Recv", 3, "0xaa"))
+    assert (only.op, only.launched) == ("AllReduce", 1)
+
+
+def test_splits_that_lost_their_comm_id_are_named_after_their_parent() -> None:
+    def split(pid: int, rank: int) -> str:
+        return (
+            f"n1:{pid}:1 [0] NCCL INFO ncclCommSplit comm 0xcc rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000"
+            f" parent 0xaa color 5 key {rank}- Init START\n"
+        )
+
+    text = init(10, "0xaa", 0, "0x1") + init(20, "0xaa", 1, "0x1") + split(10, 0) + split(20, 1)
+    found = progress(text + coll(10, "AllReduce", 1, "0xcc") + coll(20, "AllReduce", 1, "0xcc"))
+    assert len({p.comm for p in found}) == 1
+    assert [p.rank for p in found] == [0, 1]
+
+
+def test_old_versions_without_comm_ids_count_their_communicators() -> None:
+    def old(pid: int, comm: str, rank: int) -> str:
+        return f"n1:{pid}:1 [0] NCCL INFO comm {comm} rank {rank} nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"
+
+    text = old(10, "0xaa", 0) + old(20, "0xbb", 1) + coll(10, "AllReduce", 1, "0xaa") + coll(20, "AllReduce", 1, "0xbb")
+    assert {p.comm for p in progress(text)} == {"nranks2#1"}
+
+
+def test_without_an_init_line_the_communicator_is_the_process_s_own() -> None:
+    (only,) = progress(coll(10, "AllReduce", 1, "0xaa"))
+    assert (only.comm, only.rank, only.size) == ("n1:10:0xaa", -1, 2)
+
+
+def test_rccl_tells_the_global_rank() -> None:
+    (only,) = progress(coll(10, "AllReduce", 1, "0xaa", extra=" task 0 globalrank 170"))
+    assert only.global_rank == 170
+
+
+def test_labels_and_times_in_front() -> None:
+    line = coll(10, "AllReduce", 9, "0xaa").rstrip()
+    (first,) = progress(f"[rank3]: {line}\n")
+    assert first.global_rank == 3
+    (second,) = progress(f"2026-11-20T02:47:00.5Z 12: {line}\n2026-11-20T02:47:01.5Z 12: {line}\n")
+    assert (second.global_rank, second.launched) == (12, 2)
+    assert second.at is not None
+    (third,) = progress(f"(RayTrainWorker pid=615, ip=10.72.7.6) {line}\n")
+    assert (third.host, third.pid) == ("n1", 10)
+
+
+def test_the_short_form_with_done_lines() -> None:
+    text = "".join(
+        f"[rank{rank}]: NCCL INFO AllReduce: opCount {count}\n[rank{rank}]: NCCL INFO AllReduce: opCount {count} DONE\n"
+        for rank, last in ((0, 7714), (1, 7713))
+        for count in range(7710, last + 1)
+    )
+    found = {p.global_rank: (p.op, p.op_count, p.launched) for p in progress(text)}
+    assert found == {0: ("AllReduce", 7714, 5), 1: ("AllReduce", 7713, 4)}
+
+
+def test_two_processes_that_wrote_into_one_line() -> None:
+    one, other = coll(10, "AllReduce", 9, "0xaa").rstrip(), coll(20, "AllReduce", 8, "0xbb").rstrip()
+    found = progress(f"{one}{other}\n")
+    assert {(p.pid, p.op_count) for p in found} == {(10, 9), (20, 8)}
+
+
+def test_an_exception_written_into_small_talk_is_not_lost() -> None:
+    text = (
+        "n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2PTraceback (most recent call last):\n"
+        '  File "train.py", line 3, in main\nValueError: bad\n'
+    )
+    assert [event.kind for event in parse(text)] == ["python.exception"]
+    text = "n1:1:2 [0] NCCL INFO Connected all ringsn2:5:6 [1] x.cc:1 NCCL WARN Too many open files\n"
+    assert [event.kind for event in parse(text)] == ["nccl.warn"]
+
+
+def test_lines_left_out_are_admitted() -> None:
+    from collectors.node.logs.parser import LogParser
+
+    parser = LogParser("x")
+    parser.feed(init(10, "0xaa", 0, "0x1").encode())
+    parser.gap()
+    parser.feed(b"half a line\n" + coll(10, "AllReduce", 9, "0xaa").encode())
+    (only,) = parser.progress()
+    assert (only.comm, only.whole, only.line) == ("0x1", False, 0)

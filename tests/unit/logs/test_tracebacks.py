@@ -1,0 +1,200 @@
+"""Tracebacks: whole, per rank, chained, boxed, interleaved, cut."""
+
+from tests.support.logs import fixture, kinds, of_kind, only, parse
+
+PLAIN = """Traceback (most recent call last):
+  File "/opt/train/main.py", line 120, in <module>
+    main()
+  File "/opt/train/main.py", line 88, in main
+    loss = step(batch)
+           ^^^^^^^^^^^
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1778, in _call_impl
+    return forward_call(*args, **kwargs)
+RuntimeError: CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+
+next line
+"""
+
+
+def test_it_is_kept_whole() -> None:
+    events = parse(PLAIN)
+    event = only(events, "python.exception")
+    assert event.data["type"] == "RuntimeError"
+    assert event.data["signature"] == "cuda"
+    assert str(event.data["message"]).endswith("device-side assertions.")
+    assert event.data["frame"] == "/opt/train/main.py:88 in main"
+    assert event.data["frames"] == [
+        "/opt/train/main.py:120 in <module>",
+        "/opt/train/main.py:88 in main",
+        "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:1778 in _call_impl",
+    ]
+    assert event.text.startswith("Traceback (most recent call last):\n")
+    assert event.line == 1
+    assert only(events, "torch.cuda_error").data == {
+        "error": "device-side assert triggered", "signature": "device_assert", "raised": True,
+    }  # fmt: skip
+
+
+def test_ranks_that_write_at_once() -> None:
+    lines = PLAIN.splitlines()[:9]
+    mixed = "".join(f"[rank{rank}]: {line}\n" for line in lines for rank in (0, 5))
+    events = of_kind(parse(mixed), "python.exception")
+    assert [(event.rank, event.data["frame"]) for event in events] == [
+        (0, "/opt/train/main.py:88 in main"),
+        (5, "/opt/train/main.py:88 in main"),
+    ]
+
+
+def test_two_without_labels_wrote_into_each_other() -> None:
+    text = (
+        "Traceback (most recent call last):\nTraceback (most recent call last):\n"
+        '  File "a.py", line 1, in f\n  File "b.py", line 2, in g\nValueError: one\nKeyError: \'two\'\n'
+    )
+    events = of_kind(parse(text), "python.exception")
+    assert next(event.data["type"] for event in events) == "ValueError"
+
+
+def test_a_chain_is_one_exception() -> None:
+    event = [e for e in fixture("chained") if e.kind == "python.exception" and e.rank == 1]
+    assert [(e.data["type"], e.data["chained"], e.data["message"]) for e in event] == [
+        ("ValueError", "KeyError", "bad configuration")
+    ]
+
+
+def test_a_logged_exception_is_there_too_and_the_log_goes_on_after_it() -> None:
+    events = fixture("two_nodes_0")
+    logged = events[0]
+    assert (logged.data["type"], logged.data["signature"]) == ("FileNotFoundError", "file_system")
+    assert logged.data["after"] is not None
+
+
+def test_the_box_of_rich() -> None:
+    text = (
+        "╭─────────────────── Traceback (most recent call last) ───────────────────╮\n"
+        "│ /opt/train/main.py:88 in main                                            │\n"
+        "│                                                                          │\n"
+        "│    87 │   for batch in loader:                                           │\n"
+        "│ ❱  88 │   │   step(batch)                                                │\n"
+        "│                                                                          │\n"
+        "│ /opt/train/data.py:12 in step                                            │\n"
+        "╰──────────────────────────────────────────────────────────────────────────╯\n"
+        "ValueError: shard 3 is empty\n"
+    )
+    event = only(parse(text), "python.exception")
+    assert event.data["frames"] == ["/opt/train/main.py:88 in main", "/opt/train/data.py:12 in step"]
+    assert event.data["message"] == "shard 3 is empty"
+
+
+def test_a_progress_bar_in_front() -> None:
+    text = "Epoch 3:  45%|████▌     | 45/100 [00:12<00:15, 3.6it/s]Traceback (most recent call last):\n"
+    event = only(parse("first\n" + text + '  File "a.py", line 1, in f\nValueError: x\n'), "python.exception")
+    assert (event.data["type"], event.line) == ("ValueError", 2)
+    text = "\rEpoch 3:  45%|\rEpoch 3:  46%|\rTraceback (most recent call last):\r\n"
+    event = only(parse("first\n" + text + '  File "a.py", line 1, in f\nValueError: x\n'), "python.exception")
+    assert (event.data["type"], event.line) == ("ValueError", 2)
+
+
+def test_one_that_was_cut() -> None:
+    event = only(
+        parse('Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x = g('), "python.exception"
+    )
+    assert event.data["cut"] is True
+    assert event.data["frame"] == "a.py:1 in f"
+    event = only(parse("RuntimeError: shard 3 is empty\n"), "python.exception")
+    assert event.data["cut"] is True
+    assert event.data["message"] == "shard 3 is empty"
+
+
+def test_one_whose_beginning_is_missing() -> None:
+    text = 'half a line\n  File "a.py", line 1, in f\n    x = g()\n  File "b.py", line 2, in g\nValueError: x\n'
+    event = only(parse(text), "python.exception")
+    assert (event.data["cut"], event.data["frames"]) == (True, ["a.py:1 in f", "b.py:2 in g"])
+    assert not parse('  File "a.py", line 1, in f\n    x = g()\nStep 3\n')
+
+
+def test_an_opening_that_nothing_follows_is_none() -> None:
+    assert not parse("see the Traceback (most recent call last):\nall is well\n")
+
+
+def test_the_launcher_s_own() -> None:
+    events = of_kind(fixture("norecord"), "python.exception")
+    assert [(event.rank, event.data["launcher"], event.data["consequence"]) for event in events] == [
+        (1, False, False),
+        (0, False, True),
+        (None, True, True),
+    ]
+
+
+def test_the_rank_of_a_spawned_process() -> None:
+    events = of_kind(fixture("spawn"), "python.exception")
+    assert [(event.rank, event.data["type"]) for event in events] == [
+        (None, "ProcessRaisedException"),
+        (1, "FileNotFoundError"),
+    ]
+
+
+def test_the_thread_that_raised() -> None:
+    opening = "Exception in thread Thread-3:\nTraceback (most recent call last):\n"
+    text = opening + '  File "a.py", line 1, in f\nValueError: x\n'
+    assert only(parse(text), "python.exception").data["thread"] == "Thread-3"
+
+
+def test_a_dump_of_faulthandler() -> None:
+    event = only(fixture("segv"), "python.fatal")
+    assert event.data["error"] == "Segmentation fault"
+    assert event.data["frame"] == "/opt/train/segv.py:4 in corrupt"
+
+
+def test_the_message_of_a_cpp_exception() -> None:
+    events = fixture("dist_shape_OFF")
+    assert str(only(events, "process.signal").data["what"]).startswith("gloo::EnforceNotMet: [enforce fail")
+    assert only(events, "gloo.size_mismatch").data["raised"] is True
+
+
+def test_the_last_error_that_nccl_names_in_an_exception() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:219, unhandled"
+        " system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1\n"
+        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\n"
+        "Last error:\nError while creating shared memory segment /dev/shm/nccl-Vx (size 9637888)\n"
+    )
+    events = parse(text)
+    assert only(events, "nccl.warn").data["signature"] == "shared_memory"
+    assert only(events, "torch.watchdog_error").data["error"] == "unhandled system error"
+    assert only(events, "python.exception").data["signature"] == "nccl"
+
+
+def test_the_last_error_without_a_traceback() -> None:
+    text = (
+        "3: torch.distributed.DistBackendError: NCCL error in: x.cpp:1333, unhandled system error, NCCL version 2.18\n"
+        "3: Last error:\n3: socketStartConnect: Connect to 192.168.19.14<52822> failed : No route to host\n"
+    )
+    event = only(parse(text), "nccl.warn")
+    assert (event.rank, event.data["signature"], event.data["peer"]) == (3, "connect_failed", "192.168.19.14<52822>")
+
+
+def test_the_time_before_it_is_a_lower_bound() -> None:
+    event = only(parse("2026-11-21 03:00:00,5 INFO step 1\n" + PLAIN), "python.exception")
+    assert event.at is None
+    assert isinstance(event.data["after"], float)
+
+
+def test_deep_recursion_stays_small() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        + '  File "a.py", line 1, in f\n    f()\n' * 5000
+        + "RecursionError: deep\n"
+    )
+    event = only(parse(text), "python.exception")
+    frames = event.data["frames"]
+    assert isinstance(frames, list)
+    assert len(frames) == 60
+    assert len(event.text) <= 4100
+
+
+def test_kinds_of_a_finished_run() -> None:
+    assert kinds(fixture("fine")) == ["job.finished"]
