@@ -1,0 +1,212 @@
+"""The node side: one process that prints samples until its connection ends.
+
+Three kinds of threads: the main one ticks and writes, one reads the control line and re-arms the alarm, and each source
+has its own. A write that blocks stops the ticks and with them the sources, but neither the control line nor the alarm.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence
+
+from collectors.node import lifeline, loader, wire
+from collectors.node.files import read, read_text
+from collectors.node.runner import Runner
+from collectors.node.source import ChangeFilter, Shared
+from collectors.node.sources import SOURCES, WANTS, load
+from collectors.node.thrift import Allocator, yield_to_all
+from collectors.samples import Fault, Hello, Lent, Settings, Tick
+
+TICK_BYTES = 512 << 10
+"""Bytes that one tick may send; a node must not be able to flood the machine that watches it."""
+
+GRACE = 0.25
+"""Share of the interval that a tick waits for its sources; what comes later goes with the next."""
+FIRST_GRACE = 2.0
+"""Seconds that the very first tick waits: for ranks, on a busy node."""
+START_TICKS = 10
+"""Ticks after which the start is over, even if a source has not come up."""
+
+SETTLED = 5
+"""Ticks after which every source has been imported: memory that only this needed is given back then, …"""
+TRIM_EVERY = 120
+"""… and again after so many ticks."""
+
+FIRST = 2
+"""Sources that answer before the others are even imported: who opens the screen wants to see ranks."""
+
+DEFAULT = Settings(1.0, 0.0, None, [], [], [])
+
+
+class Agent:
+    """Collects from its sources once a tick and writes what changed."""
+
+    def __init__(self, names: Sequence[str], version: str, silence: int, settings: Settings) -> None:
+        self._version = version
+        self._silence = silence
+        self._settings = settings
+        self._new_settings: Optional[Settings] = settings
+        self._wake = threading.Event()
+        self._finished = threading.Condition()
+        self._filter = ChangeFilter()
+        self._faults: Dict["tuple[str, str]", int] = {}
+        self._rest = b""
+        self._seq = 0
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._allocator = Allocator()
+        self._allocator.share_one_arena()
+        shared = Shared()
+        self._runners = [
+            Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]
+            for name in names
+        ]
+
+    def run(self) -> NoReturn:
+        """Tick until the lifeline ends the process."""
+        lifeline.prepare(self._silence)
+        heart = lifeline.end_with_stdin(self._control)
+        self._write([wire.encode(self._hello())])
+        self._tick(self._runners[:FIRST], FIRST_GRACE)
+        yielded = False
+        while True:
+            self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
+            if not yielded and (self._seq > START_TICKS or all(runner.has_looked for runner in self._runners)):
+                # Not before: where all cores are taken, the lowest priority would stretch the start to a minute.
+                # Never the heartbeat: who comes too late to re-arm the alarm is dead.
+                yield_to_all(heart.native_id)
+                yielded = True
+            interval, phase = self._settings.interval, self._settings.phase
+            self._wake.wait(interval - (time.time() - phase * interval) % interval)
+            self._wake.clear()
+
+    # --- the control line: its own thread ----------------------------------------------------------------------
+
+    def _control(self, data: bytes) -> None:
+        """Take bytes of the control line; whatever comes shows that the link is alive."""
+        lifeline.arm(self._silence)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > wire.LINE_LIMIT:
+            self._rest = b""
+            self._fault("control", "a line of the control line was too long")
+        for line in lines:
+            try:
+                control = wire.decode_control(line)
+            except ValueError as error:
+                self._fault("control", "a line of the control line was not understood: %s" % error)
+                continue
+            if isinstance(control, Settings):
+                with self._finished:
+                    self._new_settings = control
+                self._wake.set()
+            elif isinstance(control, Lent):
+                loader.keep(control.name, control.content.encode())
+
+    # --- ticks: the main thread --------------------------------------------------------------------------------
+
+    def _tick(self, asked: Sequence[Runner], grace: float) -> None:
+        """Let these sources look, wait ``grace`` seconds for them, and send what all have found by then."""
+        began = time.monotonic()
+        with self._finished:
+            settings, self._new_settings = self._new_settings, None
+        if settings is not None:
+            self._settings = settings
+            for runner in self._runners:
+                runner.configure(settings)
+        samples = self._harvest(began)
+        for runner in asked:
+            runner.ask(began)
+        self._await(began + grace)
+        now = time.monotonic()
+        samples += self._harvest(now)
+        lines = self._lines(self._filter.changed(samples))
+        self._seq += 1
+        usage = os.times()
+        cpu = time.process_time() + usage.children_user + usage.children_system
+        pages = int(read("/proc/self/statm").split()[1])
+        tick = Tick(self._seq, time.time(), round(now - began, 6), round(cpu, 3), pages * self._page)
+        self._write([*lines, wire.encode(tick)])
+        if self._seq % TRIM_EVERY == SETTLED:
+            self._allocator.give_back()
+
+    def _harvest(self, moment: float) -> List[NamedTuple]:
+        """What finished looks have left."""
+        return [sample for runner in self._runners for sample in runner.harvest(moment)]
+
+    def _await(self, until: float) -> None:
+        """Wait until every source has finished its look, or the grace is over."""
+        with self._finished:
+            while any(runner.busy for runner in self._runners):
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                self._finished.wait(left)
+
+    def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
+        """Encode what fits into a tick; the rest is counted, and comes again if it is a state and no event."""
+        lines: List[bytes] = []
+        size = 0
+        for sample in samples:
+            try:
+                line = wire.encode(sample)
+            except (TypeError, ValueError) as error:
+                self._fault("agent", "a %s could not be written: %s" % (type(sample).__name__, error))
+                continue
+            if size + len(line) > TICK_BYTES:
+                self._filter.forget(sample)
+                self._fault("agent", "%s held back: over %d KiB in a tick" % (type(sample).__name__, TICK_BYTES >> 10))
+                continue
+            size += len(line)
+            lines.append(line)
+        faults = [Fault(source, text, times) for (source, text), times in list(self._faults.items())]
+        lines += [wire.encode(fault) for fault in self._filter.changed(faults)]
+        return lines
+
+    def _fault(self, source: str, text: str) -> None:
+        self._faults[source, text] = self._faults.get((source, text), 0) + 1
+
+    def _write(self, lines: Sequence[bytes]) -> None:
+        """One write for all of it. May block: the alarm ends the process then, if nobody reads any more."""
+        data = memoryview(b"".join(lines))
+        try:
+            while data:
+                data = data[os.write(1, data) :]
+        except OSError:
+            lifeline.leave()
+
+    def _hello(self) -> Hello:
+        machine = os.uname()
+        return Hello(
+            version=self._version,
+            python=sys.version.split()[0],
+            executable=sys.executable or "",
+            hostname=machine.nodename,
+            boot_id=read_text("/proc/sys/kernel/random/boot_id"),
+            machine=machine.machine,
+            kernel=machine.release,
+            uid=os.getuid(),
+            pid=os.getpid(),
+            clock=time.time(),
+            sources=[runner.name for runner in self._runners],
+            wants=[name for name, place in WANTS.items() if os.path.exists(place)],
+        )
+
+
+def main(arguments: "Optional[Dict[str, object]]") -> None:
+    """Entry of the payload.
+
+    ``arguments``: ``version`` (text), ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
+    ``silence`` (seconds without a heartbeat to live); all optional.
+    """
+    said = arguments or {}
+    fields = said.get("settings")
+    names = said.get("sources")
+    silence = said.get("silence")
+    Agent(
+        names=[name for name in SOURCES if not isinstance(names, list) or name in names],
+        version=str(said.get("version", "")),
+        silence=silence if isinstance(silence, int) else lifeline.SILENCE,
+        settings=wire.settings(fields) if isinstance(fields, list) else DEFAULT,
+    ).run()

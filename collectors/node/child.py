@@ -1,0 +1,159 @@
+"""Other programs that a source runs (nvidia-smi, journalctl): they never outlive the node side, nor block it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
+
+from collectors.node import lifeline
+from collectors.node.source import Absent
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+class Ended(NamedTuple):
+    """A program that ended. ``status`` is None when it was ended because its time was up."""
+
+    status: Optional[int]
+    stdout: bytes
+    stderr: bytes
+
+
+def _start(argv: Sequence[str], fed: bool) -> "subprocess.Popen[bytes]":
+    """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
+    setup = lifeline.child_setup()
+    if setup is None:
+        raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
+    import subprocess  # 1 MB: for nodes that need a child at all
+
+    environment: Dict[str, str] = dict(os.environ, LC_ALL="C")
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=setup,  # noqa: PLW1509 (ctypes is loaded before the fork)
+            env=environment,
+            cwd="/",
+        )
+    except OSError as error:
+        raise Absent("%s: %s" % (argv[0], error.strerror)) from error
+
+
+class Child:
+    """A running program whose output is taken as it comes.
+
+    The parent-death signal is bound to the *thread* that starts the program: start it from the source's own thread
+    (in ``look``), which lives as long as the node side does.
+    """
+
+    def __init__(self, argv: Sequence[str], *, limit: int = 1 << 20, feed: bytes = b"") -> None:
+        """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read."""
+        self._process = _start(argv, bool(feed))
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):  # it ended without reading: its status says so
+                self._process.stdin.write(feed)
+                self._process.stdin.close()
+        self._limit = limit
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._out = self._process.stdout.fileno()
+        self._err = self._process.stderr.fileno()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._err, False)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def status(self) -> Optional[int]:
+        """Exit status (negative: signal); None while it runs."""
+        return self._process.poll()
+
+    @property
+    def output(self) -> int:
+        """Descriptor of its standard output, to select on: readable and nothing to read means that it closed it."""
+        return self._out
+
+    def ended(self, seconds: float) -> Optional[int]:
+        """Wait for its end and return its exit status; None when the time passed."""
+        import subprocess
+
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def read(self) -> bytes:
+        """Standard output since the last call, at most ``limit`` bytes; empty when there is none (yet, or any more)."""
+        return self._take(self._out)
+
+    def read_errors(self) -> bytes:
+        """Standard error since the last call."""
+        return self._take(self._err)
+
+    def wait_output(self, seconds: float) -> bool:
+        """Wait until there is something to read, or it ended; False when the time passed."""
+        return bool(select.select([self._out], [], [], seconds)[0])
+
+    def kill(self) -> None:
+        """End it without asking, its last output still to be read; one that the kernel holds dies when it lets go."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End it without asking; a process that the kernel holds is left behind, dead as soon as it can be."""
+        self._process.kill()
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._process.stdout.close()
+        self._process.stderr.close()
+        self._process.poll()
+
+    def _take(self, descriptor: int) -> bytes:
+        parts: List[bytes] = []
+        size = 0
+        while size < self._limit:
+            try:
+                part = os.read(descriptor, 65536)
+            except BlockingIOError:
+                break
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+
+
+def run(argv: Sequence[str], timeout: float, limit: int = 4 << 20) -> Ended:
+    """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
+
+    Raises :class:`Absent` when it is not there.
+    """
+    child = Child(argv, limit=limit)
+    out: List[bytes] = []
+    err: List[bytes] = []
+    size = 0
+    until = time.monotonic() + timeout
+    try:
+        while True:
+            finished = child.status is not None
+            part = child.read()
+            err.append(child.read_errors())
+            out.append(part)
+            size += len(part)
+            if finished and not part:
+                return Ended(child.status, b"".join(out), b"".join(err))
+            left = until - time.monotonic()
+            if left <= 0 or size > limit:
+                return Ended(None, b"".join(out), b"".join(err))
+            if not part:
+                time.sleep(min(0.02, left))
+    finally:
+        child.end()

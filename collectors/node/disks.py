@@ -1,0 +1,149 @@
+"""Source ``disks``: room on the file systems that the job writes to.
+
+Apart from the host's other figures, because asking for the size of a file system whose server is gone hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import time
+from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple, Union
+
+from collectors.node.files import link, read_or_none, text
+from collectors.node.patient import Patient
+from collectors.node.source import Shared, Silent, Source
+from collectors.samples import Disk, RankProcess
+
+_SAVES = re.compile(r"(?i)^--?(?:[\w.-]*(?:ckpt|checkpoint|save|output)[\w.-]*)(?:=(.+))?$")
+_OCTAL = re.compile(r"\\([0-7]{3})")
+EVERY = 30.0
+"""Seconds between looks at the same places."""
+PLACES = 24
+"""File systems that are asked at most."""
+
+
+class Mount(NamedTuple):
+    """One mounted file system."""
+
+    path: str
+    source: str
+    fstype: str
+
+
+class DiskSource(Source):
+    """Temporary folders, shared memory, working folders and the folders that checkpoints go to."""
+
+    name = "disks"
+    period = 3.0
+    deadline = 15.0
+    retry = 3.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
+        super().__init__(shared, proc, sys)
+        self._patient: Patient[os.statvfs_result] = Patient(2.0)
+        self._seen: List[Tuple[str, str]] = []
+        self._next = 0.0
+        self._mounts: List[Mount] = []
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """One sample per place. Raises :class:`Silent`, after all others have been told, for one that hangs."""
+        places, moment = self._places(), time.monotonic()
+        if places != self._seen or moment >= self._next:
+            self._seen, self._next = places, moment + EVERY
+            self._mounts = parse_mounts(read_or_none(self.proc + "/self/mounts") or b"")
+            yield from self._measure(places, self._mounts)
+        stuck = sorted(self._patient.stuck)
+        if stuck:
+            raise Silent(", ".join("%s (%s)" % (path, mount_of(path, self._mounts).source) for path in stuck))
+
+    def _measure(self, places: List[Tuple[str, str]], mounts: List[Mount]) -> Iterator[Disk]:
+        questions: Dict[str, Callable[[], os.statvfs_result]] = {}
+        for path in sorted({path for path, _ in places}, key=lambda path: is_remote(mount_of(path, mounts).fstype)):
+            questions[path] = lambda path=path: _room(path)  # type: ignore[misc]
+        answers: Dict[str, Union[os.statvfs_result, OSError]] = {}
+        while len(answers) < len(questions) and not (set(questions) - set(answers) <= self._patient.stuck):
+            waiting = {path: question for path, question in questions.items() if path not in answers}
+            answers.update(self._patient.ask(waiting))
+        for path, role in places:
+            status = answers.get(path)
+            if isinstance(status, os.statvfs_result) and status.f_blocks:
+                yield Disk(
+                    path=path,
+                    role=role,
+                    fstype=mount_of(path, mounts).fstype,
+                    total=status.f_blocks * status.f_frsize,
+                    free=status.f_bavail * status.f_frsize,
+                    free_inodes=status.f_favail if status.f_files else None,
+                )
+
+    def _places(self) -> List[Tuple[str, str]]:
+        """Paths and roles, each once."""
+        found = [("/tmp", "tmp"), ("/dev/shm", "shm")]
+        for rank in self.shared.ranks:
+            root = self._root(rank.pid)
+            if root:
+                found += [(root + "/tmp", "tmp"), (root + "/dev/shm", "shm")]
+            if rank.cwd.startswith("/"):
+                found.append((root + rank.cwd, "cwd"))
+                found += [(root + path, "checkpoint") for path in checkpoint_folders(rank)]
+        return list(dict.fromkeys(found))[:PLACES]
+
+    def _root(self, pid: int) -> str:
+        """Prefix under which a rank's files are reached: empty where it sees the same ones as we do."""
+        theirs, ours = link("%s/%d/ns/mnt" % (self.proc, pid)), link(self.proc + "/self/ns/mnt")
+        return "" if theirs == ours or not theirs else "%s/%d/root" % (self.proc, pid)
+
+
+def _room(path: str) -> os.statvfs_result:
+    """Room at a path, or where it will be made: a checkpoint folder is often named before it exists."""
+    while True:
+        try:
+            return os.statvfs(path)
+        except FileNotFoundError:
+            if path in ("/", ""):
+                raise
+            path = posixpath.dirname(path)
+
+
+def checkpoint_folders(rank: RankProcess) -> List[str]:
+    """Folders that a command line names for saving: ``--output_dir X``, ``--save-dir=X``."""
+    words = rank.command.split(" ")
+    folders: List[str] = []
+    for position, word in enumerate(words):
+        found = _SAVES.match(word)
+        if not found:
+            continue
+        value = found.group(1) or (words[position + 1] if position + 1 < len(words) else "")
+        looks_like_path = "/" in value and "://" not in value and not value.startswith("-")
+        if looks_like_path:
+            folders.append(posixpath.normpath(posixpath.join(rank.cwd, value)))
+    return folders
+
+
+def parse_mounts(data: bytes) -> List[Mount]:
+    """Lines of /proc/self/mounts; blanks in names are octal escapes there."""
+    mounts = []
+    for line in text(data).splitlines():
+        fields = [_OCTAL.sub(lambda found: chr(int(found.group(1), 8)), field) for field in line.split(" ")[:3]]
+        if len(fields) == 3:
+            mounts.append(Mount(fields[1], fields[0], fields[2]))
+    return mounts
+
+
+def mount_of(path: str, mounts: List[Mount]) -> Mount:
+    """The file system that a path is on, by its name alone: asking the file system itself might hang."""
+    best = Mount("", "", "")
+    for mount in mounts:
+        inside = path == mount.path or path.startswith(mount.path.rstrip("/") + "/")
+        if inside and len(mount.path) >= len(best.path):
+            best = mount
+    return best
+
+
+def is_remote(fstype: str) -> bool:
+    """True for file systems that hang when somebody else does."""
+    return fstype.startswith(
+        ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "fuse", "9p", "glusterfs", "wekafs")
+    )

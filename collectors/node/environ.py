@@ -1,0 +1,164 @@
+"""What a process's environment says about its rank, and the little of it that may leave the node.
+
+An environment holds secrets. It is read here, on the node; only names on the list below are sent, and among those the
+value of every name that sounds like a secret is blotted out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from collectors.node.files import text
+
+PREFIXES = (
+    "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "CUDA_", "UCX_", "FI_", "SLURM_", "OMPI_", "PMI_", "MASTER_",
+)  # fmt: skip
+"""Beginnings of the names that may leave the node: rank and launcher, and what the communication libraries read."""
+
+NAMES = frozenset(
+    (
+        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE",
+        "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "MPI_LOCALRANKID",
+        "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "NVIDIA_VISIBLE_DEVICES",
+        "ACCELERATE_DISABLE_NCCL",
+    )
+)  # fmt: skip
+"""Further names, exactly."""
+
+SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|JWT|(?:^|_)(?:AUTH|PASS|PWD|PAT)(?:_|$)|KEY(?:_|S|$)"
+)
+"""Names whose value is blotted out even when they are on the list."""
+
+BLOTTED = "<redacted>"
+VALUE_LIMIT = 1024
+"""Characters of one value that are sent."""
+
+_USER_INFO = re.compile(r"(://)[^/@\s]+@")
+_SECRET_WORD = re.compile(r"(?i)(?:^|[-_])(?:token|secret|password|passwd|passphrase|credentials?|auth|\w*key)$")
+
+
+class RankEnvironment(NamedTuple):
+    """Which rank an environment makes of its process."""
+
+    rank: int
+    world_size: Optional[int]
+    local_rank: Optional[int]
+    local_world_size: Optional[int]
+    node_rank: Optional[int]
+    master_addr: str
+    master_port: Optional[int]
+    launcher: str
+    """``torchrun``, ``slurm``, ``mpi`` or ``env``."""
+    run_id: str
+    restart: Optional[int]
+    assigned: bool
+    """True when a launcher gave it to this one process; False for what a whole node or pod shares."""
+
+
+def parse(data: bytes) -> Dict[str, str]:
+    """Names and values of /proc/PID/environ. A name that comes twice has its first value, as getenv sees it."""
+    found: Dict[str, str] = {}
+    for entry in data.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and name:
+            found.setdefault(text(name), text(value))
+    return found
+
+
+def may_have_rank(data: bytes) -> bool:
+    """Cheap look at a raw environment: False proves that no rank is in it."""
+    return b"RANK=" in data or b"SLURM_PROCID=" in data
+
+
+def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
+    """Rank that an environment tells, by torch's names, else those of MPI, else of Slurm; None when it tells none."""
+    torchrun = "TORCHELASTIC_RUN_ID" in env
+    rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+    local = _number(env, "LOCAL_RANK")
+    launcher, assigned = ("torchrun" if torchrun else "env"), torchrun or local is not None
+    if rank is None or world is None:
+        rank, world = _first(env, _MPI)
+        launcher, assigned = "mpi", True
+    if rank is None:
+        rank, world = _first(env, _SLURM)
+        launcher, assigned = "slurm", False
+        if "SLURM_STEP_ID" not in env and "SLURM_STEPID" not in env and (world or 1) > 1:
+            return None  # the batch script itself, which Slurm numbers 0 as well
+    if rank is None:
+        return None
+    if launcher == "env":
+        launcher = _launcher(env, rank)
+    return RankEnvironment(
+        rank=rank,
+        world_size=world,
+        local_rank=_number(env, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
+        local_world_size=_number(env, "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"),
+        node_rank=_number(env, "GROUP_RANK", "NODE_RANK", "SLURM_NODEID"),
+        master_addr=env.get("MASTER_ADDR", ""),
+        master_port=_number(env, "MASTER_PORT"),
+        launcher=launcher,
+        run_id=env.get("TORCHELASTIC_RUN_ID") or env.get("SLURM_JOB_ID", ""),
+        restart=_number(env, "TORCHELASTIC_RESTART_COUNT"),
+        assigned=assigned,
+    )
+
+
+_MPI = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+_SLURM = (
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("SLURM_PROCID", "SLURM_NTASKS"), ("SLURM_PROCID", "SLURM_NPROCS"),
+)  # fmt: skip
+
+
+def _first(env: Mapping[str, str], names: Sequence[Tuple[str, str]]) -> Tuple[Optional[int], Optional[int]]:
+    """First pair of rank and size of which both are there; else the first rank alone."""
+    alone: Optional[int] = None
+    for rank_name, size_name in names:
+        rank, size = _number(env, rank_name), _number(env, size_name)
+        if rank is not None and size is not None:
+            return rank, size
+        alone = rank if alone is None else alone
+    return alone, None
+
+
+def _launcher(env: Mapping[str, str], rank: int) -> str:
+    """Who started a process that has torch's names but not torchrun's: the one whose own number agrees."""
+    if rank in (_number(env, "OMPI_COMM_WORLD_RANK"), _number(env, "PMI_RANK")):
+        return "mpi"
+    return "slurm" if _number(env, "SLURM_PROCID") == rank else "env"
+
+
+def _number(env: Mapping[str, str], *names: str) -> Optional[int]:
+    """First of these variables that holds a whole number of at least 0."""
+    for name in names:
+        value = env.get(name, "")
+        if value.isascii() and value.isdigit() and len(value) < 10:
+            return int(value)
+    return None
+
+
+def presentable(env: Mapping[str, str]) -> Dict[str, str]:
+    """The part of an environment that may leave the node, secrets blotted out."""
+    return {
+        name: BLOTTED if SECRET.search(name.upper()) else _USER_INFO.sub(r"\1", value[:VALUE_LIMIT])
+        for name, value in sorted(env.items())
+        if name in NAMES or name.startswith(PREFIXES)
+    }
+
+
+def presentable_command(words: Sequence[str], limit: int = 2048) -> str:
+    """A command line as one text, the values of options that sound like secrets blotted out."""
+    said: List[str] = []
+    blot_next = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        option = bool(_SECRET_WORD.search(name)) and (word.startswith("-") or bool(equals))
+        if blot_next and not word.startswith("-"):
+            said.append(BLOTTED)
+        elif option and equals:
+            said.append(name + "=" + BLOTTED)
+        else:
+            said.append(_USER_INFO.sub(r"\1", word))
+        blot_next = option and not equals
+    return " ".join(said)[:limit]

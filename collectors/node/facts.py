@@ -1,0 +1,132 @@
+"""What does not move in a rank's process: limits, files, container, versions."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence
+
+from collectors.node.environ import RankEnvironment, presentable_command
+from collectors.node.files import link, read_int, read_or_none, read_text, text
+from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, Stat, Status, parse_cgroup, parse_limit
+from collectors.samples import RankProcess
+
+_V1_UNLIMITED = 1 << 60
+
+
+class Subject(NamedTuple):
+    """A rank's process as far as it is known before its facts are gathered."""
+
+    pid: int
+    stat: Stat
+    status: Status
+    env: RankEnvironment
+    presentable: Mapping[str, str]
+    words: Sequence[str]
+    executable: str
+
+
+class FactFinder:
+    """Gathers facts from /proc and the cgroup tree. It touches no other file system: those may hang."""
+
+    def __init__(self, proc: str, sys: str, booted: float) -> None:
+        self._proc = proc
+        self._cgroups = sys + "/fs/cgroup"
+        self._booted = booted
+        self._users = _users(read_or_none("/etc/passwd") or b"")
+
+    def process(self, subject: Subject, versions: Mapping[str, str]) -> RankProcess:
+        """The whole sample; a fact that cannot be read is left unknown."""
+        base = "%s/%d" % (self._proc, subject.pid)
+        env, stat = subject.env, subject.stat
+        limits = read_or_none(base + "/limits") or b""
+        cgroup = parse_cgroup(read_or_none(base + "/cgroup") or b"")
+        cwd = link(base + "/cwd")
+        return RankProcess(
+            pid=subject.pid,
+            started=round(self._booted + stat.start_ticks / CLOCK_TICKS, 2),
+            rank=env.rank,
+            local_rank=env.local_rank,
+            world_size=env.world_size,
+            node_rank=env.node_rank,
+            local_world_size=env.local_world_size,
+            master_addr=env.master_addr,
+            master_port=env.master_port,
+            launcher=env.launcher,
+            run_id=env.run_id,
+            restart=env.restart,
+            parent=stat.parent,
+            command=presentable_command(subject.words),
+            cwd=cwd,
+            executable=subject.executable,
+            container=cgroup.name or self._foreign_root(base),
+            uid=subject.status.uid,
+            user=self._users.get(subject.status.uid, str(subject.status.uid)),
+            memory_limit=self._memory_limit(cgroup),
+            open_files_limit=parse_limit(limits, b"Max open files"),
+            memlock_limit=parse_limit(limits, b"Max locked memory"),
+            stdout=link(base + "/fd/1"),
+            stderr=link(base + "/fd/2"),
+            nccl_log=self._nccl_log(subject, base, cwd),
+            env=dict(subject.presentable),
+            versions=dict(versions),
+        )
+
+    def _foreign_root(self, base: str) -> str:
+        """Name of the mount namespace, where it is not ours: a container that no cgroup names (Apptainer, Enroot)."""
+        theirs, ours = link(base + "/ns/mnt"), link(self._proc + "/self/ns/mnt")
+        return theirs if theirs and ours and theirs != ours else ""
+
+    def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:
+        """Smallest limit on the way from the process's cgroup to the root; -1 where there is none."""
+        folder = self._cgroups + ("" if cgroup.unified else "/memory")
+        name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
+        limits = []
+        seen = False
+        path = cgroup.memory_path.rstrip("/")
+        while path:
+            limit = read_int(folder + path + name)
+            seen = seen or limit is not None or read_text(folder + path + name) == "max"
+            if limit is not None and limit < _V1_UNLIMITED:
+                limits.append(limit)
+            path = path.rpartition("/")[0]
+        if limits:
+            return min(limits)
+        return UNLIMITED if seen else None
+
+    def _nccl_log(self, subject: Subject, base: str, cwd: str) -> str:
+        """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open."""
+        pattern = subject.presentable.get("NCCL_DEBUG_FILE", "")
+        if not pattern:
+            return ""
+        same_host = link(base + "/ns/uts") == link(self._proc + "/self/ns/uts")
+        host = os.uname().nodename if same_host else read_text(base + "/root/etc/hostname")
+        path = expand_nccl_path(pattern, host, subject.status.inner_pid)
+        if not path.startswith("/"):
+            path = cwd + "/" + path
+        return base + "/root" + path if self._foreign_root(base) else path
+
+
+def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
+    """Expand ``%h``, ``%p`` and ``%%`` as NCCL's debug.cc does; everything else, ``%d`` too, stays as it is."""
+    result = []
+    position = 0
+    values = {"h": host.partition(".")[0], "p": str(pid), "%": "%"}
+    while position < len(pattern):
+        pair = pattern[position : position + 2]
+        if pair[0] == "%" and len(pair) == 2 and pair[1] in values:
+            result.append(values[pair[1]])
+            position += 2
+        else:
+            result.append(pair[0])
+            position += 1
+    return "".join(result)
+
+
+def _users(passwd: bytes) -> Dict[int, str]:
+    """User names by id, from the file alone: asking the name service may hang."""
+    users: Dict[int, str] = {}
+    for line in text(passwd).splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2].isdecimal():
+            users.setdefault(int(fields[2]), fields[0])
+    return users

@@ -1,0 +1,139 @@
+"""Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
+
+Its arguments are the fields of :class:`Request`. It prints a :class:`Progress` twice a second and a :class:`Recording`
+for each process; anything on its standard input makes it stop early and print what there is. py-spy writes into memory
+of this process: nothing is on a disk, and all of it ends with this program, however that ends.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+import zlib
+from base64 import b64encode
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from collectors.node import asking, lifeline, pyspy, pyspy_output, standing, tracing
+from collectors.node.child import Child
+from collectors.node.source import Absent
+
+_STEP = 0.5
+_GRACE = 10
+"""Seconds that py-spy may take to begin and to write its result."""
+
+LIMIT = 16 << 20
+"""Bytes of one process's folded stacks that are sent."""
+
+
+class Request(NamedTuple):
+    """What to record, and how."""
+
+    pids: List[int]
+    seconds: float
+    rate: int = 50
+    """Samples a second."""
+    py_spy: str = ""
+
+
+class Progress(NamedTuple):
+    """How far it is."""
+
+    elapsed: float
+    running: int
+    """Processes that are being recorded."""
+
+
+class Recording(NamedTuple):
+    """What one process gave: folded stacks of py-spy's ``raw`` format, compressed and in base 64, or an error."""
+
+    pid: int
+    seconds: float
+    """How long it was recorded."""
+    stacks: str
+    error: str
+    """``word: what was said``, as in :class:`collectors.samples.StackDump`."""
+
+
+def main(arguments: Sequence[object]) -> None:
+    """Answer one request."""
+    request = Request(*arguments)  # type: ignore[arg-type]
+    lifeline.prepare(asking.FETCH_SECONDS)
+    spy = asking.find_or_borrow(request.pids, request.py_spy)
+    lifeline.arm(math.ceil(request.seconds) + 2 * _GRACE)
+    _Recorder(request, spy).run()
+
+
+class _Recorder:
+    """Records all processes at once."""
+
+    def __init__(self, request: Request, spy: Optional[pyspy.PySpy]) -> None:
+        self._request = request
+        self._spy = spy
+        self._begun = time.monotonic()
+        self._running: Dict[int, Child] = {}
+        self._memory: Dict[int, int] = {}
+
+    def run(self) -> None:
+        """Record, and print what came of it."""
+        for pid in self._request.pids:
+            why = self._start(pid)
+            if why:
+                asking.say(Recording(pid, 0.0, "", why))
+        stopped = False
+        until = self._begun + self._request.seconds + _GRACE
+        while self._running and time.monotonic() < until:
+            asking.say(Progress(round(time.monotonic() - self._begun, 1), len(self._running)))
+            if self._hears_stop() and not stopped:
+                stopped = True
+                until = time.monotonic() + _GRACE
+                for child in self._running.values():
+                    os.kill(child.pid, signal.SIGINT)  # py-spy then writes what it has
+            for pid in [pid for pid, child in self._running.items() if child.status is not None]:
+                self._finish(pid)
+        for pid in list(self._running):
+            self._finish(pid)
+
+    def _hears_stop(self) -> bool:
+        outputs = [child.output for child in self._running.values()]
+        ready, _, _ = select.select([0, *outputs], [], [], _STEP)
+        for child in self._running.values():
+            child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
+        if ready and 0 not in ready:
+            time.sleep(_STEP / 5)
+        return 0 in ready and bool(asking.heard())
+
+    def _start(self, pid: int) -> str:
+        """Begin with one process; why not when that is impossible."""
+        seen = standing.standing(pid)
+        if seen is None or seen.state in "ZXx":
+            return "gone: no such process"
+        if self._spy is None:
+            return "no-py-spy: no py-spy on this node, and none to lend to it"
+        memory = os.memfd_create("stacks")
+        target = "/proc/%d/fd/%d" % (os.getpid(), memory)
+        words = pyspy.record_command(self._spy.path, pid, self._request.seconds, self._request.rate, target)
+        try:
+            self._running[pid] = Child(words)
+        except Absent as reason:
+            os.close(memory)
+            return "failed: %s" % reason
+        self._memory[pid] = memory
+        return ""
+
+    def _finish(self, pid: int) -> None:
+        child, memory = self._running.pop(pid), self._memory.pop(pid)
+        status, said = child.status, child.read_errors()
+        child.end()
+        size = os.fstat(memory).st_size
+        stacks = os.pread(memory, min(size, LIMIT), 0)
+        os.close(memory)
+        error = ""
+        if not stacks:
+            error = "%s: %s" % pyspy_output.failure(said) if status else "timeout: py-spy wrote nothing"
+            if error.startswith("denied"):
+                error += "; " + tracing.way_out(pid)
+        took = min(time.monotonic() - self._begun, self._request.seconds)
+        asking.say(Recording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))

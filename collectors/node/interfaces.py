@@ -1,0 +1,132 @@
+"""Network interfaces of this network namespace.
+
+Asked of the kernel by ioctl (netdevice(7)), because /sys may belong to another network namespace than this process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import socket
+import struct
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from collectors.node.files import link, read_int, text
+from collectors.samples import Interface, InterfaceCounters
+
+_SIOCGIFCONF = 0x8912
+_SIOCGIFFLAGS = 0x8913
+_SIOCGIFMTU = 0x8921
+_SIOCGIFHWADDR = 0x8927
+_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_REQUEST = 40
+"""Size of struct ifreq on 64-bit systems."""
+
+_KINDS = {772: "loopback", 32: "ipoib"}
+"""Hardware types (linux/if_arp.h) that name the kind by themselves."""
+
+
+class Link(NamedTuple):
+    """What the kernel says about one interface."""
+
+    mtu: int
+    up: bool
+    hardware: int
+
+
+class Asker:
+    """Asks the kernel about the interfaces of this process's network namespace."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def link(self, name: str) -> Optional[Link]:
+        """MTU, state and hardware type; None when the interface is gone."""
+        try:
+            mtu = struct.unpack_from("i", self._request(_SIOCGIFMTU, name), 16)[0]
+            flags = struct.unpack_from("H", self._request(_SIOCGIFFLAGS, name), 16)[0]
+            hardware = struct.unpack_from("H", self._request(_SIOCGIFHWADDR, name), 16)[0]
+        except OSError:
+            return None
+        return Link(mtu, flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING, hardware)
+
+    def addresses(self) -> Dict[str, List[str]]:
+        """IPv4 addresses by interface."""
+        found: Dict[str, List[str]] = {}
+        buffer = bytearray(_REQUEST * 512)
+        # struct ifconf holds a pointer, so the address of the buffer is needed
+        import ctypes
+
+        pointer = ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+        size = struct.unpack("iP", fcntl.ioctl(self._socket, _SIOCGIFCONF, struct.pack("iP", len(buffer), pointer)))[0]
+        for start in range(0, size, _REQUEST):
+            name = text(bytes(buffer[start : start + 16]).split(b"\0")[0]).partition(":")[0]
+            found.setdefault(name, []).append(socket.inet_ntoa(bytes(buffer[start + 20 : start + 24])))
+        return found
+
+    def _request(self, request: int, name: str) -> bytes:
+        packed = struct.pack("16s24x", name.encode()[:15])
+        answer: bytes = fcntl.ioctl(self._socket, request, packed)
+        return answer
+
+
+def describe(name: str, asked: Link, addresses: List[str], sys: str) -> Interface:
+    """Sample of an interface; sysfs adds speed and kind where it speaks of the same interface."""
+    base = "%s/class/net/%s" % (sys, name)
+    ours = read_int(base + "/ifindex") == _index(name)
+    kind = _KINDS.get(asked.hardware) or ("physical" if ours and link(base + "/device") else "virtual")
+    speed = read_int(base + "/speed") if ours and asked.up else None
+    return Interface(name, asked.mtu, speed if speed and speed > 0 else None, asked.up, addresses, kind)
+
+
+def _index(name: str) -> Optional[int]:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return None
+
+
+def parse_if_inet6(data: bytes) -> Dict[str, List[str]]:
+    """IPv6 addresses by interface of /proc/net/if_inet6, link-local ones left out."""
+    found: Dict[str, List[str]] = {}
+    for line in text(data).splitlines():
+        fields = line.split()
+        if len(fields) != 6 or not re.match(r"[0-9a-f]{32}$", fields[0]) or fields[0].startswith("fe80"):
+            continue
+        found.setdefault(fields[5], []).append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(fields[0])))
+    return found
+
+
+def parse_dev(data: bytes) -> List[InterfaceCounters]:
+    """Counters of every interface in /proc/net/dev."""
+    found: List[InterfaceCounters] = []
+    for line in data.split(b"\n"):
+        name, colon, rest = line.rpartition(b":")
+        fields = rest.split()
+        if not colon or len(fields) < 16 or not all(field.isdigit() for field in fields[:16]):
+            continue
+        numbers = [int(field) for field in fields[:16]]
+        found.append(
+            InterfaceCounters(
+                name=text(name.strip()),
+                received=numbers[0],
+                sent=numbers[8],
+                receive_drops=numbers[3],
+                send_drops=numbers[11],
+                receive_errors=numbers[2],
+                send_errors=numbers[10],
+            )
+        )
+    return found
+
+
+def parse_snmp_tcp(data: bytes) -> Optional[Tuple[int, int]]:
+    """Segments sent and retransmitted, of the two ``Tcp:`` lines of /proc/net/snmp."""
+    rows = [line.split()[1:] for line in data.split(b"\n") if line.startswith(b"Tcp:")]
+    if len(rows) != 2:
+        return None
+    values = dict(zip(rows[0], rows[1]))
+    try:
+        return int(values[b"OutSegs"]), int(values[b"RetransSegs"])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,81 @@
+"""What ends a program on a node when nobody needs it any more, however that came about.
+
+Three lines, because each fails alone: standard input ends when the channel is closed, but not when the link is cut; a
+heartbeat shows a cut link, but a process that is blocked in a write cannot look at it; so each beat re-arms an alarm
+whose default action ends the process without its help. Children carry a parent-death signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Callable, NoReturn, Optional
+
+SILENCE = 9
+"""Seconds without a heartbeat after which the node side ends."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def arm(seconds: int = SILENCE) -> None:
+    """End this process in ``seconds``, blocked or not, unless it is armed again before."""
+    signal.alarm(seconds)
+
+
+def prepare(seconds: int = SILENCE) -> None:
+    """Arm the alarm for the first time: its action must be the default one, and it must not be held back.
+
+    Main thread only.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+    arm(seconds)
+
+
+def leave(status: int = 0) -> NoReturn:
+    """End this process at once; its children follow by their parent-death signal."""
+    os._exit(status)
+
+
+def end_with_stdin(on_data: Optional[Callable[[bytes], None]] = None) -> threading.Thread:
+    """Watch standard input in a thread of its own and leave when it ends; ``on_data`` gets what comes before that."""
+
+    def watch() -> None:
+        while True:
+            try:
+                data = os.read(0, 65536)
+            except OSError:
+                leave()
+            if not data:
+                leave()
+            if on_data is not None:
+                on_data(data)
+
+    thread = threading.Thread(target=watch, name="stdin", daemon=True)
+    thread.start()
+    return thread
+
+
+def child_setup() -> Optional[Callable[[], None]]:
+    """What a child must call between fork and exec so that it dies with the thread that started it.
+
+    None where this Python has no ctypes: then no child may be started that does not end by itself.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it died before the signal was set
+            os._exit(1)
+
+    return die_with_parent

@@ -1,0 +1,158 @@
+"""One look at one process: what the kernel says of it first, then py-spy in the ways that fit, gentlest first."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from typing import Deque, List, NamedTuple, Optional
+
+from collectors.node import pyspy, pyspy_output, standing, tracing
+from collectors.samples import StackDump, ThreadStack
+
+STOPPED = frozenset("Tt")
+DEAD = frozenset("ZXx")
+UNINTERRUPTIBLE = "D"
+
+
+class Attempt(NamedTuple):
+    """One way to call py-spy. ``with_locals``: also the arguments that tell peers and groups apart."""
+
+    method: str
+    with_locals: bool
+    sudo: bool = False
+
+
+class Manner(NamedTuple):
+    """How a request wants its processes looked at."""
+
+    native: bool
+    blocking: bool
+    """May pause the process (for under 1 ms) when reads without a pause stay torn."""
+
+
+class Sudo:
+    """Whether ``sudo -n`` is worth a try on this node; told by the first look that tried."""
+
+    def __init__(self) -> None:
+        self.refused = os.geteuid() == 0
+        self.said = ""
+
+
+class Look:
+    """A look under way: ask :meth:`command`, run it, hand the outcome to :meth:`take`, until :attr:`finished`."""
+
+    def __init__(self, pid: int, rank_pid: int, manner: Manner, spy: Optional[pyspy.PySpy], sudo: Sudo) -> None:
+        self.pid = pid
+        self.rank_pid = rank_pid
+        self.threads: List[ThreadStack] = []
+        self.failure: Optional[pyspy_output.Failure] = None
+        self._manner = manner
+        self._spy = spy
+        self._sudo = sudo
+        self._at = time.time()
+        self._method = "none"
+        self._own_pid = standing.identity(pid).own_pid
+        self._standing = standing.standing(pid)
+        self._plan: Deque[Attempt] = deque()
+        self._attempt = Attempt("none", False)
+        self._make_plan()
+
+    @property
+    def finished(self) -> bool:
+        """True when there is an answer, with or without frames."""
+        return not self._plan
+
+    def _make_plan(self) -> None:
+        if self._standing is None or self._standing.state in DEAD:
+            self.failure = pyspy_output.Failure(
+                "gone", "zombie, not yet waited for" if self._standing else "no such process"
+            )
+        elif self._spy is None:
+            self.failure = pyspy_output.Failure("no-py-spy", "no py-spy on this node, and none to lend to it")
+        else:
+            if self._manner.native and self._standing.state not in STOPPED:
+                self._plan.append(Attempt("native", True))
+            self._plan.append(Attempt("nonblocking", True))
+            self._plan.append(Attempt("nonblocking", False))
+            if self._manner.blocking:
+                self._plan.append(Attempt("blocking", False))
+
+    def command(self) -> List[str]:
+        """Words of the next attempt."""
+        assert self._spy is not None
+        self._attempt = self._plan[0]
+        self._at = time.time()
+        # frames and kernel state must be of the same moment, so it is read anew for each attempt
+        self._standing = standing.standing(self.pid) or self._standing
+        words = pyspy.dump_command(self._spy.path, self.pid, self._attempt.method, self._attempt.with_locals)
+        return ["sudo", "-n", *words] if self._attempt.sudo else words
+
+    def take(self, status: Optional[int], stdout: bytes, stderr: bytes) -> None:
+        """Take what an attempt brought (``status`` None: its time was up) and plan the next where one would help."""
+        attempt = self._plan.popleft()
+        if status == 0:
+            self._take_threads(attempt, stdout)
+        elif status is None:
+            self._fail(pyspy_output.Failure("timeout", "py-spy did not come back (%s)" % attempt.method))
+        elif attempt.sudo and stderr.startswith(b"sudo:"):
+            self._sudo.refused = True
+            self._sudo.said = stderr.decode("utf-8", "replace").strip().splitlines()[0]
+            self._plan.clear()
+        else:
+            self._fail(pyspy_output.failure(stderr))
+        self._leave_out_what_would_pause_a_stopped_one()
+
+    def _take_threads(self, attempt: Attempt, stdout: bytes) -> None:
+        try:
+            self.threads = pyspy_output.threads(stdout, self.pid, self._own_pid)
+        except ValueError as error:
+            self.failure = pyspy_output.Failure("torn", "py-spy's answer cannot be read: %s" % error)
+            return
+        self._method = attempt.method
+        self.failure = None
+        main = pyspy_output.main_thread(self.threads, self.pid)
+        if main is not None and main.frames:
+            self._plan.clear()
+
+    def _fail(self, failure: pyspy_output.Failure) -> None:
+        if self.threads:
+            return  # an earlier attempt gave some frames, which are better than none
+        self.failure = failure
+        if failure.word == "torn" or (failure.word in ("timeout", "stopped") and self._attempt.method == "native"):
+            return
+        self._plan.clear()
+        if failure.word == "denied" and not self._sudo.refused and not self._attempt.sudo:
+            self._plan.append(Attempt("nonblocking", True, sudo=True))
+
+    def _leave_out_what_would_pause_a_stopped_one(self) -> None:
+        now = standing.standing(self.pid)
+        if now is not None and now.state in STOPPED:
+            self._plan = deque(attempt for attempt in self._plan if attempt.method == "nonblocking")
+
+    def result(self) -> StackDump:
+        """The answer."""
+        seen = self._standing or standing.Standing("", "", "", "", 0.0)
+        failure = self.failure
+        way_out, error = "", ""
+        if failure is not None:
+            error = "%s: %s" % failure
+            if failure.word == "denied":
+                way_out = tracing.way_out(self.pid)
+                error += "; %s" % self._sudo.said if self._sudo.said else ""
+        stuck = failure is not None or seen.state == UNINTERRUPTIBLE
+        return StackDump(
+            self.pid,
+            self.rank_pid,
+            self._at,
+            self._method,
+            seen.state,
+            seen.wchan,
+            seen.syscall,
+            seen.cpu,
+            error,
+            self.threads,
+            seen.waiting_on,
+            standing.kernel_stack(self.pid) if stuck else [],
+            way_out,
+        )

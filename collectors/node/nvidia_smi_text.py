@@ -1,0 +1,225 @@
+"""Saved output of nvidia-smi in any of its formats: the table, ``-q``, CSV with its header, ``-L``."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from collectors.node.nvidia_smi_rows import GONE, Row, build_app, build_row, device_line, saved_apps, saved_rows
+from collectors.samples import GpuFault, GpuProcess
+
+Path = Tuple[str, ...]
+
+
+class Saved(NamedTuple):
+    """What one saved output tells. ``form`` is ``table``, ``query``, ``csv`` or ``list``; empty for none of them."""
+
+    form: str
+    rows: List[Row]
+    faults: List[GpuFault]
+    apps: List[GpuProcess]
+
+
+def read(text: str) -> Saved:
+    """Recognise and read saved output; text of another kind gives a :class:`Saved` without a form."""
+    faults = [device_line(line) for line in text.splitlines() if GONE.search(line)]
+    if "NVSMI LOG" in text and re.search(r"^GPU [0-9A-Fa-f:.]+$", text, re.MULTILINE):
+        rows, apps = _query(text)
+        return Saved("query", rows, faults, apps)
+    if "NVIDIA-SMI" in text and "Driver Version" in text:
+        rows, apps = _table(text)
+        return Saved("table", rows, faults, apps)
+    listed = list(map(build_row, _listed(text)))
+    if listed:
+        return Saved("list", [row for row in listed if row is not None], faults, [])
+    apps = saved_apps(text)
+    rows, others = ([], []) if apps else saved_rows(text)
+    if rows or apps:
+        return Saved("csv", rows, others, apps)
+    return Saved("list" if faults else "", [], faults, [])
+
+
+def _listed(text: str) -> Iterator[Dict[str, str]]:
+    for found in re.finditer(r"^GPU (\d{1,4}): (.{1,200}?) \(UUID: ([\w-]{1,80})\)\s*$", text, re.MULTILINE):
+        yield {"index": found.group(1), "name": found.group(2), "uuid": found.group(3)}
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+_FIRST = re.compile(
+    r"\|\s{1,8}(?P<index>\d{1,4})\s{1,8}(?P<name>\S.{0,60}?)\s{1,40}(?:On|Off|N/A)\s{0,8}"
+    r"\|\s{0,16}(?P<bus_id>[0-9A-Fa-f:.]{10,16})\s{1,8}\S{1,8}\s{0,8}\|\s{0,40}(?P<ecc>\S{1,16})\s{0,8}\|"
+)
+_SECOND = re.compile(
+    r"\|\s{0,8}\S{1,6}\s{1,16}(?P<temperature>\S{1,8})\s{1,16}(?P<pstate>\S{1,6})\s{1,40}"
+    r"(?P<power>\S{1,10})\s{0,4}/\s{0,4}(?P<limit>\S{1,10})\s{0,8}"
+    r"\|\s{0,24}(?P<used>\S{1,16})\s{0,4}/\s{0,12}(?P<total>\S{1,16})\s{0,8}\|\s{0,24}(?P<utilization>\S{1,8})\s"
+)
+_PROCESS = re.compile(
+    r"\|\s{1,8}(?P<index>\d{1,4})\s{1,12}(?:\S{1,6}\s{1,8}\S{1,6}\s{1,24})?(?P<pid>\d{1,10})\s{1,12}[CGM+]{1,5}\s{1,8}"
+    r"(?P<name>\S.{0,80}?)\s{1,80}(?P<memory>\S{1,16})\s{1,4}\|"
+)
+
+
+def _table(text: str) -> Tuple[List[Row], List[GpuProcess]]:
+    driver = re.search(r"Driver Version: ([\w.]{1,32})", text)
+    gpus: Dict[str, Dict[str, str]] = {}
+    apps: List[GpuProcess] = []
+    current: Optional[Dict[str, str]] = None
+    for line in text.splitlines():
+        first, second, process = _FIRST.match(line), _SECOND.match(line), _PROCESS.match(line)
+        if first:
+            current = gpus[first.group("index")] = {
+                "index": first.group("index"),
+                "name": first.group("name"),
+                "bus_id": first.group("bus_id"),
+                "ecc_uncorrected": "N/A" if first.group("ecc") == "Off" else first.group("ecc"),
+                "driver": driver.group(1) if driver else "",
+            }
+        elif second and current is not None:
+            current.update(
+                temperature=second.group("temperature"),
+                pstate=second.group("pstate"),
+                power=second.group("power"),
+                power_limit=second.group("limit"),
+                memory_used=second.group("used"),
+                memory_total=second.group("total"),
+                utilization=second.group("utilization"),
+            )
+            current = None
+        elif process and process.group("index") in gpus:
+            app = build_app(
+                {
+                    "gpu_bus_id": gpus[process.group("index")]["bus_id"],
+                    "pid": process.group("pid"),
+                    "used_gpu_memory": process.group("memory"),
+                    "process_name": process.group("name"),
+                }
+            )
+            apps += [app] if app is not None else []
+    rows = [build_row(cells) for cells in gpus.values()]
+    return [row for row in rows if row is not None], apps
+
+
+# --- nvidia-smi -q -----------------------------------------------------------------------------------------------
+
+_PATHS: Dict[Path, str] = {
+    ("Product Name",): "name",
+    ("GPU UUID",): "uuid",
+    ("MIG Mode", "Current"): "mig",
+    ("Performance State",): "pstate",
+    ("GPU Recovery Action",): "recovery_action",
+    ("PCI", "GPU Link Info", "PCIe Generation", "Max"): "pcie_gen_max",
+    ("PCI", "GPU Link Info", "PCIe Generation", "Current"): "pcie_gen",
+    ("PCI", "GPU Link Info", "Link Width", "Max"): "pcie_width_max",
+    ("PCI", "GPU Link Info", "Link Width", "Current"): "pcie_width",
+    ("FB Memory Usage", "Total"): "memory_total",
+    ("FB Memory Usage", "Used"): "memory_used",
+    ("Utilization", "GPU"): "utilization",
+    ("Utilization", "Gpu"): "utilization",
+    ("Utilization", "Memory"): "memory_utilization",
+    ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded"): "sram_threshold_exceeded",
+    ("Remapped Rows", "Correctable Error"): "remapped_correctable",
+    ("Remapped Rows", "Uncorrectable Error"): "remapped_uncorrectable",
+    ("Remapped Rows", "Pending"): "remap_pending",
+    ("Remapped Rows", "Remapping Failure Occurred"): "remap_failure",
+    ("Temperature", "GPU Current Temp"): "temperature",
+    ("Temperature", "Memory Current Temp"): "memory_temperature",
+    ("Power Readings", "Power Draw"): "power",
+    ("Power Readings", "Power Limit"): "power_limit",
+    ("GPU Power Readings", "Power Draw"): "power",
+    ("GPU Power Readings", "Instantaneous Power Draw"): "power",
+    ("GPU Power Readings", "Current Power Limit"): "power_limit",
+    ("Clocks", "SM"): "sm_clock",
+    ("Max Clocks", "SM"): "sm_clock_max",
+}
+_REASONS: Dict[str, int] = {
+    "Idle": 0x1,
+    "Applications Clocks Setting": 0x2,
+    "SW Power Cap": 0x4,
+    "HW Slowdown": 0x8,
+    "Sync Boost": 0x10,
+    "SW Thermal Slowdown": 0x20,
+    "HW Thermal Slowdown": 0x40,
+    "HW Power Brake Slowdown": 0x80,
+    "Display Clock Setting": 0x100,
+}
+_GPU = re.compile(r"GPU ([0-9A-Fa-f:.]{7,20})")
+
+
+def _query(text: str) -> Tuple[List[Row], List[GpuProcess]]:
+    driver = ""
+    rows: List[Row] = []
+    apps: List[GpuProcess] = []
+    block: List[Tuple[Path, str]] = []
+    bus_id = ""
+
+    def close() -> None:
+        if bus_id:
+            row = build_row({**_cells(block), "index": str(len(rows)), "bus_id": bus_id, "driver": driver})
+            rows.extend([row] if row is not None else [])
+            apps.extend(_apps(bus_id, block))
+
+    for path, value in _outline(text):
+        opened = _GPU.fullmatch(path[0]) if len(path) == 1 and not value else None
+        if opened:
+            close()
+            bus_id, block = opened.group(1), []
+        elif bus_id:
+            block.append((path[1:] if _GPU.fullmatch(path[0]) else path, value))
+        elif path == ("Driver Version",):
+            driver = value
+    close()
+    return rows, apps
+
+
+def _outline(text: str) -> Iterator[Tuple[Path, str]]:
+    """Each line's keys from the outermost to its own, and its value; what is indented further is beneath it."""
+    above: List[Tuple[int, str]] = []
+    for line in text.splitlines():
+        words = line.strip()
+        if not words or words.startswith("="):
+            continue
+        depth = len(line) - len(line.lstrip())
+        key, colon, value = words.partition(" : ")
+        while above and above[-1][0] >= depth:
+            above.pop()
+        key = words if _GPU.fullmatch(words) else key.strip()
+        above.append((depth, key))
+        yield tuple(name for _, name in above[-8:]), value.strip() if colon else ""
+
+
+def _cells(block: List[Tuple[Path, str]]) -> Dict[str, str]:
+    cells: Dict[str, str] = {}
+    reasons: Optional[int] = None
+    uncorrected: Optional[int] = None
+    for path, value in block:
+        key = _PATHS.get(path)
+        if key is not None:
+            cells[key] = value
+        elif len(path) >= 2 and path[0] in ("Clocks Event Reasons", "Clocks Throttle Reasons"):
+            bit = _REASONS.get(path[-1], 0)
+            reasons = (reasons or 0) | (bit if value == "Active" else 0)
+        elif path[:2] == ("ECC Errors", "Volatile") and "Uncorrectable" in path[-1] and value[:18].isdecimal():
+            uncorrected = (uncorrected or 0) + int(value[:18])
+    if reasons is not None:
+        cells["event_reasons"] = hex(reasons)
+    if uncorrected is not None:
+        cells["ecc_uncorrected"] = str(uncorrected)
+    return cells
+
+
+def _apps(bus_id: str, block: List[Tuple[Path, str]]) -> Iterator[GpuProcess]:
+    pid = name = ""
+    for path, value in block:
+        if path[0] != "Processes":
+            continue
+        if path[-1] == "Process ID":
+            pid, name = value, ""
+        elif path[-1] == "Name":
+            name = value
+        elif path[-1] == "Used GPU Memory" and pid:
+            cells = {"gpu_bus_id": bus_id, "pid": pid, "used_gpu_memory": value, "process_name": name}
+            app = build_app(cells)
+            if app is not None:
+                yield app

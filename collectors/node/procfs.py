@@ -1,0 +1,188 @@
+"""Parsers of what /proc says about a process. Bytes in, values out; nothing here opens a file.
+
+Formats: proc_pid_stat(5), proc_pid_status(5), proc_pid_limits(5), proc_pid_io(5), cgroups(7).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Dict, List, NamedTuple, Optional
+
+from collectors.node.files import text
+
+CLOCK_TICKS: int = os.sysconf("SC_CLK_TCK")
+PAGE_SIZE: int = os.sysconf("SC_PAGE_SIZE")
+
+UNLIMITED = -1
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/PID/stat that are used."""
+
+    comm: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu_user: float
+    cpu_system: float
+    threads: int
+    start_ticks: int
+    """Clock ticks after boot at which the process started: with the pid, its identity."""
+    rss: int
+
+
+class Status(NamedTuple):
+    """The fields of /proc/PID/status that stat lacks."""
+
+    uid: int
+    """Effective user id."""
+    inner_pid: int
+    """Pid as the process itself sees it, in its own PID namespace."""
+    voluntary_switches: int
+    involuntary_switches: int
+
+
+def parse_stat(data: bytes) -> Optional[Stat]:
+    """Fields of /proc/PID/stat; None when it is torn. The name may hold anything, parentheses and spaces included."""
+    head, closed, rest = data.rpartition(b")")
+    fields = rest.split()
+    if not closed or len(fields) < 22:
+        return None
+    try:
+        return Stat(
+            comm=text(head.partition(b"(")[2]),
+            state=text(fields[0])[:1],
+            parent=int(fields[1]),
+            group=int(fields[2]),
+            session=int(fields[3]),
+            cpu_user=int(fields[11]) / CLOCK_TICKS,
+            cpu_system=int(fields[12]) / CLOCK_TICKS,
+            threads=int(fields[17]),
+            start_ticks=int(fields[19]),
+            rss=int(fields[21]) * PAGE_SIZE,
+        )
+    except ValueError:
+        return None
+
+
+def parse_status(data: bytes, pid: int) -> Optional[Status]:
+    """Fields of /proc/PID/status; None when it is torn. Kernels before 4.1 have no NSpid: then it is ``pid``."""
+    values = _colon_fields(data)
+    try:
+        inner = values.get(b"NSpid", b"").split() or [b"%d" % pid]
+        return Status(
+            uid=int(values[b"Uid"].split()[1]),
+            inner_pid=int(inner[-1]),
+            voluntary_switches=int(values[b"voluntary_ctxt_switches"]),
+            involuntary_switches=int(values[b"nonvoluntary_ctxt_switches"]),
+        )
+    except (KeyError, ValueError, IndexError):
+        return None
+
+
+def _colon_fields(data: bytes) -> Dict[bytes, bytes]:
+    """``Name:<white space>value`` lines."""
+    fields = {}
+    for line in data.split(b"\n"):
+        name, colon, value = line.partition(b":")
+        if colon:
+            fields[name] = value.strip()
+    return fields
+
+
+class Io(NamedTuple):
+    """The fields of /proc/PID/io that are used: bytes through read and write calls since start."""
+
+    read_bytes: Optional[int]
+    written_bytes: Optional[int]
+
+
+def parse_io(data: bytes) -> Io:
+    """Fields of /proc/PID/io, each None where it is missing."""
+    values = _colon_fields(data)
+    return Io(_number(values.get(b"rchar")), _number(values.get(b"wchar")))
+
+
+def _number(value: Optional[bytes]) -> Optional[int]:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
+def parse_limit(data: bytes, name: bytes) -> Optional[int]:
+    """Soft limit of a row of /proc/PID/limits, e.g. ``Max open files``; -1 is unlimited, None unknown."""
+    for line in data.split(b"\n"):
+        if line.startswith(name + b" "):
+            value = line[len(name) :].split()[:1]
+            return UNLIMITED if value == [b"unlimited"] else _number(value[0]) if value else None
+    return None
+
+
+def parse_syscall(data: bytes) -> Optional[int]:
+    """Number of the system call that a thread is in; None where it runs or none is told."""
+    try:
+        number = int(data.split(None, 1)[0])
+    except (ValueError, IndexError):
+        return None
+    return None if number < 0 else number
+
+
+def parse_wchan(data: bytes) -> str:
+    """Kernel function in which a thread waits; empty when it does not, or when that is not told."""
+    name = text(data).strip()
+    return "" if name == "0" else name
+
+
+def split_zeros(data: bytes) -> List[str]:
+    """Words of /proc/PID/cmdline (each ends in NUL; a program may have overwritten them with one line of text)."""
+    words = data.rstrip(b"\0").split(b"\0")
+    return [text(word) for word in words] if words != [b""] else []
+
+
+class Cgroup(NamedTuple):
+    """Where a process is in the cgroup tree."""
+
+    memory_path: str
+    """Path below the memory controller's mount."""
+    unified: bool
+    """True on cgroup v2, where all controllers share one tree."""
+    name: str
+    """Container id, or the name that a scheduler gave; empty outside both."""
+
+
+_CONTAINER = re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)")
+_SLURM = re.compile(r"/(job_\d+(?:/step_[^/]+)?)")
+_MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+)")
+
+
+def parse_cgroup(data: bytes) -> Cgroup:
+    """Where /proc/PID/cgroup says that a process is: v1, v2 and both at once."""
+    memory, unified, name = "", False, ""
+    for line in text(data).splitlines():
+        number, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon:
+            continue
+        if "memory" in controllers.split(","):
+            memory, unified = path, False
+        elif number == "0" and not controllers and not memory:
+            memory, unified = path, True
+        name = name or _cgroup_name(path)
+    return Cgroup(memory, unified, name)
+
+
+def _cgroup_name(path: str) -> str:
+    for pattern in (_CONTAINER, _SLURM, _MACHINE):
+        found = pattern.search(path)
+        if found:
+            return found.group(1)[:64]
+    return ""
+
+
+def boot_time() -> float:
+    """Wall clock at which this machine booted, from the clocks alone: /proc/uptime is faked inside some containers."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)

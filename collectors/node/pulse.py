@@ -1,0 +1,62 @@
+"""What moves in one process. Called for every rank every tick: each file that is read costs CPU on the node."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from collectors.node.files import read_or_none
+from collectors.node.procfs import Stat, Status, parse_io, parse_stat, parse_syscall, parse_wchan
+from collectors.samples import Helper, RankPulse
+
+
+def read_stat(proc: str, pid: int) -> Optional[Stat]:
+    """Stat of a process; None when it is gone."""
+    return parse_stat(read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+
+
+def rank_pulse(
+    proc: str, pid: int, stat: Stat, status: Status, helpers_cpu: float, idle_since: Optional[float]
+) -> RankPulse:
+    """Everything that moves in a rank; what may not be read is unknown."""
+    base = "%s/%d/" % (proc, pid)
+    io = parse_io(read_or_none(base + "io") or b"")
+    return RankPulse(
+        pid=pid,
+        state=stat.state,
+        wchan=parse_wchan(read_or_none(base + "wchan") or b""),
+        syscall=parse_syscall(read_or_none(base + "syscall") or b""),
+        cpu_user=stat.cpu_user,
+        cpu_system=stat.cpu_system,
+        voluntary_switches=status.voluntary_switches,
+        involuntary_switches=status.involuntary_switches,
+        rss=stat.rss,
+        threads=stat.threads,
+        open_files=_open_files(base + "fd"),
+        read_bytes=io.read_bytes,
+        written_bytes=io.written_bytes,
+        helpers_cpu=round(helpers_cpu, 2),
+        idle_since=idle_since,
+    )
+
+
+def _open_files(folder: str) -> Optional[int]:
+    """Open files of a process. Linux 6.2 tells their number as the folder's size; before that they are counted."""
+    try:
+        return os.stat(folder).st_size or len(os.listdir(folder))
+    except OSError:
+        return None
+
+
+def helper_sample(proc: str, pid: int, owner: int, role: str, stat: Stat, command: str) -> Helper:
+    """What moves in a helper."""
+    return Helper(
+        pid=pid,
+        rank_pid=owner,
+        role=role,
+        state=stat.state,
+        wchan=parse_wchan(read_or_none("%s/%d/wchan" % (proc, pid)) or b""),
+        cpu=round(stat.cpu_user + stat.cpu_system, 2),
+        rss=stat.rss,
+        command=command,
+    )

@@ -1,0 +1,101 @@
+"""py-spy on this node: where it is, and how it is called."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from typing import Iterable, Iterator, List, NamedTuple, Optional
+
+from collectors.node import files
+
+_USUAL = ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin")
+
+
+class PySpy(NamedTuple):
+    """A py-spy that can be run. ``lent``: it is in this process's memory, sent by the other side."""
+
+    path: str
+    lent: bool
+
+
+def find(pids: Iterable[int], given: str = "", proc: str = "/proc") -> Optional[PySpy]:
+    """Look beside the interpreters of these processes, on PATH and in the usual places; None when there is none.
+
+    ``given`` is a path that the user named: nothing else is looked at then.
+    """
+    if given:
+        return PySpy(given, False) if os.access(given, os.X_OK) else None
+    folders: List[str] = []
+    for pid in pids:
+        folders.extend(_beside(pid, proc))
+    folders.extend(os.environ.get("PATH", "").split(":"))
+    folders.append(os.path.join(os.path.expanduser("~"), ".local/bin"))
+    folders.extend(_USUAL)
+    for folder in dict.fromkeys(folders):
+        path = os.path.join(folder, "py-spy")
+        if folder.startswith("/") and _may_be_run(path):
+            return PySpy(path, False)
+    return None
+
+
+def _beside(pid: int, proc: str) -> Iterator[str]:
+    """Folders of a process's interpreter: a virtual environment shows in its command and environment alone."""
+    folder = "%s/%d" % (proc, pid)
+    command = files.text((files.read_or_none(folder + "/cmdline") or b"").partition(b"\0")[0])
+    if command.startswith("/"):
+        yield os.path.dirname(command)
+    for entry in (files.read_or_none(folder + "/environ") or b"").split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name in (b"VIRTUAL_ENV", b"CONDA_PREFIX"):
+            yield os.path.join(files.text(value), "bin")
+    executable = files.link(folder + "/exe")
+    if executable:
+        yield os.path.dirname(executable)
+
+
+def _may_be_run(path: str) -> bool:
+    """True for a program that nobody but root and this user could have put there.
+
+    The folder of a rank's interpreter belongs to the rank's user, and this side may run as root.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    ours = found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(found.st_mode) and ours and os.access(path, os.X_OK)
+
+
+def borrow(compressed: bytes) -> PySpy:
+    """Put a py-spy that was sent along into memory, where it can be run; nothing is written on a disk.
+
+    Raises :class:`OSError` where the kernel allows no such memory, :class:`zlib.error` for a broken one.
+    """
+    descriptor = os.memfd_create("py-spy")
+    view = memoryview(zlib.decompress(compressed))
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.fchmod(descriptor, 0o700)
+    # by number of this process: children close the descriptor, and sudo runs as somebody else
+    return PySpy("/proc/%d/fd/%d" % (os.getpid(), descriptor), True)
+
+
+def dump_command(path: str, pid: int, method: str, with_locals: bool) -> List[str]:
+    """Words of one dump. ``method`` as in :class:`collectors.samples.StackDump`."""
+    words = [path, "dump", "--json", "--pid", str(pid)]
+    if method == "nonblocking":
+        words.append("--nonblocking")
+    if method == "native":
+        words.append("--native")
+    if with_locals:
+        words.append("--locals")
+    return words
+
+
+def record_command(path: str, pid: int, seconds: float, rate: int, output: str) -> List[str]:
+    """Words that sample a process and write folded stacks; waiting threads count too: waits are what one seeks."""
+    return [
+        path, "record", "--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw",
+        "--rate", str(rate), "--duration", str(max(1, round(seconds))), "--pid", str(pid), "--output", output,
+    ]  # fmt: skip

@@ -1,0 +1,233 @@
+"""Source ``ranks``: the job's processes on this node, and what moves in them.
+
+Ranks are read every tick, their helpers (data and compile workers, of which there may be hundreds) every few ticks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
+
+from collectors.node.environ import presentable_command
+from collectors.node.facts import FactFinder, Subject
+from collectors.node.family import Member, Place, arrange, helper_role, is_python
+from collectors.node.files import link, read_or_none
+from collectors.node.patient import PatientReader
+from collectors.node.procfs import Stat, boot_time, parse_status, split_zeros
+from collectors.node.pulse import helper_sample, rank_pulse, read_stat
+from collectors.node.search import YOUNG, Found, Search
+from collectors.node.slept import Wait
+from collectors.node.source import Denied, Shared, Source
+from collectors.samples import Fault, HelperGone, RankGone, RankProcess, Settings
+
+LIST_EVERY = 2.5
+"""Seconds between looks for new processes: listing /proc costs as much as reading eight ranks."""
+FACTS_EVERY = 60.0
+"""Seconds after which limits, files and folders of a rank are read again."""
+HELPER_TURNS = 5
+"""Ticks in which every helper is read once."""
+
+
+class Tracked:
+    """One process with a rank in its environment."""
+
+    __slots__ = ("env", "executable", "facts_at", "pid", "process", "seen", "shown", "stat", "wait", "words")
+
+    def __init__(self, found: Found, stat: Stat, seen: float) -> None:
+        self.pid = found.pid
+        self.env = found.env
+        self.shown = found.shown
+        self.stat = stat
+        self.seen = seen
+        self.words: List[str] = []
+        self.executable = ""
+        self.process: Optional[RankProcess] = None
+        """What was told of it; None unless it is a rank."""
+        self.facts_at = 0.0
+        self.wait = Wait()
+
+    def member(self, orphan: bool = False) -> Member:
+        """What its place in the family depends on."""
+        stat = self.stat
+        return Member(
+            self.pid, stat.parent, stat.start_ticks, self.env, self.words, stat.comm, self.executable, orphan
+        )  # fmt: skip
+
+
+class RankSource(Source):
+    """Every rank on this node, and the processes that belong to them."""
+
+    name = "ranks"
+    deadline = 5.0
+    retry = 2.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
+        super().__init__(shared, proc, sys)
+        self._reader = PatientReader()
+        self._search = Search(proc, self._reader)
+        self._facts = FactFinder(proc, sys, boot_time())
+        self._tracked: Dict[int, Tracked] = {}
+        self._places: Dict[int, Place] = {}
+        self._stale = True
+        self._other_job = False
+        self._turn = 0
+        self._list_at = 0.0
+        self._hidden = False
+        # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
+        self._init_adopts = not is_python(link(proc + "/1/exe"), [])
+
+    def configure(self, settings: Settings) -> None:
+        """Take the filter on the environment; with another one everything is looked at anew."""
+        job = settings.job
+        if self._search.restrict((job[0], job[1]) if job else None):
+            self._other_job = True
+
+    def look(self, now: float) -> Iterator[NamedTuple]:
+        """Samples of all ranks and of the helpers whose turn it is. Raises :class:`Denied` when none may be seen."""
+        self._turn += 1
+        moment = time.monotonic()
+        if moment >= self._list_at or self._other_job:
+            self._list_at = moment + LIST_EVERY
+            yield from self._list(moment, now)
+        self._read_commands(moment)
+        if self._stale:
+            self._stale = False
+            yield from self._rearrange(now)
+        yield from self._helpers(moment, now)
+        yield from self._ranks(moment, now)
+        for path in sorted(self._reader.stuck):
+            yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
+        if not self.shared.ranks:
+            self._explain_emptiness()
+
+    def _list(self, moment: float, now: float) -> Iterator[NamedTuple]:
+        """Find processes that came, and drop those that went."""
+        present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        for pid in [pid for pid in self._tracked if self._other_job or pid not in present]:
+            yield from self._drop(pid, now)
+        self._other_job = False
+        self._hidden = 1 not in present
+        for found in self._search.find(present, set(self._tracked)):
+            stat = read_stat(self.proc, found.pid)
+            if stat is not None:
+                self._tracked[found.pid] = Tracked(found, stat, moment)
+                self._stale = True
+
+    def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
+        """Forget a process, and say so if it had been told of."""
+        tracked, place = self._tracked.pop(pid), self._places.pop(pid, None)
+        self._stale = True
+        if tracked.process is not None:
+            yield RankGone(pid, tracked.env.rank, now)
+        elif place is not None and place.role == "helper":
+            yield HelperGone(pid, place.owner, now)
+
+    def _explain_emptiness(self) -> None:
+        """No rank in sight: tell an idle node from one on which too little may be seen."""
+        refused = len(self._search.refused)
+        if refused:
+            raise Denied("%d Python processes belong to other users: log in as the job's user or as root" % refused)
+        if self._hidden and os.getuid() != 0:
+            raise Denied("/proc shows only this user's processes (hidepid): log in as the job's user or as root")
+
+    # --- who they are ------------------------------------------------------------------------------------------
+
+    def _read_commands(self, moment: float) -> None:
+        """Read what young processes and wrappers run: they may have called exec since."""
+        paths: Dict[str, Tracked] = {}
+        for pid, tracked in self._tracked.items():
+            place = self._places.get(pid)
+            young = moment - tracked.seen < YOUNG
+            if young or place is None or place.role == "wrapper":
+                executable = link("%s/%d/exe" % (self.proc, pid))
+                if young or executable != tracked.executable:
+                    tracked.executable = executable
+                    paths["%s/%d/cmdline" % (self.proc, pid)] = tracked
+        if not paths:
+            return
+        for path, answer in self._reader.read_all(list(paths)).items():
+            tracked = paths[path]
+            words = split_zeros(answer) if isinstance(answer, bytes) else []
+            if words and words != tracked.words:
+                tracked.words = words
+                tracked.facts_at = 0.0
+                self._stale = True
+
+    def _rearrange(self, now: float) -> Iterator[NamedTuple]:
+        """Find everybody's place anew, and say who is no longer what it was told to be."""
+        before = self._places
+        members = {pid: tracked.member(self._is_orphan(tracked.stat)) for pid, tracked in self._tracked.items()}
+        self._places = arrange(members)
+        for pid, place in self._places.items():
+            tracked, old = self._tracked[pid], before.get(pid)
+            if tracked.process is not None and place.role != "rank":
+                tracked.process = None
+                yield RankGone(pid, tracked.env.rank, now)
+            if old is not None and old.role == "helper" and place != old:
+                yield HelperGone(pid, old.owner, now)
+
+    def _is_orphan(self, stat: Stat) -> bool:
+        """True when an init adopted the process: then nobody who started it is left."""
+        if stat.parent == 1:
+            return self._init_adopts
+        if stat.parent == 0 or stat.parent in self._tracked:
+            return False
+        parent = read_stat(self.proc, stat.parent)
+        return parent is not None and parent.comm == "systemd"
+
+    # --- what they do ------------------------------------------------------------------------------------------
+
+    def _refresh(self, tracked: Tracked, now: float) -> Iterator[NamedTuple]:
+        """Read stat again; a process that is gone, or whose pid is another's now, is dropped."""
+        stat = read_stat(self.proc, tracked.pid)
+        if stat is None or stat.start_ticks != tracked.stat.start_ticks:
+            yield from self._drop(tracked.pid, now)
+            return
+        if (stat.parent, stat.comm) != (tracked.stat.parent, tracked.stat.comm):
+            self._stale = True
+        tracked.stat = stat
+
+    def _having(self, role: str) -> Iterable[Tracked]:
+        return [self._tracked[pid] for pid, place in self._places.items() if place.role == role]
+
+    def _helpers(self, moment: float, now: float) -> Iterator[NamedTuple]:
+        for tracked in self._having("helper"):
+            pid = tracked.pid
+            if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= 1.0:
+                continue
+            yield from self._refresh(tracked, now)
+            if pid in self._tracked:
+                owner = self._places[pid].owner
+                rank = self._tracked.get(owner)
+                role = helper_role(tracked.member(), None if rank is None else rank.member())
+                command = presentable_command(tracked.words, 256)
+                yield helper_sample(self.proc, pid, owner, role, tracked.stat, command)
+
+    def _ranks(self, moment: float, now: float) -> Iterator[NamedTuple]:
+        spent: Dict[int, float] = {}
+        for helper in self._having("helper"):
+            owner = self._places[helper.pid].owner
+            spent[owner] = spent.get(owner, 0.0) + helper.stat.cpu_user + helper.stat.cpu_system
+        alive: List[RankProcess] = []
+        for tracked in self._having("rank"):
+            pid = tracked.pid
+            yield from self._refresh(tracked, now)
+            status = parse_status(read_or_none("%s/%d/status" % (self.proc, pid)) or b"", pid)
+            if pid not in self._tracked or status is None:
+                continue
+            versions = self.shared.versions.get(pid, {})
+            if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
+                tracked.facts_at = moment
+                tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
+                subject = Subject(
+                    pid, tracked.stat, status, tracked.env, tracked.shown, tracked.words, tracked.executable
+                )  # fmt: skip
+                tracked.process = self._facts.process(subject, versions)
+            elif tracked.process.versions != versions:
+                tracked.process = tracked.process._replace(versions=versions)
+            alive.append(tracked.process)
+            yield tracked.process
+            idle_since = tracked.wait.since(self.proc, pid, status, now)
+            yield rank_pulse(self.proc, pid, tracked.stat, status, spent.get(pid, 0.0), idle_since)
+        self.shared.ranks = tuple(alive)

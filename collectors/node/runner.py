@@ -1,0 +1,118 @@
+"""Runs one source apart from all others: its own thread, its own deadline, its own state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable, List, NamedTuple, Optional, Tuple, Type
+
+from collectors.node.source import Absent, Denied, Failed, Shared, Silent, Source
+from collectors.samples import Settings, SourceState
+
+
+class Runner:
+    """One source in a thread. All methods are called by the agent's main thread; none of them waits for the source."""
+
+    def __init__(
+        self, name: str, load: Callable[[], Type[Source]], shared: Shared, finished: threading.Condition
+    ) -> None:
+        self.name = name
+        self._load = load
+        self._shared = shared
+        self._finished = finished
+        self._settings: Optional[Settings] = None
+        self._go = threading.Event()
+        self._busy = False
+        self._asked = 0.0
+        self._next = 0.0
+        self._deadline = Source.deadline
+        self._state = ""
+        self._result: Optional[Tuple[List[NamedTuple], str, str, float]] = None
+        self._period = Source.period
+        self._retry = Source.retry
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def has_looked(self) -> bool:
+        """True once it has told how it is."""
+        return self._state != ""
+
+    @property
+    def busy(self) -> bool:
+        """True while a look is under way."""
+        return self._busy
+
+    def configure(self, settings: Settings) -> None:
+        """Hand settings over before the next look, and look soon."""
+        with self._finished:
+            self._settings = settings
+        self._next = 0.0
+
+    def ask(self, moment: float) -> None:
+        """Begin a look if one is due at this moment of the monotonic clock and the last one's result has been taken."""
+        if not self._busy and self._result is None and moment >= self._next:
+            self._busy = True
+            self._asked = moment
+            self._go.set()
+
+    def harvest(self, moment: float) -> List[NamedTuple]:
+        """What a finished look left, and the source's state where it changed."""
+        with self._finished:
+            result, self._result = self._result, None
+        if result is None:
+            if self._busy and moment - self._asked > self._deadline:
+                return self._change("late", "no answer within %g s" % self._deadline, moment - self._asked)
+            return []
+        samples, state, why, age = result
+        # a little early is in time: ticks are never exact
+        self._next = self._asked + (max(self._period, self._retry) if state != "ok" else self._period - 0.02)
+        return [*self._change(state, why, age), *samples]
+
+    def _change(self, state: str, why: str, age: float) -> List[NamedTuple]:
+        said = state + why
+        if said == self._state:
+            return []
+        self._state = said
+        return [SourceState(self.name, state, why, time.time() - age)]
+
+    def _run(self) -> None:
+        source: Optional[Source] = None
+        while True:
+            self._go.wait()
+            self._go.clear()
+            samples: List[NamedTuple] = []
+            state, why, age = "ok", "", 0.0
+            try:
+                if source is None:
+                    source = self._load()(self._shared)
+                    self._deadline, self._period, self._retry = source.deadline, source.period, source.retry
+                with self._finished:
+                    settings, self._settings = self._settings, None
+                if settings is not None:
+                    source.configure(settings)
+                for sample in source.look(time.time()):
+                    samples.append(sample)  # noqa: PERF402 (what came before an exception must not be lost)
+            except Absent as reason:
+                state, why = "absent", str(reason)
+            except Denied as reason:
+                state, why = "denied", str(reason)
+            except Silent as reason:
+                state, why, age = "late", "no answer from " + str(reason), reason.age
+            except Failed as reason:
+                state, why = "failed", str(reason)
+            except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
+                state, why = "failed", _describe(error)
+            with self._finished:
+                self._result = (samples, state, why, age)
+                self._busy = False
+                self._finished.notify()
+
+
+def _describe(error: Exception) -> str:
+    """One line: what went wrong and where."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        place = " (%s:%d)" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return "%s: %s%s" % (type(error).__name__, error, place)

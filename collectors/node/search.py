@@ -1,0 +1,122 @@
+"""Finds the processes that carry a rank in their environment, among thousands that do not.
+
+Each process is read once when it is new, every time while it is young (it may still exec what it wraps), and after that
+in turn, a few a time: who execs late is found late, but a node full of strangers costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+from collectors.node.environ import RankEnvironment, may_have_rank, parse, presentable, rank_of
+from collectors.node.files import read_or_none
+from collectors.node.patient import Answer, PatientReader
+from collectors.node.procfs import parse_stat
+
+YOUNG = 8.0
+"""Seconds during which a new process is looked at every time."""
+RELOOK = 30.0
+"""Seconds after which a process that was no rank is looked at again, turns permitting."""
+BATCH = 64
+"""Environments that are held at the same time: together they can be megabytes."""
+TURNS = 32
+"""Old processes that are looked at again at a time."""
+
+
+ONLY = "HANGTOP_ONLY"
+"""``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
+
+
+class Found(NamedTuple):
+    """A process that carries a rank."""
+
+    pid: int
+    env: RankEnvironment
+    shown: Dict[str, str]
+    """The part of its environment that may leave the node."""
+
+
+class Search:
+    """Remembers what is no rank."""
+
+    def __init__(self, proc: str, reader: PatientReader) -> None:
+        self._proc = proc
+        self._reader = reader
+        self._known: Dict[int, Tuple[float, float]] = {}
+        """Pid → when it was first seen, and when to look again (monotonic clock)."""
+        self._job: Optional[Tuple[str, str]] = None
+        only = os.environ.get(ONLY, "").partition("=")
+        self._only = (only[0], only[2]) if only[1] else None
+        self.refused: Set[int] = set()
+        """Python processes whose environment may not be read: ranks may be among them."""
+
+    def restrict(self, job: Optional[Tuple[str, str]]) -> bool:
+        """Want only processes whose environment has this value under this name; True when that is a change."""
+        if job == self._job:
+            return False
+        self._job = job
+        self._known.clear()
+        return True
+
+    def find(self, present: Set[int], taken: Set[int]) -> List[Found]:
+        """Processes among ``present`` that carry a rank and are not ``taken`` already."""
+        for pid in [pid for pid in self._known if pid not in present]:
+            del self._known[pid]
+            self.refused.discard(pid)
+        moment = time.monotonic()
+        due = self._due(present, taken, moment)
+        found: List[Found] = []
+        for start in range(0, len(due), BATCH):
+            paths = {"%s/%d/environ" % (self._proc, pid): pid for pid in due[start : start + BATCH]}
+            answers = self._reader.read_all(list(paths))
+            for path, pid in paths.items():
+                found += self._judge(pid, answers.get(path), moment)
+        return found
+
+    def _judge(self, pid: int, answer: Optional[Answer], moment: float) -> List[Found]:
+        """The process if it carries a rank; else it is remembered, with the time of the next look."""
+        env = self._wanted(answer)
+        rank = None if env is None else rank_of(env)
+        if env is not None and rank is not None:
+            self._known.pop(pid, None)
+            return [Found(pid, rank, presentable(env))]
+        first, _ = self._known.get(pid, (moment, moment))
+        asked_again_soon = moment - first < YOUNG or answer is None
+        self._known[pid] = (first, moment if asked_again_soon else moment + RELOOK)
+        self._note(pid, answer)
+        return []
+
+    def _due(self, present: Set[int], taken: Set[int], moment: float) -> List[int]:
+        due: List[int] = []
+        turns = 0
+        known = self._known
+        for pid in present:
+            if pid in taken:
+                continue
+            first, again = known.get(pid, (moment, moment))
+            if moment < again:
+                continue
+            if moment - first >= YOUNG:
+                turns += 1
+                if turns > TURNS:
+                    continue
+            due.append(pid)
+        return due
+
+    def _wanted(self, answer: Optional[Answer]) -> Optional[Dict[str, str]]:
+        """Environment that may have a rank and passes the user's filter."""
+        if not isinstance(answer, bytes) or not may_have_rank(answer):
+            return None
+        env = parse(answer)
+        wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
+        return env if wanted else None
+
+    def _note(self, pid: int, answer: Optional[Answer]) -> None:
+        """Remember whether a Python process refused."""
+        self.refused.discard(pid)
+        if isinstance(answer, PermissionError):
+            stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
+            if stat is not None and stat.comm.startswith(("python", "pypy", "pt_")):
+                self.refused.add(pid)

@@ -1,0 +1,101 @@
+"""Since when a rank has been waiting, for those who come late to a hang.
+
+The scheduler notes when a thread was last put on a CPU (``se.exec_start`` of /proc/PID/sched, readable by everyone).
+Its clock runs apart on each CPU, as it leaves out interrupts and stolen time, so a thread of ours goes to that CPU for
+a moment and reads its own note there; the difference is the time that passed. That costs 0.1 ms, 0.2 s at the worst
+when all CPUs are busy, and is done once in a wait.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from collectors.node.files import list_folder, read_or_none
+from collectors.node.procfs import Status
+
+LOOKS = 2
+"""Looks without a voluntary switch after which a process counts as waiting."""
+GRADIENTS = b"pt_autograd"
+"""Name of PyTorch's threads for the backward pass on a device; they sleep between two of them."""
+_FIELD = b"se.exec_start"
+_PROCESSOR = 36
+"""Position of ``processor`` in /proc/PID/stat, counted from the field after the name."""
+
+
+class Wait:
+    """Follows one rank and finds out, once in each wait, since when it has lasted."""
+
+    __slots__ = ("_looks", "_since", "_switches")
+
+    def __init__(self) -> None:
+        self._switches = (-1, -1)
+        self._looks = 0
+        self._since: Optional[float] = None
+
+    def since(self, proc: str, pid: int, status: Status, now: float) -> Optional[float]:
+        """Wall clock since when this rank has made no step; None while it makes some, or where that cannot be told.
+
+        A wait that sleeps began when the main thread last ran. One that spins, as on a GPU that waits in NCCL, began
+        after the last backward pass.
+        """
+        before, self._switches = self._switches, (status.voluntary_switches, status.involuntary_switches)
+        if before[0] != self._switches[0]:
+            self._looks, self._since = 0, None
+            return None
+        self._looks += 1
+        if self._looks == LOOKS:
+            base = "%s/%d/" % (proc, pid)
+            seconds = slept(base) if before == self._switches else _since_gradients(base)
+            self._since = None if seconds is None else round(now - seconds, 1)
+        return self._since
+
+
+def slept(base: str) -> Optional[float]:
+    """Seconds since the thread whose folder in /proc this is last ran; None where the kernel does not tell."""
+    then = _put_on(base + "sched")
+    cpu = _processor(base + "stat")
+    if then is None or cpu is None:
+        return None
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError:
+        return None  # a CPU that this process may not use: its clock cannot be read
+    try:
+        now = _put_on("/proc/thread-self/sched")
+    finally:
+        os.sched_setaffinity(0, allowed)
+    if now is None or _put_on(base + "sched") != then:
+        return None
+    return max(0.0, (now - then) / 1000)
+
+
+def _since_gradients(base: str) -> Optional[float]:
+    known = [
+        seconds
+        for task in list_folder(base + "task")
+        if (read_or_none("%stask/%s/comm" % (base, task)) or b"").startswith(GRADIENTS)
+        for seconds in [slept("%stask/%s/" % (base, task))]
+        if seconds is not None
+    ]
+    return min(known) if known else None
+
+
+def _put_on(path: str) -> Optional[float]:
+    """When a thread was last put on its CPU, milliseconds of that CPU's clock."""
+    for line in (read_or_none(path) or b"").splitlines():
+        if line.startswith(_FIELD):
+            try:
+                return float(line.partition(b":")[2])
+            except ValueError:
+                return None
+    return None
+
+
+def _processor(path: str) -> Optional[int]:
+    fields = (read_or_none(path) or b"").rpartition(b")")[2].split()
+    try:
+        return int(fields[_PROCESSOR])
+    except (IndexError, ValueError):
+        return None

@@ -1,0 +1,136 @@
+"""A source of samples: what each one is, and how they tell that they have nothing to say."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from collectors.samples import RankProcess, Settings
+
+
+class Absent(Exception):
+    """There is nothing to read here (no driver, no HCA, no such tool); the text says what is missing."""
+
+
+class Denied(Exception):
+    """It is there but may not be read; the text says what right is missing."""
+
+
+class Silent(Exception):
+    """It is there but does not answer; the text names it. The source's state is "late" then."""
+
+    def __init__(self, what: str, age: float = 0.0) -> None:
+        """``age`` is how many seconds ago it answered last."""
+        super().__init__(what)
+        self.age = age
+
+
+class Failed(Exception):
+    """It is there but gives an error for an answer; the text is that error."""
+
+
+class Shared:
+    """What sources tell each other. Each attribute has one writer, which replaces it whole; anyone may read it."""
+
+    def __init__(self) -> None:
+        self.ranks: Tuple[RankProcess, ...] = ()
+        """The ranks that are alive here, written by the source ``ranks``."""
+        self.versions: Dict[int, Dict[str, str]] = {}
+        """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        self.host_versions: Dict[str, str] = {}
+        """Versions of drivers and libraries of the host, written by the source ``software``."""
+        self.sm_shares: Dict[Tuple[str, int], int] = {}
+        """Per cent of the SMs that each process uses, by bus key and pid, written by the source ``nvml``."""
+
+
+class Source:
+    """One source of samples. It runs in a thread of its own; only that thread calls its methods."""
+
+    name = ""
+    period = 0.0
+    """Seconds between looks; 0 is every tick."""
+    deadline = 5.0
+    """Seconds after which a look is reported as late. It is not interrupted."""
+    retry = 30.0
+    """Seconds until the next look after one that had nothing to read, or failed."""
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
+        self.shared = shared
+        self.proc = proc
+        self.sys = sys
+
+    def configure(self, settings: Settings) -> None:
+        """Take new settings; called before the first look and before the look after each change."""
+
+    def look(self, now: float) -> Iterable[NamedTuple]:
+        """Samples of this moment (``now`` is the wall clock).
+
+        Raises :class:`Absent`, :class:`Denied`, :class:`Silent` or :class:`Failed` when there is nothing to read; what
+        it yielded before that counts. It is asked again ``retry`` seconds later.
+        """
+        raise NotImplementedError
+
+
+IDENTITY: Dict[str, Tuple[int, ...]] = {
+    "SourceState": (0,),
+    "Fault": (0, 1),
+    "RankProcess": (0,),
+    "RankPulse": (0,),
+    "Helper": (0,),
+    "GpuFacts": (0,),
+    "GpuSample": (0,),
+    "GpuProcesses": (),
+    "GpuFault": (0, 1),
+    "NvlinkCounters": (0, 1),
+    "PortFacts": (0, 1),
+    "Interface": (0,),
+    "InterfaceCounters": (0,),
+    "TcpCounters": (),
+    "PortUse": (0,),
+    "LogFile": (0, 2, 4),
+    "CommProgress": (0, 1, 4, 5),
+    "HostFacts": (),
+    "HostSample": (),
+    "Disk": (0, 1),
+}
+"""Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
+
+Key = Tuple[object, ...]
+
+
+def identity(sample: NamedTuple) -> Optional[Key]:
+    """Key under which a later sample replaces this one; None for an event."""
+    kind = type(sample).__name__
+    fields = IDENTITY.get(kind)
+    return None if fields is None else (kind, *[sample[field] for field in fields])
+
+
+class ChangeFilter:
+    """Lets a sample pass only when it differs from the last one of the same identity."""
+
+    def __init__(self) -> None:
+        self._last: Dict[Key, NamedTuple] = {}
+
+    def changed(self, samples: Iterable[NamedTuple]) -> List[NamedTuple]:
+        """Samples that are news, in order."""
+        news: List[NamedTuple] = []
+        for sample in samples:
+            key = identity(sample)
+            if key is None:
+                if type(sample).__name__ in ("RankGone", "HelperGone"):
+                    self._forget_process(sample[0])
+            elif self._last.get(key) == sample:
+                continue
+            else:
+                self._last[key] = sample
+            news.append(sample)
+        return news
+
+    def forget(self, sample: NamedTuple) -> None:
+        """Let this one pass again: it could not be sent."""
+        key = identity(sample)
+        if key is not None:
+            self._last.pop(key, None)
+
+    def _forget_process(self, pid: object) -> None:
+        for kind in ("RankProcess", "RankPulse", "Helper"):
+            self._last.pop((kind, pid), None)

@@ -1,0 +1,155 @@
+"""Where a process stands as the kernel sees it: what can be said of it without looking into its memory.
+
+Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; state, wait channel and CPU time do not.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from collectors.node import files
+
+# Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
+# arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
+_CALLS: Tuple[Tuple[str, int, int], ...] = (
+    ("read", 0, 63), ("write", 1, 64), ("open", 2, -1), ("openat", 257, 56), ("openat2", 437, 437), ("close", 3, 57),
+    ("stat", 4, -1), ("fstat", 5, 80), ("newfstatat", 262, 79), ("statx", 332, 291), ("lseek", 8, 62),
+    ("poll", 7, -1), ("ppoll", 271, 73), ("select", 23, -1), ("pselect6", 270, 72),
+    ("epoll_wait", 232, -1), ("epoll_pwait", 281, 22), ("mmap", 9, 222), ("munmap", 11, 215), ("madvise", 28, 233),
+    ("ioctl", 16, 29), ("pread64", 17, 67), ("pwrite64", 18, 68), ("readv", 19, 65), ("writev", 20, 66),
+    ("preadv", 295, 69), ("pwritev", 296, 70), ("sched_yield", 24, 124), ("pause", 34, -1),
+    ("nanosleep", 35, 101), ("clock_nanosleep", 230, 115), ("sendfile", 40, 71), ("copy_file_range", 326, 285),
+    ("connect", 42, 203), ("accept", 43, 202), ("accept4", 288, 242), ("sendto", 44, 206), ("recvfrom", 45, 207),
+    ("sendmsg", 46, 211), ("recvmsg", 47, 212), ("wait4", 61, 260), ("waitid", 247, 95), ("futex", 202, 98),
+    ("flock", 73, 32), ("fcntl", 72, 25), ("fsync", 74, 82), ("fdatasync", 75, 83), ("sync", 162, 81),
+    ("syncfs", 306, 267), ("truncate", 76, 45), ("ftruncate", 77, 46), ("fallocate", 285, 47),
+    ("getdents64", 217, 61), ("mkdir", 83, -1), ("mkdirat", 258, 34), ("unlink", 87, -1), ("unlinkat", 263, 35),
+    ("rename", 82, -1), ("renameat", 264, 38), ("renameat2", 316, 276), ("rt_sigtimedwait", 128, 137),
+    ("io_getevents", 208, 4), ("io_uring_enter", 426, 426), ("exit_group", 231, 94),
+)  # fmt: skip
+
+_ON_A_FILE = frozenset(
+    "read write close fstat ioctl pread64 pwrite64 readv writev preadv pwritev connect accept accept4 sendto recvfrom "
+    "sendmsg recvmsg flock fcntl fsync fdatasync syncfs ftruncate fallocate getdents64 lseek".split()
+)
+"""Calls whose first argument is a file descriptor."""
+
+
+class Standing(NamedTuple):
+    """One look at /proc/PID. Fields as in :class:`collectors.samples.StackDump`."""
+
+    state: str
+    wchan: str
+    syscall: str
+    waiting_on: str
+    cpu: float
+
+
+class Trouble(NamedTuple):
+    """What decides whether a process may be traced."""
+
+    uid: Optional[int]
+    own_pid: Optional[int]
+    """Its id in its own PID namespace; differs from the pid here for a process in a container."""
+
+
+def standing(pid: int, proc: str = "/proc") -> Optional[Standing]:
+    """Look at a process; None when it is gone."""
+    folder = "%s/%d" % (proc, pid)
+    try:
+        # the name in parentheses may itself hold spaces and parentheses
+        fields = files.read(folder + "/stat").rpartition(b")")[2].split()
+        state = files.text(fields[0])
+        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
+    wchan = files.read_text(folder + "/wchan")
+    syscall, waiting_on = _syscall(folder)
+    return Standing(state, "" if wchan == "0" else wchan, syscall, waiting_on, cpu)
+
+
+def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
+    """Functions of the kernel that its main thread is in, innermost first; empty without the right to see them."""
+    lines = files.read_text("%s/%d/stack" % (proc, pid)).splitlines()
+    return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
+
+
+def identity(pid: int, proc: str = "/proc") -> Trouble:
+    """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
+    fields: Dict[str, List[str]] = {}
+    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
+        name, _, rest = line.partition(":")
+        fields[name] = rest.split()
+    uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
+    return Trouble(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+
+
+def children(pid: int, proc: str = "/proc") -> List[int]:
+    """Processes that any of its threads has forked; empty where the kernel does not list them."""
+    found: List[int] = []
+    for thread in files.list_folder("%s/%d/task" % (proc, pid)):
+        words = files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)).split()
+        found.extend(int(word) for word in words)
+    return found
+
+
+def _numbers(machine: str) -> Dict[int, str]:
+    if machine in ("x86_64", "amd64"):
+        return {number: name for name, number, _ in _CALLS}
+    if machine in ("aarch64", "arm64", "riscv64"):
+        return {number: name for name, _, number in _CALLS if number >= 0}
+    return {}
+
+
+_NAMES = _numbers(os.uname().machine)
+
+
+def _syscall(folder: str) -> Tuple[str, str]:
+    """Name of the call and what it waits on; empty without the right to see it."""
+    words = files.read_text(folder + "/syscall").split()
+    if not words:
+        return "", ""
+    if words[0] in ("running", "-1"):
+        return "none", ""
+    name = _NAMES.get(int(words[0]), words[0])
+    if name not in _ON_A_FILE or len(words) < 2:
+        return name, ""
+    return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF)
+
+
+def _target(folder: str, descriptor: int) -> str:
+    target = files.link("%s/fd/%d" % (folder, descriptor))
+    if target.startswith("socket:["):
+        return _far_end(folder, target[len("socket:[") : -1])
+    return "pipe" if target.startswith("pipe:[") else target
+
+
+def _far_end(folder: str, inode: str) -> str:
+    """``tcp address:port`` of the far end of a socket; ``socket`` where it is no TCP connection."""
+    for name in ("tcp", "tcp6"):
+        for line in files.read_text("%s/net/%s" % (folder, name)).splitlines()[1:]:
+            words = line.split()
+            if len(words) > 9 and words[9] == inode:
+                return "tcp " + address(words[2])
+    return "socket"
+
+
+def address(text: str) -> str:
+    """Address and port as people write them from the form of /proc/net/tcp (``0100007F:1F90`` is 127.0.0.1:8080).
+
+    Raises :class:`ValueError` for anything else.
+    """
+    import socket  # 8 ms of start: only where there is a connection to name
+
+    host, _, port = text.partition(":")
+    raw = bytes.fromhex(host)
+    if len(raw) not in (4, 16):
+        raise ValueError("no address: %s" % text)
+    packed = struct.pack(">%dI" % (len(raw) // 4), *struct.unpack("=%dI" % (len(raw) // 4), raw))
+    if len(raw) == 4:
+        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed), int(port, 16))
+    if packed[:12] == b"\0" * 10 + b"\xff\xff":
+        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed[12:]), int(port, 16))
+    return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, packed), int(port, 16))

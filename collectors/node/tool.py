@@ -1,0 +1,108 @@
+"""Tools that may hang (nvidia-smi, ibstat, perfquery): never waited for long, never started twice at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import List, Optional, Sequence
+
+from collectors.node.child import Child, Ended
+from collectors.node.files import text
+
+PLACES = (
+    "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin", "/opt/bin",
+    "/usr/lib/wsl/lib", "/run/nvidia/driver/usr/bin",
+)  # fmt: skip
+"""Where tools lie on hosts whose PATH for a command over SSH does not have them."""
+
+
+def find(name: str) -> Optional[str]:
+    """Path of the tool; None where there is none."""
+    for folder in [*os.environ.get("PATH", "").split(os.pathsep), *PLACES]:
+        path = os.path.join(folder, name)
+        if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+class Lines:
+    """Whole lines out of chunks of bytes; a line without an end is cut off at ``limit`` bytes."""
+
+    def __init__(self, limit: int = 65536) -> None:
+        self._limit = limit
+        self._rest = b""
+
+    def feed(self, data: bytes) -> List[str]:
+        """Lines that are complete now."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._limit:
+            whole.append(self._rest[: self._limit])
+            self._rest = b""
+        return [text(line).rstrip("\r") for line in whole]
+
+    def close(self) -> List[str]:
+        """The last line, if its end was missing."""
+        rest, self._rest = self._rest, b""
+        return [text(rest)] if rest else []
+
+
+class Query:
+    """A question that is asked now and then, its answer collected whenever it comes.
+
+    Only one process of a question exists at a time: one that the driver holds in the kernel is killed, and nothing is
+    asked until it is really gone.
+    """
+
+    def __init__(self, argv: Sequence[str], *, patience: float) -> None:
+        self._argv = list(argv)
+        self._patience = patience
+        self._child: Optional[Child] = None
+        self._asked = 0.0
+        self._out = b""
+        self._err = b""
+
+    @property
+    def waits(self) -> bool:
+        """True while an answer is outstanding."""
+        return self._child is not None
+
+    def silent_for(self) -> float:
+        """Seconds for which the outstanding answer has been waited for; 0 when none is."""
+        return time.monotonic() - self._asked if self._child is not None else 0.0
+
+    def ask(self) -> None:
+        """Ask, unless the last question is still open. Raises :class:`~collectors.node.source.Absent`."""
+        if self._child is None:
+            self._out = self._err = b""
+            self._asked = time.monotonic()
+            self._child = Child(self._argv)
+
+    def answer(self) -> Optional[Ended]:
+        """The answer once it is whole; a ``status`` of None says that it was waited for too long."""
+        if self._child is None:
+            return None
+        status = self._child.status
+        self._out += self._child.read()
+        self._err += self._child.read_errors()
+        if status is None:
+            if self.silent_for() > self._patience:
+                self._child.kill()
+            return None
+        killed = self.silent_for() > self._patience and status == -9
+        self.close()
+        return Ended(None if killed else status, self._out, self._err)
+
+    def wait(self, seconds: float) -> Optional[Ended]:
+        """The answer if it becomes whole within ``seconds``."""
+        until = time.monotonic() + seconds
+        while True:
+            ended = self.answer()
+            if ended is not None or time.monotonic() > until:
+                return ended
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Forget the question."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None

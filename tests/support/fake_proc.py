@@ -1,0 +1,102 @@
+"""A folder that looks like /proc to the sources: processes with the files that the kernel would give them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PYTHON = "/opt/venv/bin/python3.11"
+
+STATUS = """\
+Name:\t{comm}
+Uid:\t{uid}\t{uid}\t{uid}\t{uid}
+NSpid:\t{pid}\t{inner}
+Threads:\t3
+voluntary_ctxt_switches:\t{switches}
+nonvoluntary_ctxt_switches:\t7
+"""
+
+LIMITS = """\
+Limit                     Soft Limit           Hard Limit           Units
+Max locked memory         65536                unlimited            bytes
+Max open files            1024                 1048576              files
+"""
+
+
+class FakeProc:
+    """Processes below ``root``; each ``add`` writes one anew."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.link(root / "self" / "ns" / "mnt", "mnt:[1]")
+        self.link(root / "self" / "ns" / "uts", "uts:[1]")
+        self.add(1, parent=0, argv=["/sbin/init"], executable="/usr/lib/systemd/systemd", comm="systemd")
+
+    @staticmethod
+    def link(path: Path, target: str) -> None:
+        """Make a symbolic link, whatever it may point at."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    def add(
+        self,
+        pid: int,
+        *,
+        parent: int = 1,
+        env: Mapping[str, str] | None = None,
+        argv: Sequence[str] = (PYTHON, "train.py"),
+        executable: str = PYTHON,
+        comm: str = "python3",
+        state: str = "S",
+        start: int | None = None,
+        cpu: tuple[int, int] = (0, 0),
+        rss: int = 10,
+        inner: int | None = None,
+        uid: int = 0,
+        switches: int = 5,
+        cgroup: str = "0::/user.slice\n",
+        mount: str = "mnt:[1]",
+        cwd: str = "/home/x",
+    ) -> Path:
+        """Write one process; returns its folder."""
+        folder = self.root / str(pid)
+        folder.mkdir(exist_ok=True)
+        ticks = pid * 10 if start is None else start
+        tail = " ".join(["0"] * 30)
+        (folder / "stat").write_text(
+            f"{pid} ({comm}) {state} {parent} {pid} {pid} 0 -1 4194304 1 0 0 0 {cpu[0]} {cpu[1]} 0 0 20 0 3 0 {ticks} "
+            f"1000000 {rss} {tail}\n"
+        )
+        (folder / "status").write_text(
+            STATUS.format(comm=comm, pid=pid, inner=pid if inner is None else inner, uid=uid, switches=switches)
+        )
+        (folder / "limits").write_text(LIMITS)
+        (folder / "io").write_text("rchar: 1000\nwchar: 2000\nread_bytes: 0\nwrite_bytes: 0\n")
+        (folder / "wchan").write_text("futex_wait_queue")
+        (folder / "syscall").write_text("202 0x1 0x2")
+        (folder / "cgroup").write_text(cgroup)
+        (folder / "environ").write_bytes(b"".join(f"{k}={v}\0".encode() for k, v in (env or {}).items()))
+        (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in argv))
+        self.link(folder / "exe", executable)
+        self.link(folder / "cwd", cwd)
+        self.link(folder / "ns" / "mnt", mount)
+        self.link(folder / "ns" / "uts", "uts:[1]")
+        self.link(folder / "fd" / "1", "/logs/out.log")
+        self.link(folder / "fd" / "2", "pipe:[77]")
+        return folder
+
+    def remove(self, pid: int) -> None:
+        """End a process."""
+        shutil.rmtree(self.root / str(pid))
+
+
+def rank_env(rank: int, world: int = 2, **more: str) -> dict[str, str]:
+    """Environment that torchrun gives to a rank."""
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world),
+        "GROUP_RANK": "0", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "job7",
+        "TORCHELASTIC_RESTART_COUNT": "0", **more,
+    }  # fmt: skip

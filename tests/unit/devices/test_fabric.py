@@ -1,0 +1,112 @@
+"""The source of ports: sysfs where it has them, the tools where it has not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from collectors.node import fabric, fabric_tools
+from collectors.node.fabric import Fabric
+from collectors.node.source import Absent, Shared
+from collectors.samples import Fault, PortCounters, PortFacts
+from hangtop.demo.devices.bench import Bench, Hardware
+from tests.support.looks import gather, look, until, until_raised
+from tests.support.sysfs import write_port
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
+    monkeypatch.setattr(fabric_tools, "PERIOD", 0.05)
+    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    return Fabric(Shared(), sys=str(tmp_path / "sys"))
+
+
+def test_ports_and_counters_from_sysfs(tmp_path: Path, source: Fabric) -> None:
+    write_port(tmp_path / "sys", "mlx5_0", counters={"port_xmit_data": 10, "symbol_error": 0})
+    samples, error = look(source)
+    assert error is None
+    facts, counters = samples
+    assert isinstance(facts, PortFacts)
+    assert (facts.device, facts.state) == ("mlx5_0", "ACTIVE")
+    assert counters == PortCounters("mlx5_0", 1, "sysfs", {"port_xmit_data": 40, "symbol_error": 0})
+
+
+def test_a_port_that_goes_down(tmp_path: Path, source: Fabric) -> None:
+    write_port(tmp_path / "sys", "mlx5_0", counters={"link_downed": 0})
+    look(source)
+    write_port(tmp_path / "sys", "mlx5_0", state="1: DOWN", phys_state="2: Polling", counters={"link_downed": 1})
+    samples = gather(source, PortCounters)
+    assert [(facts.state, facts.phys_state) for facts in samples if isinstance(facts, PortFacts)][-1] == (
+        "DOWN",
+        "Polling",
+    )
+    assert samples[-1] == PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 1})
+
+
+def test_a_port_without_counters_in_sysfs_is_asked_by_perfquery(tmp_path: Path, source: Fabric) -> None:
+    Bench(tmp_path, Hardware(ports=1)).install()
+    write_port(tmp_path / "sys", "mlx5_0")
+    counters = until(source, PortCounters)
+    assert (counters.device, counters.port, counters.source) == ("mlx5_0", 1, "perfquery-x")
+    assert counters.values["port_xmit_data"] == 0
+
+
+@pytest.mark.parametrize(("layer", "state"), [("Ethernet", "4: ACTIVE"), ("InfiniBand", "1: DOWN")])
+def test_perfquery_is_not_asked_where_it_cannot_answer(
+    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch, layer: str, state: str
+) -> None:
+    def no_tool(name: str) -> str:
+        raise AssertionError(f"{name} was looked for")
+
+    monkeypatch.setattr(fabric_tools, "find", no_tool)
+    write_port(tmp_path / "sys", "mlx5_0", link_layer=layer, state=state)
+    samples, error = look(source)
+    assert error is None
+    assert [type(sample) for sample in samples] == [PortFacts]
+
+
+def test_a_refused_counter_is_reported(tmp_path: Path, source: Fabric) -> None:
+    home = write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 0})
+    (home / "counters/bad").mkdir()
+    samples, _ = look(source)
+    assert samples[-1] == Fault("fabric", "mlx5_0/1 bad: Is a directory; left alone for some minutes", 1)
+
+
+def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source: Fabric) -> None:
+    bench = Bench(tmp_path, Hardware(ports=2))
+    bench.install()
+    facts = until(source, PortFacts, lambda facts: facts.device == "mlx5_1")
+    assert (facts.state, facts.rate, facts.link_layer) == ("ACTIVE", 400.0, "InfiniBand")
+    assert until(source, PortCounters, lambda sample: sample.device == "mlx5_1").source == "perfquery-x"
+    bench.plant("port1 down")
+    assert until(source, PortFacts, lambda facts: facts.state == "DOWN").device == "mlx5_1"
+
+
+def test_where_extended_counters_are_refused_the_plain_ones_are_asked(tmp_path: Path, source: Fabric) -> None:
+    Bench(tmp_path, Hardware(ports=1)).install()
+    real = tmp_path / "bin/perfquery-real"
+    (tmp_path / "bin/perfquery").rename(real)
+    wrapper = tmp_path / "bin/perfquery"
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" = -x ] && {{ echo "PMA not supported" >&2; exit 1; }}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    assert until(source, PortCounters).source == "perfquery"
+
+
+def test_a_node_without_adapters(source: Fabric) -> None:
+    assert str(until_raised(source, Absent)) == "no InfiniBand or RoCE adapter on this node"
+
+
+def test_an_ibstat_that_finds_nothing_is_quoted(tmp_path: Path, source: Fabric) -> None:
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin/ibstat"
+    tool.write_text('#!/bin/sh\necho "ibpanic: [1] main: stat of IB device failed" >&2\nexit 255\n')
+    tool.chmod(0o755)
+    assert str(until_raised(source, Absent)).endswith("ibstat says: ibpanic: [1] main: stat of IB device failed")
+
+
+def test_the_environment_can_name_another_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_port(tmp_path, "mlx5_7")
+    monkeypatch.setenv(fabric.SYS, str(tmp_path))
+    samples, _ = look(Fabric(Shared()))
+    assert [sample.device for sample in samples if isinstance(sample, PortFacts)] == ["mlx5_7"]

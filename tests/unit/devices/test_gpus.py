@@ -1,0 +1,178 @@
+"""The source of GPUs against a simulated nvidia-smi: what it asks, and what becomes of one that misbehaves."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.node import nvidia_smi_stream
+from collectors.node.gpus import Gpus
+from collectors.node.source import Absent, Failed, Shared, Silent
+from collectors.samples import GpuFacts, GpuFault, GpuProcesses, GpuSample, Settings
+from hangtop.demo.devices.bench import Bench, Hardware
+from hangtop.demo.job.device import RECORD
+from tests.support.looks import look, looks, until, until_raised
+
+FAST = Settings(0.05, 0.0, None, [], [], [])
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    made = Bench(tmp_path)
+    made.install()
+    return made
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
+    monkeypatch.setattr(nvidia_smi_stream, "FASTEST", 0.05)
+    made = Gpus(Shared(), proc=str(tmp_path))
+    made.configure(FAST)
+    yield made
+    made.close()
+
+
+def test_facts_and_rows(bench: Bench, source: Gpus) -> None:
+    facts = until(source, GpuFacts, lambda facts: facts.gpu == 1)
+    assert (facts.name, facts.bus_id, facts.driver) == ("NVIDIA H100 80GB HBM3", "00000000:3e:00.0", "550.54.15")
+    sample = until(source, GpuSample, lambda sample: sample.gpu == 1)
+    assert (sample.utilization, sample.power, sample.event_reasons, sample.odd) == (0, 71.0, 1, {})
+
+
+def test_who_is_on_a_gpu_and_his_share_of_it(bench: Bench, source: Gpus) -> None:
+    (bench.folder / "gpu1.state").write_bytes(RECORD.pack(os.getpid(), 0.0, 1.0, 30 << 30))
+    source.shared.sm_shares = {("0000:3e:00.0", os.getpid()): 87}
+    (process,) = until(source, GpuProcesses, lambda sample: bool(sample.processes)).processes
+    assert (process.pid, process.memory, process.bus_id, process.sm) == (os.getpid(), 30 << 30, "00000000:3e:00.0", 87)
+
+
+def test_an_old_driver_is_asked_by_old_names(bench: Bench, source: Gpus) -> None:
+    bench.hardware = Hardware(
+        hidden_fields=("clocks_event_reasons.active", "power.draw.instant", "gpu_recovery_action")
+    )
+    bench.install()
+    sample = until(source, GpuSample)
+    assert (sample.event_reasons, sample.power, sample.recovery_action) == (1, 71.0, "")
+
+
+def test_fields_that_are_listed_and_refused_are_dropped_one_by_one(bench: Bench, source: Gpus) -> None:
+    bench.hardware = Hardware(refused_fields=("pcie.link.gen.gpucurrent", "gpu_recovery_action"))
+    bench.install()
+    sample = until(source, GpuSample)
+    assert (sample.pcie_gen, sample.recovery_action) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("gpu0 lost", "Unable to determine"), ("gpu0 missing", "missing from nvidia-smi's list")]
+)
+def test_a_gpu_that_is_gone_and_comes_back(bench: Bench, source: Gpus, fault: str, said: str) -> None:
+    until(source, GpuSample, lambda sample: sample.gpu == 1)
+    bench.plant(fault)
+    gone = until(source, GpuFault)
+    assert (gone.gpu, gone.bus_id) == (0, "00000000:1a:00.0")
+    assert gone.text.startswith(said)
+    bench.plant()
+    assert until(source, GpuFault) == GpuFault(0, "00000000:1a:00.0", "")
+
+
+def test_odd_values_are_shown_as_what_they_are(bench: Bench, source: Gpus) -> None:
+    bench.plant("gpu1 odd")
+    sample = until(source, GpuSample, lambda sample: sample.gpu == 1)
+    assert sample.odd == {"utilization": "[Unknown Error]", "power": "ERR!"}
+
+
+def test_a_throttled_gpu_under_load(bench: Bench, source: Gpus) -> None:
+    (bench.folder / "gpu0.state").write_bytes(RECORD.pack(os.getpid(), 1.0, 0.0, 1 << 30))
+    bench.plant("gpu0 throttled")
+    sample = until(source, GpuSample, lambda sample: sample.utilization == 100)
+    assert (sample.sm_clock, sample.event_reasons) == (1095, 0x48)
+
+
+def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.4)
+    until(source, GpuSample)
+    bench.plant("driver wedged")
+    silent = until_raised(source, Silent)
+    assert isinstance(silent, Silent)
+    assert silent.age >= 0.4
+    assert len(children_named("query-gpu")) == 1
+    bench.plant()
+    until(source, GpuSample)
+    assert look(source)[1] is None
+
+
+def test_one_that_stays_silent_is_replaced_by_another(
+    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.2)
+    monkeypatch.setattr(nvidia_smi_stream, "GIVE_UP", 0.5)
+    until(source, GpuSample)
+    (first,) = children_named("query-gpu")
+    os.kill(first, 19)
+    until_raised(source, Silent)
+    until(source, GpuSample)
+    assert first not in children_named("query-gpu")
+
+
+def test_one_that_dies_says_why_and_is_started_again(
+    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvidia_smi_stream, "BACK_OFF", (0.1,))
+    until(source, GpuSample)
+    bench.plant("driver dies")
+    assert str(until_raised(source, Failed)) == "Failed to initialize NVML: Unknown Error"
+    bench.plant()
+    until(source, GpuSample)
+    assert look(source)[1] is None
+
+
+def test_a_node_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch, source: Gpus) -> None:
+    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert str(until_raised(source, Absent)) == "no nvidia-smi on this node: no NVIDIA driver"
+
+
+def test_a_driver_that_is_not_loaded(bench: Bench, source: Gpus) -> None:
+    bench.plant("driver gone")
+    assert "couldn't communicate with the NVIDIA driver" in str(until_raised(source, Absent))
+
+
+def test_a_driver_that_is_loaded_and_does_not_answer_is_no_absence(bench: Bench, source: Gpus) -> None:
+    (bench.folder / "driver/nvidia/gpus/0000:1a:00.0").mkdir(parents=True)
+    bench.plant("driver gone")
+    assert "couldn't communicate with the NVIDIA driver" in str(until_raised(source, Failed))
+
+
+def children_named(word: str) -> list[int]:
+    """Pids of this process's children whose command holds a word."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            if word in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(int(pid))
+    return found
+
+
+def test_a_tool_that_can_only_tell_of_lost_gpus_answers_all_the_same(
+    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.3)
+    until(source, GpuSample)
+    bench.plant("gpu0 lost", "gpu1 lost")
+    assert until(source, GpuFault, lambda fault: fault.gpu == 1).text
+    for _, (_, error) in zip(range(30), looks(source), strict=False):
+        assert error is None
+
+
+def test_a_new_interval_does_not_pile_up_processes(bench: Bench, source: Gpus) -> None:
+    until(source, GpuSample)
+    (first,) = children_named("query-gpu")
+    bench.plant("driver wedged")
+    source.configure(FAST._replace(interval=0.07))
+    for _ in looks(source):
+        running = children_named("query-gpu")
+        assert len(running) <= 1
+        if running and first not in running:
+            break

@@ -1,0 +1,135 @@
+"""NVML's child process: started with what was sent for it, kept apart, believed with care."""
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.lending import lend
+from collectors.node import loader, nvml, nvml_watch
+from collectors.node.nvml import Nvml, xid_event
+from collectors.node.source import Absent, Failed, Shared, Silent
+from collectors.node.wire import decode_control
+from collectors.samples import Fault, Lent, LogEvent, NvlinkCounters
+from tests.support.looks import gather, look, looks, until, until_raised
+
+Start = Callable[[str], Nvml]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Make the source with a child that runs a program in place of the watch."""
+
+    def make(program: str) -> Nvml:
+        device = tmp_path / "nvidiactl"
+        device.touch()
+        monkeypatch.setattr(nvml, "DEVICE", str(device))
+        sources = {"pynvml": "", "nvml_watch": f"import json, time, os\ndef main(nvml):\n{program}"}
+        monkeypatch.setitem(loader._blobs, "nvml", base64.b64encode(zlib.compress(json.dumps(sources).encode())))
+        return Nvml(Shared())
+
+    return make
+
+
+WAIT = "    time.sleep(60)\n"
+
+
+def say(*lines: list[object]) -> str:
+    return "".join(f"    print({json.dumps(line)!r}, flush=True)\n" for line in lines)
+
+
+def test_links_events_and_shares(start: Start) -> None:
+    source = start(
+        say(
+            ["link", 3, 17, True, 0, 1, None, 5, 6],
+            ["share", "00000000:1A:00.0", 4711, 93],
+            ["round"],
+            ["xid", 100.5, 3, "00000000:5F:00.0", 79],
+        )
+        + WAIT
+    )
+    link, event = gather(source, LogEvent)
+    assert link == NvlinkCounters(3, 17, True, 0, 1, None, 5, 6)
+    assert isinstance(event, LogEvent)
+    assert (event.kind, event.at, event.source) == ("kernel.xid", 100.5, "nvml")
+    assert (event.data["code"], event.data["bus_id"]) == (79, "0000:5f:00")
+    assert source.shared.sm_shares == {("0000:1a:00.0", 4711): 93}
+
+
+def test_a_process_that_stopped_running_kernels_loses_its_share(start: Start) -> None:
+    source = start(say(["share", "00000000:1A:00.0", 4711, 93], ["round"], ["round"]) + WAIT)
+    for _ in looks(source):
+        if not source.shared.sm_shares:
+            break
+
+
+def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:
+    source = start(say([]) + "    print('Segfault?', flush=True)\n" + say(["remark", "GPU 3: GPU is lost"]) + WAIT)
+    said = []
+    for samples, _ in looks(source):
+        said += [sample.text for sample in samples if isinstance(sample, Fault)]
+        if len(said) == 3:
+            break
+    assert said == [
+        "a line of NVML's process was not understood: []",
+        "a line of NVML's process was not understood: Segfault?",
+        "GPU 3: GPU is lost",
+    ]
+
+
+def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "SILENCE", 0.2)
+    assert str(until_raised(start(say(["round"]) + WAIT), Silent)) == "NVML"
+
+
+def test_one_that_stays_silent_is_killed_and_started_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "SILENCE", 0.1)
+    monkeypatch.setattr(nvml, "GIVE_UP", 0.3)
+    monkeypatch.setattr(nvml, "RESTART", 0.1)
+    source = start("    print(json.dumps(['link', os.getpid(), 0, True, 0, 0, 0, 0, 0]), flush=True)\n" + WAIT)
+    first = until(source, NvlinkCounters)
+    second = until(source, NvlinkCounters)
+    assert first.gpu != second.gpu
+    with pytest.raises(ProcessLookupError):
+        os.kill(first.gpu, 0)
+
+
+def test_trouble_is_told_in_its_own_words(start: Start) -> None:
+    assert str(until_raised(start(say(["trouble", "Driver Not Loaded"])), Failed)) == "Driver Not Loaded"
+
+
+def test_a_child_that_falls_over_says_why(start: Start) -> None:
+    assert "no libnvidia-ml here" in str(until_raised(start("    raise OSError('no libnvidia-ml here')\n"), Failed))
+
+
+def test_a_node_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "DEVICE", "/nonexistent/nvidiactl")
+    _, error = look(Nvml(Shared()))
+    assert isinstance(error, Absent)
+
+
+def test_before_the_bindings_have_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = start("")
+    monkeypatch.delitem(loader._blobs, "nvml")
+    _, error = look(source)
+    assert "have not come" in str(error)
+
+
+def test_what_is_lent_holds_the_real_bindings_and_the_watch() -> None:
+    line = lend("nvml")
+    assert line is not None
+    lent = decode_control(line)
+    assert isinstance(lent, Lent)
+    sources = json.loads(zlib.decompress(base64.b64decode(lent.content)))
+    assert "def nvmlEventSetWait_v2(" in sources["pynvml"]
+    assert sources["nvml_watch"] == Path(nvml_watch.__file__).read_text()
+    assert lend("something else") is None
+
+
+def test_an_event_whose_gpu_is_unknown() -> None:
+    event = xid_event(1.0, None, "", 13)
+    assert event.text == "NVML: Xid 13 on a GPU (0000:)"

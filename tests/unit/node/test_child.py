@@ -1,0 +1,68 @@
+"""Programs that a source runs: their output, their end, and the patience that they are given."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from collectors.node import lifeline
+from collectors.node.child import Child, run
+from collectors.node.source import Absent
+from tests.support.node_agent import wait_gone
+
+
+def test_output_errors_and_status() -> None:
+    assert run(["sh", "-c", "echo out; echo err >&2; exit 3"], 5.0) == (3, b"out\n", b"err\n")
+
+
+def test_time_and_bytes_are_bounded() -> None:
+    assert run(["sh", "-c", "echo early; exec sleep 60"], 0.2).status is None
+    flood = run(["yes"], 5.0, limit=100_000)
+    assert flood.status is None
+    assert 100_000 < len(flood.stdout) < 400_000
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(Absent, match="no-such-program: No such file or directory"):
+        run(["no-such-program"], 1.0)
+
+
+def test_its_messages_are_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert run(["sh", "-c", "echo $LC_ALL"], 5.0).stdout == b"C\n"
+
+
+def test_a_stream_is_taken_as_it_comes() -> None:
+    child = Child(["sh", "-c", "echo one; read wait; echo never"])
+    child.ended(5)
+    assert child.read() == b"one\nnever\n"
+    assert child.status == 0
+    assert child.read() == b""
+    child.end()
+
+
+def test_it_dies_with_the_thread_that_started_it() -> None:
+    pids: list[int] = []
+
+    def begin() -> None:
+        pids.append(Child(["sleep", "60"]).pid)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    reaped, status = os.waitpid(pids[0], 0)
+    assert (reaped, os.WTERMSIG(status)) == (pids[0], 9)
+
+
+def test_without_the_means_to_end_it_no_child_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifeline, "child_setup", lambda: None)
+    with pytest.raises(Absent, match="no ctypes"):
+        run(["true"], 1.0)
+
+
+def test_an_ended_child_is_gone() -> None:
+    child = Child(["sleep", "60"])
+    child.end()
+    wait_gone([child.pid], 5)

@@ -1,0 +1,138 @@
+"""Ranks out of environments, and what may leave the node."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node.environ import may_have_rank, parse, presentable, presentable_command, rank_of
+from tests.support.fake_proc import rank_env
+
+
+def raw(env: dict[str, str]) -> bytes:
+    return b"".join(f"{name}={value}\0".encode() for name, value in env.items())
+
+
+def test_torchrun_tells_everything() -> None:
+    found = rank_of(parse(raw(rank_env(5, 8, LOCAL_RANK="1", GROUP_RANK="2", TORCHELASTIC_RESTART_COUNT="3"))))
+    assert found is not None
+    assert (found.rank, found.world_size, found.local_rank, found.node_rank, found.restart) == (5, 8, 1, 2, 3)
+    assert (found.master_addr, found.master_port, found.launcher, found.run_id) == (
+        "10.0.0.1",
+        29500,
+        "torchrun",
+        "job7",
+    )
+    assert found.assigned
+
+
+@pytest.mark.parametrize(
+    ("env", "rank", "world", "launcher"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "4"}, 3, 4, "env"),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, 2, 4, "mpi"),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, 1, 2, "mpi"),
+        ({"SLURM_PROCID": "6", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_ID": "0"}, 6, 8, "slurm"),
+        ({"SLURM_PROCID": "6", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}, 6, 8, "slurm"),
+        ({"RANK": "6", "WORLD_SIZE": "8", "SLURM_PROCID": "6", "SLURM_NTASKS": "8"}, 6, 8, "slurm"),
+        ({"RANK": "9", "WORLD_SIZE": "16", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, 9, 16, "env"),
+        ({"RANK": "2", "WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}, 2, 4, "mpi"),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, 0, 1, "slurm"),
+    ],
+)
+def test_every_launcher_has_its_names(env: dict[str, str], rank: int, world: int, launcher: str) -> None:
+    found = rank_of(env)
+    assert found is not None
+    assert (found.rank, found.world_size, found.launcher) == (rank, world, launcher)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {},
+        {"RANK": "3"},
+        {"RANK": "gold", "WORLD_SIZE": "4"},
+        {"RANK": "-1", "WORLD_SIZE": "4"},
+        {"RANK": "٣", "WORLD_SIZE": "4"},
+        {"LOCAL_RANK": "0", "WORLD_SIZE": "4"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "64"},
+    ],
+)
+def test_what_is_no_rank(env: dict[str, str]) -> None:
+    assert rank_of(env) is None
+
+
+def test_a_batch_script_is_no_rank_though_slurm_numbers_it() -> None:
+    batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "64", "SLURM_JOB_ID": "12"}
+    assert rank_of(batch) is None
+    assert rank_of({**batch, "SLURM_STEP_ID": "0"}) is not None
+
+
+def test_only_listed_names_leave_the_node() -> None:
+    env = {
+        **rank_env(0), "NCCL_DEBUG": "INFO", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1", "GLOO_SOCKET_IFNAME": "eth0",
+        "CUDA_VISIBLE_DEVICES": "0", "UCX_TLS": "rc", "FI_PROVIDER": "efa", "SLURM_JOB_ID": "9",
+        "HOME": "/home/me", "PATH": "/bin", "DATABASE_URL": "postgres://me:pw@db/x", "MY_NCCL_THING": "1",
+        "AWS_SECRET_ACCESS_KEY": "hunter2", "WANDB_API_KEY": "hunter2", "HF_TOKEN": "hunter2",
+    }  # fmt: skip
+    shown = presentable(env)
+    assert {"RANK", "NCCL_DEBUG", "TORCH_NCCL_DUMP_ON_TIMEOUT", "GLOO_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"} <= set(
+        shown
+    )
+    assert {"UCX_TLS", "FI_PROVIDER", "SLURM_JOB_ID", "MASTER_ADDR"} <= set(shown)
+    assert not {"HOME", "PATH", "DATABASE_URL", "MY_NCCL_THING"} & set(shown)
+    assert "hunter2" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TORCH_HUB_TOKEN", "NCCL_SECRET", "SLURM_JWT", "CUDA_API_KEY", "FI_PASSWORD", "TORCH_KEY", "OMPI_AUTH", "UCX_PASS",
+     "torch_token", "TORCHELASTIC_ACCESS_KEYS", "GLOO_CREDENTIALS"],
+)  # fmt: skip
+def test_a_listed_name_that_sounds_like_a_secret_is_blotted_out(name: str) -> None:
+    shown = presentable({name: "hunter2", "NCCL_DEBUG": "INFO"})
+    assert "hunter2" not in str(shown)
+    assert shown["NCCL_DEBUG"] == "INFO"
+
+
+def test_a_password_inside_an_address_is_cut_out() -> None:
+    assert presentable({"TORCH_HUB": "https://me:hunter2@host/x"}) == {"TORCH_HUB": "https://host/x"}
+
+
+def test_ordinary_names_are_not_blotted_out() -> None:
+    env = {"NCCL_DEBUG_SUBSYS": "INIT", "SLURM_JOB_PARTITION": "gpu", "NCCL_SOCKET_IFNAME": "eth0", "SLURM_PATH": "/x"}
+    assert presentable(env) == env
+
+
+def test_values_are_cut_to_a_length() -> None:
+    assert len(presentable({"SLURM_NODELIST": "n" * 10_000})["SLURM_NODELIST"]) == 1024
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["train.py", "--lr", "0.1"], "train.py --lr 0.1"),
+        (["train.py", "--api-key", "hunter2", "--lr", "1"], "train.py --api-key <redacted> --lr 1"),
+        (["train.py", "--wandb_token=hunter2"], "train.py --wandb_token=<redacted>"),
+        (["train.py", "--use-auth", "--lr", "1"], "train.py --use-auth --lr 1"),
+        (["env", "HF_TOKEN=hunter2", "python"], "env HF_TOKEN=<redacted> python"),
+        (["get", "https://me:hunter2@host/x"], "get https://host/x"),
+        (["train.py", "--tokenizer", "gpt2", "--max-tokens", "9"], "train.py --tokenizer gpt2 --max-tokens 9"),
+        (["train.py", "--apikey", "hunter2"], "train.py --apikey <redacted>"),
+    ],
+)
+def test_secrets_in_a_command_line(words: list[str], shown: str) -> None:
+    assert presentable_command(words) == shown
+
+
+@given(st.binary(max_size=2000))
+def test_any_bytes_are_an_environment(data: bytes) -> None:
+    env = parse(data)
+    rank_of(env)
+    presentable(env)
+
+
+@given(st.dictionaries(st.sampled_from(["RANK", "WORLD_SIZE", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "X"]),
+                       st.text(alphabet="0123456789ab -\n", max_size=12)))  # fmt: skip
+def test_the_cheap_look_never_misses_a_rank(env: dict[str, str]) -> None:
+    if rank_of(parse(raw(env))) is not None:
+        assert may_have_rank(raw(env))

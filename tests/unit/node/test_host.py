@@ -1,0 +1,257 @@
+"""Sources ``host``, ``disks`` and ``software``."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node import disks, host, software
+from collectors.node.disks import DiskSource, Mount, checkpoint_folders, mount_of, parse_mounts
+from collectors.node.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
+from collectors.node.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
+from collectors.node.source import Shared, Silent
+from collectors.samples import Disk, HostFacts, HostSample, RankProcess
+from tests.support.fake_proc import FakeProc
+
+
+def write(root: Path, name: str, content: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def rank(pid: int, command: str = "python train.py", cwd: str = "/home/x", executable: str = "") -> RankProcess:
+    fields: dict[str, Any] = dict.fromkeys(RankProcess._fields)
+    return RankProcess(**{**fields, "pid": pid, "command": command, "cwd": cwd, "executable": executable})
+
+
+def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
+    write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  400 kB\nHugePages_Total:  0\n")
+    write(tmp_path, "loadavg", "3.50 2.00 1.00 7/512 4711\n")
+    write(tmp_path, "pressure/io", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=1.00\n")
+    write(tmp_path, "sys/kernel/yama/ptrace_scope", "1\n")
+    write(tmp_path, "sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+    shared = Shared()
+    shared.host_versions = {"nvidia": "535.1"}
+    facts, sample = HostSource(shared, str(tmp_path)).look(0.0)
+    assert isinstance(facts, HostFacts)
+    assert (facts.memory_total, facts.cpus, facts.versions) == (1024000, os.cpu_count(), {"nvidia": "535.1"})
+    assert facts.settings == {"ptrace_scope": "1", "ip_local_port_range": "32768 60999"}
+    assert isinstance(sample, HostSample)
+    assert (sample.load, sample.running, sample.memory_available) == (3.5, 7, 409600)
+    assert (sample.pressure_io, sample.pressure_memory) == (12.5, None)
+    assert sample.shm_total is None or sample.shm_total > 0
+
+
+def test_an_old_kernel_without_available_memory(tmp_path: Path) -> None:
+    write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\n")
+    _, sample = HostSource(Shared(), str(tmp_path), shm=str(tmp_path / "none")).look(0.0)
+    assert isinstance(sample, HostSample)
+    assert (sample.memory_available, sample.shm_total, sample.shm_used) == (10240, None, None)
+
+
+MOUNTS = [
+    Mount("/", "/dev/vda", "ext4"), Mount("/data", "srv:/export", "nfs4"), Mount("/data/my runs", "tank", "zfs"),
+]  # fmt: skip
+
+
+def test_mounts_and_what_lies_on_them() -> None:
+    data = b"/dev/vda / ext4 rw 0 0\nsrv:/export /data nfs4 rw 0 0\ntank /data/my\\040runs zfs rw 0 0\nbroken\n"
+    assert parse_mounts(data) == MOUNTS
+    assert mount_of("/data/x", MOUNTS).fstype == "nfs4"
+    assert mount_of("/database", MOUNTS).fstype == "ext4"
+    assert mount_of("/data/my runs/3", MOUNTS).fstype == "zfs"
+
+
+@pytest.mark.parametrize(
+    ("command", "folders"),
+    [
+        ("python train.py --output_dir /ckpt/run7 --lr 1", ["/ckpt/run7"]),
+        ("python train.py --save-dir=out/ck", ["/home/x/out/ck"]),
+        ("python train.py --checkpoint-path ../c/", ["/home/c"]),
+        ("python train.py --save s3://bucket/x --save-every 10 --save_total_limit", []),
+        ("python train.py --data /data --savings", []),
+    ],
+)
+def test_folders_for_checkpoints(command: str, folders: list[str]) -> None:
+    assert checkpoint_folders(rank(1, command)) == folders
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(disks, "time", moved)
+    monkeypatch.setattr(software, "time", moved)
+    return moved
+
+
+def test_room_where_the_job_works_and_where_it_will_save(tmp_path: Path, clock: Clock) -> None:
+    shared = Shared()
+    shared.ranks = (rank(7, f"python x.py --save {tmp_path}/not/yet", cwd=str(tmp_path)),)
+    source = DiskSource(shared)
+    found = {(disk.role, disk.path): disk for disk in source.look(0.0) if isinstance(disk, Disk)}
+    assert ("cwd", str(tmp_path)) in found
+    saved = found["checkpoint", f"{tmp_path}/not/yet"]
+    assert 0 < saved.free <= saved.total
+    assert saved.fstype
+    assert list(source.look(0.0)) == []
+    clock.now += disks.EVERY
+    assert list(source.look(0.0)) != []
+
+
+def test_a_container_has_its_own_shared_memory(tmp_path: Path, clock: Clock) -> None:
+    proc = FakeProc(tmp_path)
+    folder = proc.add(7, mount="mnt:[9]")
+    (folder / "root" / "dev" / "shm").mkdir(parents=True)
+    shared = Shared()
+    shared.ranks = (rank(7),)
+    found = [sample for sample in DiskSource(shared, str(tmp_path)).look(0.0) if isinstance(sample, Disk)]
+    assert (f"{tmp_path}/7/root/dev/shm", "shm") in {(disk.path, disk.role) for disk in found}
+
+
+def test_a_file_system_that_hangs_is_named_and_hides_no_other(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    original = os.statvfs
+
+    def hang(path: str) -> os.statvfs_result:
+        if path == "/data/run":
+            release.wait(10)
+        return original("/")
+
+    monkeypatch.setattr(os, "statvfs", hang)
+    monkeypatch.setattr(disks, "parse_mounts", lambda _: MOUNTS)
+    shared = Shared()
+    shared.ranks = (rank(7, "python x.py --save /zz", cwd="/data/run"),)
+    source = DiskSource(shared)
+    source._patient._patience = 0.05
+    seen: list[Any] = []
+    look = iter(source.look(0.0))
+    with pytest.raises(Silent, match="/data/run \\(srv:/export\\)"):
+        seen.extend(look)
+    with pytest.raises(Silent):
+        list(source.look(0.0))
+    release.set()
+    while source._patient.stuck:
+        pass
+    clock.now += disks.EVERY
+    assert {disk.path for disk in source.look(0.0) if isinstance(disk, Disk)} >= {"/data/run", "/zz", "/tmp"}
+
+
+MAPS = """\
+7f00-7f01 r-xp 0 08:01 1 /opt/venv/bin/python3.11
+7f02-7f03 r-xp 0 08:01 2 /opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so
+7f04-7f05 r-xp 0 08:01 3 {nccl}
+"""
+SITE = "opt/venv/lib/python3.11/site-packages"
+WHEEL = f"/{SITE}/nvidia/nccl/lib/libnccl.so.2"
+
+
+@pytest.mark.parametrize(
+    ("nccl", "versions"),
+    [
+        (WHEEL, {"torch": "2.13.0+cu128", "cuda": "12.8", "nccl": "2.27.3"}),
+        ("/usr/lib/libnccl.so.2.21.5", {"torch": "2.13.0+cu128", "cuda": "12.8", "nccl": "2.21.5"}),
+    ],
+)
+def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, clock: Clock, nccl: str, versions: dict[str, str]) -> None:
+    write(
+        tmp_path, f"{SITE}/torch/version.py", "__version__ = '2.13.0+cu128'\ncuda: Optional[str] = '12.8'\nhip = None\n"
+    )
+    write(tmp_path, f"{SITE}/nvidia_nccl_cu12-2.27.3.dist-info/METADATA", "")
+    write(tmp_path, "proc/7/maps", MAPS.format(nccl=nccl))
+    shared = Shared()
+    shared.ranks = (rank(7),)
+    source = SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path))
+    source.look(0.0)
+    assert shared.versions == {7: versions}
+    shared.ranks = ()
+    source.look(0.0)
+    assert shared.versions == {}
+
+
+def test_torch_that_is_loaded_later_is_seen_later(tmp_path: Path, clock: Clock) -> None:
+    write(tmp_path, f"{SITE}/torch/version.py", "__version__: str = '2.1.0'\ncuda = None\n")
+    write(tmp_path, "proc/7/maps", "7f00-7f01 r-xp 0 08:01 1 /opt/venv/bin/python3.11\n")
+    shared = Shared()
+    shared.ranks = (rank(7),)
+    source = SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path))
+    source.look(0.0)
+    assert shared.versions == {}
+    write(tmp_path, "proc/7/maps", MAPS.format(nccl=""))
+    clock.now += source.period
+    source.look(0.0)
+    assert shared.versions == {7: {"torch": "2.1.0"}}
+
+
+def test_without_the_right_to_see_its_memory_the_prefix_tells(tmp_path: Path, clock: Clock) -> None:
+    write(tmp_path, f"{SITE}/torch/version.py", "__version__ = '2.4.1'\n")
+    (tmp_path / "proc").mkdir()
+    shared = Shared()
+    shared.ranks = (rank(7, executable="/opt/venv/bin/python3.11"),)
+    SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path)).look(0.0)
+    assert shared.versions == {7: {"torch": "2.4.1"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n", "535.129.03"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build\n", "590.48.01"),
+    ],
+)
+def test_versions_of_the_host(tmp_path: Path, clock: Clock, said: str, version: str) -> None:
+    write(tmp_path, "proc/driver/nvidia/version", said)
+    write(tmp_path, "sys/module/mlx5_core/version", "24.10-1.1.4\n")
+    write(tmp_path, "usr/local/cuda/version.json", '{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}')
+    write(tmp_path, "usr/lib64/libnccl.so.2.9.6", "")
+    write(tmp_path, "usr/lib64/libnccl.so.2.21.5", "")
+    shared = Shared()
+    SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path)).look(0.0)
+    assert shared.host_versions == {"nvidia": version, "ofed": "24.10-1.1.4", "cuda": "12.4.1", "nccl": "2.21.5"}
+
+
+PARSERS: list[Callable[[bytes], object]] = [
+    parse_meminfo, parse_loadavg, parse_pressure, parse_mounts, libraries, cuda_toolkit,
+]  # fmt: skip
+SEEDS = [
+    b"MemTotal:  1000 kB\n", b"3.50 2.00 1.00 7/512 4711\n", b"some avg10=12.50 avg60=0.00\n", b"a / ext4 rw 0 0\n",
+    MAPS.encode(), b'{"cuda": {"version": "12"}}', b'{"cuda": [1]}', b'["cuda"]',
+]  # fmt: skip
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.builds(
+            lambda seed, cut, more: seed[:cut] + more + seed[cut + 3 :],
+            st.sampled_from(SEEDS),
+            st.integers(0, 99),
+            st.binary(max_size=9),
+        ),
+    )
+)
+def test_no_bytes_break_a_parser(data: bytes) -> None:
+    for parse in PARSERS:
+        parse(data)
+
+
+def test_a_version_file_that_says_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "torch/version.py", "nothing here\n")
+    assert torch_versions(str(tmp_path), "/torch", None) == {}
+    assert host.parse_loadavg(b"") == (0.0, 0)

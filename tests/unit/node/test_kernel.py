@@ -1,0 +1,222 @@
+"""The kernel's log through each of its doors, and what becomes of its lines."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node import kernel, kmsg
+from collectors.node.child import Ended
+from collectors.node.kernel import KernelSource
+from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader, Line, parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.source import Absent, Denied, Shared
+from collectors.samples import LogEvent
+
+XID = "NVRM: Xid (PCI:0000:5f:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
+OOM = "Out of memory: Killed process 815 (python3) total-vm:1kB, anon-rss:1024kB, file-rss:0kB"
+
+
+def test_records_of_kmsg() -> None:
+    record = b"3,1234,98765432,-;NVRM: Xid (PCI:0000:5f:00): 79, x\n SUBSYSTEM=pci\n DEVICE=+pci:0000:5f:00.0\n"
+    assert parse_kmsg(record) == (98.765432, "NVRM: Xid (PCI:0000:5f:00): 79, x")
+    assert parse_kmsg(b"6,1,5,c,caller=T1;hello; world") == (5e-06, "hello; world")
+    assert parse_kmsg(b"nonsense") is None
+
+
+def test_lines_of_dmesg() -> None:
+    said = "[    1.500000] usb 1-1: x\n<3>[   98.765432] NVRM: y\n[   99.000000][ T812] with a caller\nno stamp\n"
+    assert parse_dmesg(said) == [(1.5, "usb 1-1: x"), (98.765432, "NVRM: y"), (99.0, "with a caller")]
+
+
+def test_lines_of_the_journal() -> None:
+    assert parse_journal("1795232000.250000 gpu7 kernel: NVRM: x: y") == Line(1795232000.25, "NVRM: x: y")
+    assert parse_journal("-- Boot 7cc1114b24ed --") is None
+
+
+def test_the_real_log_of_this_machine() -> None:
+    try:
+        reader = KmsgReader()
+    except OSError as error:
+        pytest.skip(f"/dev/kmsg may not be read here: {error}")
+    lines = reader.read(time.time())
+    assert lines
+    assert all(line.at <= time.time() + 1 for line in lines)
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+class Records:
+    """What reads of /dev/kmsg give: records, or errors by number; None is "nothing yet"."""
+
+    def __init__(self, *records: bytes | int | None) -> None:
+        self.records = list(records)
+
+    def read(self, _descriptor: int, _size: int) -> bytes:
+        record = self.records.pop(0) if self.records else None
+        if record is None:
+            raise BlockingIOError
+        if isinstance(record, int):
+            raise OSError(record, os.strerror(record))
+        return record
+
+
+def record(stamp: float, text: str) -> bytes:
+    return b"3,1,%d,-;%b\n" % (int(stamp * 1e6), text.encode())
+
+
+@pytest.fixture
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KmsgReader]:
+    """Opens a KmsgReader over these records."""
+
+    def opened(*records: bytes | int | None) -> KmsgReader:
+        path = tmp_path / "kmsg"
+        path.touch()
+        monkeypatch.setattr(kmsg.os, "read", Records(*records).read)  # type: ignore[attr-defined]
+        return KmsgReader(str(path))
+
+    return opened
+
+
+def test_records_that_were_overwritten_unread_are_skipped(door: Callable[..., KmsgReader]) -> None:
+    reader = door(record(1, "a"), errno.EPIPE, record(2, "b"))
+    assert [line.text for line in reader.read(0.0)] == ["a", "b"]
+    assert reader.read(0.0) == []
+
+
+def test_a_log_that_opens_and_then_refuses(door: Callable[..., KmsgReader]) -> None:
+    with pytest.raises(PermissionError):
+        door(errno.EPERM)
+
+
+def test_a_clock_that_has_drifted_is_put_right_by_a_fresh_line(door: Callable[..., KmsgReader]) -> None:
+    offset = time.time() - time.monotonic()
+    reader = door(record(100, "old"), None, record(200, "fresh"), None, record(201, "next"))
+    assert reader.read(offset + 500)[0].at == pytest.approx(offset + 100, abs=1)
+    assert reader.read(offset + 240)[0].at == pytest.approx(offset + 240, abs=1)
+    assert reader.read(offset + 241.5)[0].at == pytest.approx(offset + 241, abs=1)
+
+
+def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "[ 1.0] a\n[ 2.0] b\n"
+    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: Ended(0, said.encode(), b""))
+    poller = DmesgPoller(["dmesg"], 0.0)
+    assert [line.text for line in poller.read(time.time())] == ["a", "b"]
+    said += "[ 3.0] c\n"
+    assert [line.text for line in poller.read(time.time())] == ["c"]
+    assert poller.read(time.time()) == []
+
+
+def test_dmesg_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = b"dmesg: read kernel buffer failed: Operation not permitted\n"
+    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: Ended(1, b"", refusal))
+    with pytest.raises(Absent, match="Operation not permitted"):
+        DmesgPoller(["dmesg"], 5.0)
+
+
+def script(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_the_journal_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"{time.time():.6f} gpu7 kernel: {XID}"
+    script(
+        tmp_path,
+        "journalctl",
+        f"case \"$*\" in *-f*) echo '-- Boot'; echo '{line}'; exec sleep 9;; esac\necho '{line}'",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    reader = JournalReader()
+    try:
+        lines: list[Line] = []
+        while not lines:
+            assert reader._child.wait_output(5)
+            lines = reader.read(0.0)
+        assert [line.text for line in lines] == [XID]
+    finally:
+        reader._child.end()
+        reader._child.ended(5)
+
+
+def test_a_journal_that_shows_nothing_is_no_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path, "journalctl", "echo 'No journal files were opened due to insufficient permissions.' >&2")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Absent, match="shows nothing"):
+        JournalReader()
+
+
+def source(tmp_path: Path, kmsg_path: Path) -> KernelSource:
+    return KernelSource(Shared(), str(tmp_path), str(tmp_path), str(kmsg_path))
+
+
+def test_lines_that_matter_become_events_with_the_wall_clock(tmp_path: Path, door: Callable[..., KmsgReader]) -> None:
+    up = time.monotonic()
+    door(record(up - 60, "usb 1-1: new device"), record(up - 50, XID), record(up - 2, OOM), record(up - 90_000, XID))
+    events: list[Any] = list(source(tmp_path, tmp_path / "kmsg").look(time.time()))
+    assert [event.kind for event in events] == ["kernel.xid", "kernel.oom"]
+    xid, oom = events
+    assert isinstance(xid, LogEvent)
+    assert (xid.source, xid.text) == ("dmesg", XID)
+    assert xid.at == pytest.approx(time.time() - 50, abs=2)
+    assert (xid.data["code"], xid.data["bus_id"], xid.data["pid"]) == (79, "0000:5f:00", 4711)
+    assert (oom.data["pid"], oom.data["process"]) == (815, "python3")
+
+
+def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    for name in ("journalctl", "dmesg", "sudo"):
+        script(tmp_path, name, f"echo {name} >> {asked}; echo '{name} refuses' >&2; exit 1")
+    (tmp_path / "sys" / "kernel").mkdir(parents=True)
+    (tmp_path / "sys" / "kernel" / "dmesg_restrict").write_text("1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
+    closed = source(tmp_path, tmp_path / "none")
+    for _ in range(2):
+        with pytest.raises(Denied, match=r"dmesg refuses.*sudo refuses.*dmesg_restrict is 1"):
+            list(closed.look(0.0))
+    assert asked.read_text().split() == ["journalctl", "dmesg", "sudo"]
+
+
+def test_a_log_that_opens_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Callable[..., KmsgReader]
+) -> None:
+    for name in ("journalctl", "dmesg", "sudo"):
+        script(tmp_path, name, "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    closed = source(tmp_path, tmp_path / "kmsg")
+    with pytest.raises(Denied):
+        list(closed.look(0.0))
+    door(record(1, "taken by the first who opens it"), record(time.monotonic(), XID))
+    assert len(list(closed.look(time.time()))) == 1
+
+
+def test_a_journal_that_ends_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = source(tmp_path, tmp_path / "none")
+
+    class Gone:
+        source = "journal"
+
+        def read(self, _now: float) -> list[Line]:
+            raise Absent("journalctl ended with status 1")
+
+    ended._reader = Gone()  # type: ignore[assignment]
+    with pytest.raises(Absent):
+        list(ended.look(0.0))
+    assert ended._reader is None
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_a_parser(data: bytes) -> None:
+    parse_kmsg(data)
+    parse_dmesg(data.decode("utf-8", "replace"))
+    parse_journal(data.decode("utf-8", "replace"))

@@ -1,0 +1,168 @@
+"""What ends the node side: its input's end, a killed client, a link that is cut; and its children with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.fleet import payload
+from collectors.samples import Beat, LogLines, Tick
+from tests.support.node_agent import NodeAgent, alive, wait_gone
+
+SILENCE = 1
+
+# An agent with two sources of the test's own: one floods, one runs a program that ignores whatever it can ignore.
+ENTRY = b"""
+from collectors.node import agent
+from collectors.node.child import Child
+from collectors.node.source import Source
+from collectors.node.sources import SOURCES
+from collectors.samples import Fault, LogLines
+
+class Flood(Source):
+    def look(self, now):
+        for number in range(40):
+            yield LogLines("/x", 1, None, "stdout", now, ["x" * 10000], number)
+
+class Stubborn(Source):
+    def look(self, now):
+        if not hasattr(self, "child"):
+            self.child = Child(["stubborn-smi"])
+            yield Fault("child", str(self.child.pid), 1)
+
+def main(arguments):
+    SOURCES.clear()
+    SOURCES.update({"flood": "special:Flood", "child": "special:Stubborn"})
+    agent.main(arguments)
+"""
+
+STUBBORN = """\
+#!/bin/sh
+trap '' HUP INT TERM PIPE ALRM
+exec sleep 3600
+"""
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> dict[str, str]:
+    """Environment in which ``stubborn-smi`` is found."""
+    script = tmp_path / "stubborn-smi"
+    script.write_text(STUBBORN)
+    script.chmod(0o755)
+    return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
+def arguments(*sources: str) -> dict[str, Any]:
+    return {"silence": SILENCE, "sources": list(sources), "settings": [0.05, 0.0, None, [], [], []]}
+
+
+def start(env: Mapping[str, str], *sources: str, reading: bool = True) -> NodeAgent:
+    return NodeAgent(arguments(*sources), entry="special", extra={"special.py": ENTRY}, env=env, reading=reading)
+
+
+def children(pid: int) -> list[int]:
+    """Children of all threads of a process."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def child_of(agent: NodeAgent) -> int:
+    """Keep the agent alive until it has started its child; its pid."""
+    while not (found := children(agent.process.pid)):
+        assert agent.process.poll() is None, "ended before its source had started"
+        agent.control(Beat(0))
+        time.sleep(0.05)
+    return found[0]
+
+
+def test_the_end_of_its_input_ends_it_and_its_child_at_once(stubborn: dict[str, str]) -> None:
+    with start(stubborn, "child") as agent:
+        child = child_of(agent)
+        agent.end_input()
+        assert agent.process.wait(SILENCE) == 0
+        wait_gone([child], 2)
+
+
+def test_silence_ends_it_and_its_child(stubborn: dict[str, str]) -> None:
+    with start(stubborn, "child") as agent:
+        child = child_of(agent)
+        assert agent.process.wait(SILENCE + 3) == -signal.SIGALRM
+        wait_gone([child], 2)
+
+
+def test_a_cut_link_ends_it_even_while_it_is_blocked_in_a_write(stubborn: dict[str, str]) -> None:
+    with start(stubborn, "flood", "child", reading=False) as agent:
+        child = child_of(agent)
+        assert agent.process.wait(SILENCE + 3) == -signal.SIGALRM
+        wait_gone([child], 2)
+
+
+def test_a_slow_reader_on_a_living_link_does_not_end_it(stubborn: dict[str, str]) -> None:
+    with start(stubborn, "flood", reading=False) as agent:
+        until = time.monotonic() + SILENCE + 1.0
+        while time.monotonic() < until:
+            agent.control(Beat(0))
+            time.sleep(0.2)
+        assert agent.process.poll() is None
+        assert Path(f"/proc/{agent.process.pid}/wchan").read_text() != "0"
+
+
+@pytest.fixture
+def client(tmp_path: Path, stubborn: dict[str, str]) -> Iterator[list[int]]:
+    """A client of its own that holds an agent: pids of the client, the agent and the agent's child."""
+    packed = tmp_path / "payload"
+    packed.write_bytes(payload.pack("special", arguments("child") | {"silence": 9}, extra={"special.py": ENTRY}))
+    script = textwrap.dedent(
+        f"""
+        import json, subprocess, sys, time
+        agent = subprocess.Popen({payload.command(sys.executable)!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        agent.stdin.write(open({str(packed)!r}, "rb").read())
+        agent.stdin.flush()
+        for line in agent.stdout:
+            if b'"child"' in line and b"Fault" in line:
+                print(agent.pid, json.loads(line)[1][1], flush=True)
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=os.environ | stubborn)
+    assert process.stdout is not None
+    pids = [process.pid, *[int(word) for word in process.stdout.readline().split()]]
+    yield pids
+    for pid in pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_client_killed_outright_leaves_nothing(client: list[int]) -> None:
+    assert all(alive(pid) for pid in client)
+    os.kill(client[0], signal.SIGKILL)
+    wait_gone(client[1:], 3)
+
+
+def test_a_killed_agent_takes_its_child_along(client: list[int]) -> None:
+    os.kill(client[1], signal.SIGKILL)
+    wait_gone(client[2:], 3)
+
+
+def test_a_flood_is_cut_to_the_bytes_of_a_tick_and_counted(stubborn: dict[str, str]) -> None:
+    with start(stubborn, "flood") as agent:
+        agent.control(Beat(0))
+        agent.wait_for(lambda it: len(it.of(Tick)) > 4)
+    ticks, size, largest = 0, 0, 0
+    for line in agent.lines:
+        size += len(line)
+        if line.startswith(b'["Tick"'):
+            ticks, largest, size = ticks + 1, max(largest, size), 0
+    assert agent.of(LogLines)
+    assert largest < (512 << 10) + 20_000
+    assert ticks > 4

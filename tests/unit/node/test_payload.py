@@ -1,0 +1,114 @@
+"""Packing what runs on a node, and running it from memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.fleet import payload
+from collectors.node.sources import SOURCES
+
+
+def run(packed: bytes, more: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = payload.command(sys.executable)
+    return subprocess.run(command, input=packed + more, capture_output=True, timeout=20, cwd=cwd, check=False)
+
+
+def probe(source: str, extra: Mapping[str, bytes] | None = None, arguments: object = None) -> bytes:
+    return payload.pack("probe", arguments, extra={"probe.py": source.encode(), **(extra or {})})
+
+
+def test_the_entry_gets_its_arguments_and_the_rest_of_the_input() -> None:
+    source = "import os\ndef main(said):\n    print(said, os.read(0, 99), globals().get('__file__', 'memory'))"
+    done = run(probe(source, arguments={"a": [1, None]}), b"control line")
+    assert done.stdout.decode().split("\n")[0] == "{'a': [1, None]} b'control line' memory"
+
+
+def test_modules_come_from_memory_with_their_packages() -> None:
+    source = (
+        "import collectors.node.logs, collectors.samples as s\n"
+        "def main(_):\n    print(s.__spec__.origin, s.Hello.__name__)"
+    )
+    assert run(probe(source)).stdout == b"hangtop Hello\n"
+
+
+def test_blobs_and_further_modules_travel_too() -> None:
+    source = (
+        "from collectors.node.loader import blob\nimport vendor.thing\n"
+        "def main(_):\n    print(blob('bin'), blob('no'), vendor.thing.X)"
+    )
+    done = run(probe(source, {"bin": b"\x00\xff\n", "vendor.py": b"__path__ = []", "vendor/thing.py": b"X = 5"}))
+    assert done.stdout == b"b'\\x00\\xff\\n' None 5\n"
+
+
+def test_it_runs_isolated_at_the_lowest_priority_and_writes_nothing(tmp_path: Path) -> None:
+    source = (
+        "import os, sys\ndef main(_):\n"
+        "    print(os.nice(0), sys.flags.isolated, sys.flags.no_site, sys.dont_write_bytecode)"
+    )
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the working folder')")
+    assert run(probe(source), cwd=tmp_path).stdout == b"19 1 1 True\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["json.py"]
+
+
+def test_what_does_not_arm_its_alarm_again_ends_by_itself() -> None:
+    source = "import signal\ndef main(_):\n    print(0 < signal.alarm(0) <= 10)"
+    assert run(probe(source)).stdout == b"True\n"
+
+
+@pytest.mark.parametrize("kept", [0, 5, 16, 200])
+def test_a_payload_that_is_cut_off_says_so(kept: int) -> None:
+    done = run(probe("def main(_): pass")[:kept])
+    assert done.returncode == 1
+    assert b"the connection ended before all of the program had come" in done.stderr
+
+
+def test_an_error_names_its_place() -> None:
+    done = run(probe("def main(_):\n    raise KeyError('x')"))
+    assert b'File "hangtop:probe", line 2, in main' in done.stderr
+
+
+def test_the_command_is_one_line_that_every_shell_can_quote() -> None:
+    words = payload.command("python3.9")
+    assert words[0] == "python3.9"
+    assert not any("\n" in word or "!" in word for word in words)
+    assert "-I" not in payload.command(site=True)
+    assert payload.command(nice=False)[-1] == "0"
+
+
+def shipped(entry: str, **more: Any) -> set[str]:
+    packed = payload.pack(entry, None, **more)
+    body = zlib.decompress(packed[16 : 16 + int(packed[:8], 16)]).partition(b"\0")[2]
+    return {name for name, _, _ in json.loads(body.partition(b"\n")[0])[1]}
+
+
+def test_what_an_entry_imports_travels_and_nothing_else() -> None:
+    agent = shipped("collectors.node.agent")
+    assert {place.partition(":")[0] for place in SOURCES.values()} < agent
+    assert {"collectors", "collectors.node", "collectors.samples", "collectors.node.facts"} < agent
+    assert "collectors.node.stackdump" not in agent
+    assert not any(name.startswith(("collectors.fleet", "collectors.probes")) for name in agent)
+
+
+def test_whole_packages_travel_when_they_are_asked_for() -> None:
+    assert {"collectors.node.logs", "collectors.node.logs.kernel"} < shipped(
+        "collectors.samples", modules=["collectors.node.logs"]
+    )
+
+
+def test_only_the_arguments_differ_among_nodes() -> None:
+    one, two = (payload.pack("collectors.node.agent", {"phase": phase}) for phase in (0.1, 0.2))
+    assert one[16:-20] == two[16:-20]
+    assert payload._body.cache_info().hits > 0
+
+
+def test_a_module_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError):
+        payload.pack("collectors.node.nothing")

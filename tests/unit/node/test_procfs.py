@@ -1,0 +1,117 @@
+"""Parsers of /proc: right on the real thing, unharmed by anything else."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node import procfs
+
+
+def test_this_process_reads_itself() -> None:
+    stat = procfs.parse_stat(Path("/proc/self/stat").read_bytes())
+    assert stat is not None
+    assert (stat.parent, stat.state) == (os.getppid(), "R")
+    assert stat.rss > 1_000_000
+    assert stat.cpu_user > 0
+    started = procfs.boot_time() + stat.start_ticks / procfs.CLOCK_TICKS
+    assert abs(started - psutil.Process().create_time()) < 2
+    status = procfs.parse_status(Path("/proc/self/status").read_bytes(), 0)
+    assert status is not None
+    assert (status.uid, status.inner_pid) == (os.geteuid(), os.getpid())
+
+
+@pytest.mark.parametrize("comm", ["python3", "a b", "x) R 1 (y", "(((", ")", "tab\there"])
+def test_a_process_may_be_called_anything(comm: str) -> None:
+    line = f"7 ({comm}) D 3 7 7 0 -1 0 1 0 0 0 250 50 0 0 20 0 4 0 1234 1 2 3 4".encode()
+    stat = procfs.parse_stat(line)
+    assert stat is not None
+    assert (stat.comm, stat.state, stat.parent, stat.threads, stat.start_ticks) == (comm, "D", 3, 4, 1234)
+    assert (stat.cpu_user * procfs.CLOCK_TICKS, stat.cpu_system * procfs.CLOCK_TICKS) == (250, 50)
+
+
+def test_the_pid_inside_a_container_is_the_last_of_its_pids() -> None:
+    data = b"Uid:\t0\t1000\t0\t0\nNSpid:\t4711\t20\t1\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    assert procfs.parse_status(data, 4711) == procfs.Status(1000, 1, 5, 6)
+
+
+def test_old_kernels_do_not_tell_the_inner_pid() -> None:
+    data = b"Uid:\t0\t0\t0\t0\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    assert procfs.parse_status(data, 4711) == procfs.Status(0, 4711, 5, 6)
+
+
+def test_limits() -> None:
+    data = (
+        b"Limit                     Soft Limit           Hard Limit           Units\n"
+        b"Max locked memory         unlimited            unlimited            bytes\n"
+        b"Max open files            1024                 4096                 files\n"
+    )
+    assert procfs.parse_limit(data, b"Max open files") == 1024
+    assert procfs.parse_limit(data, b"Max locked memory") == -1
+    assert procfs.parse_limit(data, b"Max stack size") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "number"), [(b"202 0x1 0x2\n", 202), (b"running\n", None), (b"-1 0x0\n", None), (b"", None)]
+)
+def test_system_calls(data: bytes, number: int | None) -> None:
+    assert procfs.parse_syscall(data) == number
+
+
+def test_a_wait_channel_of_zero_is_none() -> None:
+    assert (procfs.parse_wchan(b"0"), procfs.parse_wchan(b"futex_wait\n")) == ("", "futex_wait")
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "unified", "name"),
+    [
+        (b"0::/user.slice/user-1000.slice/session-2.scope\n", "/user.slice/user-1000.slice/session-2.scope", True, ""),
+        (b"0::/system.slice/docker-%s.scope\n" % (b"ab" * 32),
+         "/system.slice/docker-" + "ab" * 32 + ".scope", True, "ab" * 32),
+        (b"4:memory:/docker/%s\n0::/\n" % (b"cd" * 32), "/docker/" + "cd" * 32, False, "cd" * 32),
+        (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-%s.scope\n" % (b"ef" * 32),
+         "/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + "ef" * 32 + ".scope", True, "ef" * 32),
+        (b"9:memory:/slurm/uid_7/job_42/step_0/task_1\n", "/slurm/uid_7/job_42/step_0/task_1", False, "job_42/step_0"),
+        (b"0::/lxc.payload.train/x\n", "/lxc.payload.train/x", True, "train"),
+        (b"12:cpu,cpuacct:/a\n3:memory:/m:n\n", "/m:n", False, ""),
+    ],
+)  # fmt: skip
+def test_cgroups(data: bytes, path: str, unified: bool, name: str) -> None:
+    assert procfs.parse_cgroup(data) == procfs.Cgroup(path, unified, name)
+
+
+def test_command_lines() -> None:
+    assert procfs.split_zeros(b"python\0-c\0print()\n\0\0") == ["python", "-c", "print()\n"]
+    assert procfs.split_zeros(b"") == []
+    assert procfs.split_zeros(b"rank 3: training\0\0\0\0") == ["rank 3: training"]
+
+
+PARSERS: list[Callable[[bytes], object]] = [
+    procfs.parse_stat,
+    lambda data: procfs.parse_status(data, 1),
+    procfs.parse_io,
+    lambda data: procfs.parse_limit(data, b"Max open files"),
+    procfs.parse_syscall,
+    procfs.parse_wchan,
+    procfs.parse_cgroup,
+    procfs.split_zeros,
+]
+
+SEEDS = [
+    b"7 (x) S 1 7 7 0 -1 0 1 0 0 0 2 5 0 0 20 0 4 0 12 1 2\n",
+    b"Uid:\t0\t0\nNSpid:\t\nvoluntary_ctxt_switches:\tx\n",
+    b"rchar: 9x\nwchar:\n",
+    b"Max open files            9x\nMax open files ",
+    b"0::\n4:memory\n:::\n",
+]
+
+
+@given(st.one_of(st.binary(max_size=300), st.builds(lambda seed, cut, more: seed[:cut] + more, st.sampled_from(SEEDS),
+                                                    st.integers(0, 80), st.binary(max_size=40))))  # fmt: skip
+def test_no_bytes_break_a_parser(data: bytes) -> None:
+    for parse in PARSERS:
+        parse(data)

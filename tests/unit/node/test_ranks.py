@@ -1,0 +1,262 @@
+"""Source ``ranks`` over a folder that plays /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from collectors.node import files, patient, ranks, search
+from collectors.node.ranks import RankSource
+from collectors.node.source import Denied, Shared
+from collectors.samples import Fault, Helper, HelperGone, RankGone, RankProcess, RankPulse, Settings
+from tests.support.fake_proc import PYTHON, FakeProc, rank_env
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 5e8 + self.now
+
+
+class Bench:
+    """The source, its /proc, and a clock."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.proc = FakeProc(folder / "proc")
+        self.clock = clock
+        self.shared = Shared()
+        self.source = RankSource(self.shared, str(folder / "proc"), str(folder / "sys"))
+
+    def look(self, pass_by: float = 3.0) -> list[Any]:
+        """One look, some seconds after the last."""
+        self.clock.now += pass_by
+        return list(self.source.look(self.clock.time()))
+
+
+def of(samples: list[Any], kind: type[NamedTuple]) -> list[Any]:
+    return [sample for sample in samples if type(sample) is kind]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    clock = Clock()
+    for module in (ranks, search):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.delenv(search.ONLY, raising=False)
+    return Bench(tmp_path, clock)
+
+
+def test_a_rank_with_all_its_facts(bench: Bench) -> None:
+    env = rank_env(1, 4, NCCL_DEBUG_FILE="/logs/nccl.%h.%p.%d.log", NCCL_DEBUG="INFO", HF_TOKEN="hunter2")
+    bench.proc.add(
+        50, env=env, argv=[PYTHON, "train.py", "--password=hunter2"], parent=40, inner=9, uid=1, cpu=(300, 150),
+        cgroup=f"0::/system.slice/docker-{'ab' * 32}.scope\n", state="D",
+    )  # fmt: skip
+    bench.proc.add(60, argv=["sshd"], executable="/usr/sbin/sshd", comm="sshd")
+    samples = bench.look()
+    (process,), (pulse,) = of(samples, RankProcess), of(samples, RankPulse)
+    host = os.uname().nodename.partition(".")[0]
+    assert process.nccl_log == f"/logs/nccl.{host}.9.%d.log"
+    assert (process.rank, process.local_rank, process.world_size, process.master_port) == (1, 1, 4, 29500)
+    assert (process.pid, process.parent, process.cwd, process.executable) == (50, 40, "/home/x", PYTHON)
+    assert (process.stdout, process.stderr, process.container) == ("/logs/out.log", "pipe:[77]", "ab" * 32)
+    assert (process.open_files_limit, process.memlock_limit, process.uid) == (1024, 65536, 1)
+    assert process.env["NCCL_DEBUG"] == "INFO"
+    assert "hunter2" not in str(samples)
+    assert (pulse.state, pulse.wchan, pulse.syscall) == ("D", "futex_wait_queue", 202)
+    assert (pulse.read_bytes, pulse.written_bytes, pulse.threads, pulse.voluntary_switches) == (1000, 2000, 3, 5)
+    assert pulse.cpu_user == 2 * pulse.cpu_system > 0
+    assert pulse.open_files is not None
+    assert bench.shared.ranks == (process,)
+
+
+def test_memory_limits_of_both_cgroup_versions(bench: Bench, tmp_path: Path) -> None:
+    for path, name, value in [
+        ("fs/cgroup/a/b", "memory.max", "max"), ("fs/cgroup/a", "memory.max", "5000"),
+        ("fs/cgroup/memory/c", "memory.limit_in_bytes", str((1 << 63) - 4096)),
+    ]:  # fmt: skip
+        folder = tmp_path / "sys" / path
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(value + "\n")
+    bench.proc.add(50, env=rank_env(0), cgroup="0::/a/b\n")
+    bench.proc.add(51, env=rank_env(1), cgroup="3:memory:/c\n0::/\n")
+    bench.proc.add(52, env=rank_env(2), cgroup="0::/elsewhere\n")
+    assert [process.memory_limit for process in of(bench.look(), RankProcess)] == [5000, -1, None]
+
+
+def test_a_container_without_a_name_is_known_by_its_mounts(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0, NCCL_DEBUG_FILE="logs/n.%p"), mount="mnt:[9]", inner=4)
+    (process,) = of(bench.look(), RankProcess)
+    assert process.container == "mnt:[9]"
+    assert process.nccl_log == f"{bench.proc.root}/50/root/home/x/logs/n.4"
+
+
+def test_helpers_and_their_cpu(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0))
+    bench.proc.add(55, env=rank_env(0), parent=50, comm="pt_data_worker", cpu=(100, 0))
+    bench.proc.add(56, env=rank_env(0), parent=50, comm="pt_data_worker", cpu=(50, 50))
+    samples = bench.look()
+    assert {(helper.pid, helper.rank_pid, helper.role) for helper in of(samples, Helper)} == {
+        (55, 50, "data_worker"), (56, 50, "data_worker"),
+    }  # fmt: skip
+    (pulse,) = of(samples, RankPulse)
+    assert pulse.helpers_cpu == pytest.approx(200 / os.sysconf("SC_CLK_TCK"))
+    bench.look(20)
+    seen = [helper.pid for _ in range(5) for helper in of(bench.look(), Helper)]
+    assert sorted(seen) == [55, 56]
+    bench.proc.remove(55)
+    assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
+
+
+def test_the_end_of_a_rank(bench: Bench) -> None:
+    folder = bench.proc.add(50, env=rank_env(3))
+    bench.look()
+    bench.proc.add(50, env={}, state="Z")
+    assert of(bench.look(), RankPulse)[0].state == "Z"
+    assert folder.exists()
+    bench.proc.remove(50)
+    samples = bench.look()
+    assert of(samples, RankGone)[0][:2] == (50, 3)
+    assert not of(samples, RankPulse)
+    assert bench.shared.ranks == ()
+
+
+def test_a_pid_that_another_process_has_now(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(3), start=500)
+    bench.look()
+    bench.proc.add(50, env=rank_env(1), start=900)
+    assert of(bench.look(1), RankGone)[0][:2] == (50, 3)
+    assert of(bench.look(), RankProcess)[0].rank == 1
+
+
+def test_a_wrapper_that_execs_its_rank_later(bench: Bench) -> None:
+    env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
+    bench.proc.add(50, env=env, argv=["bash", "run.sh"], executable="/usr/bin/bash", comm="bash")
+    assert not of(bench.look(), RankProcess)
+    bench.look(100)
+    bench.proc.add(50, env=env)
+    assert of(bench.look(), RankProcess)[0].command == f"{PYTHON} train.py"
+
+
+def test_an_entry_script_that_execs_with_a_rank(bench: Bench) -> None:
+    bench.proc.add(50, argv=["bash"], executable="/usr/bin/bash", comm="bash")
+    bench.look()
+    bench.look(100)
+    bench.proc.add(50, env=rank_env(0))
+    assert of(bench.look(search.RELOOK), RankProcess)
+
+
+def test_strangers_are_read_once_and_then_in_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pid in range(100, 220):
+        bench.proc.add(pid, argv=["sleep"], executable="/bin/sleep", comm="sleep")
+    read: list[str] = []
+    original = files.read
+
+    def note(path: str) -> bytes:
+        read.append(path)
+        return original(path)
+
+    monkeypatch.setattr(patient, "read", note)
+    bench.look()
+    assert len(read) == 121
+    bench.clock.now += search.YOUNG
+    per_look = []
+    for _ in range(121 // search.TURNS + 3):
+        read.clear()
+        bench.look(2.6)
+        per_look.append(len(read))
+    assert per_look == [search.TURNS] * (121 // search.TURNS) + [121 % search.TURNS, 0, 0]
+
+
+def test_only_the_users_job(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0, SLURM_JOB_ID="7"))
+    bench.proc.add(51, env=rank_env(0, SLURM_JOB_ID="8"))
+    settings = Settings(1.0, 0.0, ["SLURM_JOB_ID", "8"], [], [], [])
+    bench.source.configure(settings)
+    assert [process.pid for process in of(bench.look(), RankProcess)] == [51]
+    bench.source.configure(settings._replace(job=None))
+    samples = bench.look()
+    assert {process.pid for process in of(samples, RankProcess)} == {50, 51}
+    bench.source.configure(settings._replace(job=["SLURM_JOB_ID", "7"]))
+    samples = bench.look()
+    assert [process.pid for process in of(samples, RankProcess)] == [50]
+    assert {gone.pid for gone in of(samples, RankGone)} == {50, 51}
+
+
+def test_only_the_ranks_of_one_played_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(search.ONLY, "PLAYED=node1")
+    bench = Bench(tmp_path, Clock())
+    bench.proc.add(50, env=rank_env(0, PLAYED="node0"))
+    bench.proc.add(51, env=rank_env(1, PLAYED="node1"))
+    assert [process.pid for process in of(bench.look(), RankProcess)] == [51]
+
+
+def test_versions_come_later_from_another_source(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0))
+    assert of(bench.look(), RankProcess)[0].versions == {}
+    bench.shared.versions = {50: {"torch": "2.13.0"}}
+    assert of(bench.look(), RankProcess)[0].versions == {"torch": "2.13.0"}
+
+
+def test_a_rank_that_becomes_a_launcher_is_taken_back(bench: Bench) -> None:
+    pod = {"RANK": "1", "WORLD_SIZE": "2"}
+    bench.proc.add(50, env=pod)
+    assert of(bench.look(), RankProcess)[0].pid == 50
+    bench.proc.add(60, env={**pod, **rank_env(8, 16)}, parent=50)
+    samples = bench.look()
+    assert of(samples, RankGone)[0][:2] == (50, 1)
+    assert [process.rank for process in of(samples, RankProcess)] == [8]
+
+
+def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.proc.add(50, env=rank_env(0), uid=1001)
+    original = files.read
+
+    def refuse(path: str) -> bytes:
+        if path.endswith("/50/environ"):
+            raise PermissionError(13, "Permission denied")
+        return original(path)
+
+    monkeypatch.setattr(patient, "read", refuse)
+    with pytest.raises(Denied, match="1 Python processes belong to other users"):
+        bench.look()
+    bench.proc.add(51, env=rank_env(1))
+    assert of(bench.look(), RankProcess)
+
+
+def test_an_idle_node_is_no_error(bench: Bench) -> None:
+    assert bench.look() == []
+
+
+def test_a_process_whose_memory_is_locked_hides_nobody_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    release = threading.Event()
+    original = files.read
+
+    def hang(path: str) -> bytes:
+        if path.endswith("/50/environ"):
+            release.wait(10)
+        return original(path)
+
+    monkeypatch.setattr(patient, "read", hang)
+    bench.source._reader._patience = 0.05
+    bench.proc.add(50, env=rank_env(0))
+    bench.proc.add(51, env=rank_env(1))
+    samples = [*bench.look(), *bench.look()]
+    assert {process.pid for process in of(samples, RankProcess)} == {51}
+    assert "/50/environ hangs" in of(samples, Fault)[0].text
+    release.set()
+    while bench.source._reader.stuck:
+        pass
+    assert {process.pid for process in of(bench.look(10), RankProcess)} == {50, 51}

@@ -1,0 +1,186 @@
+"""The filter that lets only changes pass, and the thread around a source."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from collectors import samples
+from collectors.node.patient import Patient
+from collectors.node.runner import Runner
+from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, Shared, Silent, Source, identity
+from collectors.samples import (
+    HelperGone,
+    HostSample,
+    Interface,
+    RankGone,
+    Settings,
+    SourceState,
+    TcpCounters,
+)
+
+SETTINGS = Settings(1.0, 0.0, None, [], [], [])
+
+
+def link(name: str, mtu: int = 1500) -> Interface:
+    return Interface(name, mtu, None, True, [], "physical")
+
+
+def test_only_changes_pass() -> None:
+    news = ChangeFilter()
+    assert news.changed([link("eth0"), link("eth1")]) == [link("eth0"), link("eth1")]
+    assert news.changed([link("eth0"), link("eth1", 9000)]) == [link("eth1", 9000)]
+    assert news.changed([TcpCounters(1, 2)]) == [TcpCounters(1, 2)]
+    assert news.changed([TcpCounters(1, 2)]) == []
+
+
+def test_events_always_pass() -> None:
+    news = ChangeFilter()
+    gone = HelperGone(1, 2, 3.0)
+    assert news.changed([gone, gone]) == [gone, gone]
+
+
+def test_what_could_not_be_sent_passes_again() -> None:
+    news = ChangeFilter()
+    news.changed([link("eth0")])
+    news.forget(link("eth0"))
+    assert news.changed([link("eth0")]) == [link("eth0")]
+    news.forget(RankGone(1, 0, 1.0))
+
+
+def test_a_pid_that_comes_back_is_told_anew() -> None:
+    news = ChangeFilter()
+    helper = samples.Helper(7, 5, "helper", "S", "", 0.0, 0, "x")
+    assert news.changed([helper]) == [helper]
+    assert news.changed([helper]) == []
+    assert news.changed([HelperGone(7, 5, 0.0), helper]) == [HelperGone(7, 5, 0.0), helper]
+
+
+def test_identities_name_fields_that_exist() -> None:
+    kinds = {kind.__name__: kind for kind in samples.SAMPLES}
+    for name, fields in IDENTITY.items():
+        assert all(field < len(kinds[name]._fields) for field in fields)
+    assert identity(HostSample(0.0, 0, 0, None, None, None, None)) == ("HostSample",)
+
+
+class Scripted(Source):
+    """A source whose looks a test provides."""
+
+    looks: list[Callable[[], Iterable[NamedTuple]]]
+    seen: list[Settings]
+    deadline = 0.05
+
+    def configure(self, settings: Settings) -> None:
+        self.seen.append(settings)
+
+    def look(self, _now: float) -> Iterable[NamedTuple]:
+        return self.looks.pop(0)()
+
+
+def run(*looks: Callable[[], Iterable[NamedTuple]]) -> tuple[Runner, threading.Condition, type[Scripted]]:
+    kind = type("Kind", (Scripted,), {"looks": list(looks), "seen": []})
+    finished = threading.Condition()
+    return Runner("it", lambda: kind, Shared(), finished), finished, kind
+
+
+def harvest(runner: Runner, finished: threading.Condition, moment: float) -> list[Any]:
+    runner.ask(moment)
+    with finished:
+        assert finished.wait_for(lambda: not runner.busy, 5)
+    return runner.harvest(moment)
+
+
+def raising(error: Exception) -> Callable[[], Iterable[NamedTuple]]:
+    def look() -> Iterator[NamedTuple]:
+        yield link("before")
+        raise error
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "why"),
+    [
+        (Absent("no driver"), "absent", "no driver"),
+        (Denied("needs root"), "denied", "needs root"),
+        (Silent("/data (nfs4 srv:/x)"), "late", "no answer from /data (nfs4 srv:/x)"),
+        (KeyError("bug"), "failed", "KeyError: 'bug'"),
+    ],
+)
+def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: str) -> None:
+    runner, finished, _ = run(raising(error), lambda: [link("after")], raising(error))
+    told, kept = harvest(runner, finished, 10.0)
+    assert (told.source, told.state) == ("it", state)
+    assert told.why.startswith(why)
+    assert kept == link("before")
+    runner.ask(11.0)
+    assert not runner.busy, "asked again too soon"
+    told, kept = harvest(runner, finished, 50.0)
+    assert (told.state, told.why, kept) == ("ok", "", link("after"))
+
+
+def test_a_module_that_does_not_load_is_a_failed_source() -> None:
+    def load() -> type[Source]:
+        raise ImportError("no such thing")
+
+    finished = threading.Condition()
+    runner = Runner("it", load, Shared(), finished)
+    (told,) = harvest(runner, finished, 1.0)
+    assert (told.state, told.why.partition(" (")[0]) == ("failed", "ImportError: no such thing")
+
+
+def test_settings_reach_the_source_before_its_next_look() -> None:
+    runner, finished, kind = run(list, list)
+    runner.configure(SETTINGS)
+    harvest(runner, finished, 1.0)
+    runner.configure(SETTINGS._replace(interval=5.0))
+    harvest(runner, finished, 1.0)
+    assert kind.seen == [SETTINGS, SETTINGS._replace(interval=5.0)]
+
+
+def test_a_look_over_its_deadline_is_late_once_and_then_well_again() -> None:
+    release = threading.Event()
+
+    def slow() -> Iterable[NamedTuple]:
+        release.wait(10)
+        return [link("late")]
+
+    runner, finished, _ = run(list, slow)
+    harvest(runner, finished, 1.0)
+    runner.ask(2.0)
+    assert runner.harvest(2.0) == []
+    late: list[Any] = runner.harvest(3.0)
+    (told,) = late
+    assert isinstance(told, SourceState)
+    assert (told.state, told.why) == ("late", "no answer within 0.05 s")
+    assert told.since <= time.time() - 1.0
+    assert runner.harvest(4.0) == []
+    release.set()
+    with finished:
+        assert finished.wait_for(lambda: not runner.busy, 5)
+    well: list[Any] = runner.harvest(4.0)
+    told, kept = well
+    assert (told.state, kept) == ("ok", link("late"))
+
+
+def test_one_question_that_hangs_leaves_the_others_answered() -> None:
+    release = threading.Event()
+    patient: Patient[bool] = Patient(0.05)
+
+    def error() -> bool:
+        raise FileNotFoundError
+
+    answers = patient.ask({"a": lambda: True, "b": error, "c": lambda: release.wait(10), "d": lambda: True})
+    assert answers["a"] is True
+    assert isinstance(answers["b"], FileNotFoundError)
+    assert set(answers) == {"a", "b"}
+    assert patient.stuck == {"c"}
+    assert patient.ask({"c": lambda: True, "d": lambda: True}) == {"d": True}
+    release.set()
+    while patient.stuck:
+        time.sleep(0.001)
+    assert patient.ask({"c": lambda: True}) == {"c": True}
