@@ -1,0 +1,54 @@
+"""Takes everything out of a text that could do something to a terminal or to the reader's eye.
+
+Escape sequences go whole, with what they carry (an OSC title, a CSI colour); other control codes, bidirectional
+overrides, zero-width and other format characters go alone. Tabs and line feeds stay; what draws them decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, hyperlinks, clipboard
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
+    r"|\x1b[ -/]*[0-~]"  # everything else that ESC begins
+)
+_BREAKS = re.compile("\r\n|[\x0b\x0c\x85\u2028\u2029]")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Text without control codes, escape sequences and invisible format characters.
+
+    A carriage return becomes a space (progress bars), half a surrogate pair the replacement character.
+    """
+    if text.isprintable():  # covers almost everything, at the cost of one pass in C
+        return text
+    if "\x1b" in text or not text.isascii():
+        text = _SURROGATE.sub("\ufffd", _ESCAPES.sub("", text))
+    text = _BREAKS.sub("\n", text).replace("\r", " ")
+    return _INVISIBLE.sub("", text)
+
+
+def clean_bytes(data: bytes) -> str:
+    """Cleaned text of bytes that should be UTF-8; what is not becomes the replacement character."""
+    return clean(data.decode("utf-8", "replace"))
+
+
+def clean_value(value: Any) -> Any:
+    """The same value with every text in it cleaned, however deep in NamedTuples, lists and dictionaries."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(clean_value(item) for item in value))
+    if isinstance(value, list):
+        return [clean_value(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_value(key): clean_value(item) for key, item in value.items()}
+    return value

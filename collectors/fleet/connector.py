@@ -1,0 +1,344 @@
+"""Opens SSH connections for a whole fleet: handshakes in turn, jump hosts shared, questions asked, drops retried."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from asyncio import Timeout
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import asyncssh
+from asyncssh.encryption import get_default_encryption_algs, get_encryption_algs
+from asyncssh.kex import get_kex_algs
+from asyncssh.mac import get_mac_algs
+from asyncssh.public_key import get_certificate_algs, get_public_key_algs
+
+from collectors.fleet.asking import Passwords, Questions
+from collectors.fleet.gate import Gate, Place
+from collectors.fleet.host_keys import HostKeys, fingerprint
+from collectors.fleet.keys import KeyRing
+from collectors.fleet.patterns import match_list
+from collectors.fleet.questions import Question
+from collectors.fleet.reasons import Dropped, explain
+from collectors.fleet.sockets import ProxyCommand, connect
+from collectors.fleet.ssh_client import Client
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
+from collectors.fleet.transport import Declined, Refused, TransportError
+
+TIMEOUT = 10.0
+"""Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""
+
+PATIENCE = 0.25
+"""Seconds that a host may take to accept a TCP connection before others go first."""
+
+DROPS = 6
+"""Times that a handshake which the far side dropped is tried again."""
+
+KEEPALIVE = 2.0
+KEEPALIVES = 3
+"""A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
+
+_FAST = "aes128-gcm@openssh.com"
+_JUMP_LIMIT = 8
+
+
+class Connector:
+    """Everything that the connections of one fleet share."""
+
+    def __init__(self, config: SshConfig, questions: Questions, *, batch: bool = False) -> None:
+        self._config = config
+        self._batch = batch
+        self._questions = questions
+        self._passwords = Passwords()
+        self._host_keys = HostKeys()
+        self._ring = KeyRing(questions)
+        self._gate = Gate()
+        self._tunnels: dict[HostSettings, asyncio.Task[asyncssh.SSHClientConnection]] = {}
+        self._proxies: set[ProxyCommand] = set()
+        self._jumps: dict[Jump, HostSettings] = {}
+        self.notes: list[str] = []
+        """What went wrong without being in the way."""
+
+    def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
+        """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`ConfigError`."""
+        settings = settings_of(self._config, host, user, port)
+        if self._batch:
+            settings = replace(settings, batch=True)
+        self._host_keys.read(settings)
+        return settings
+
+    async def open(
+        self, settings: HostSettings, node: str, waiting: Callable[[str], None]
+    ) -> tuple[asyncssh.SSHClientConnection, Client]:
+        """Open a connection. ``waiting`` is told what it waits for, a person or nothing.
+
+        Raises :class:`Refused` when somebody must act first, else :class:`TransportError`.
+        """
+        drops = 0
+        while True:
+            tunnel = await self._tunnel(settings, node, waiting)
+            client = self._client(settings, node, waiting)
+            try:
+                return await self._shake_hands(settings, client, tunnel), client
+            except asyncssh.HostKeyNotVerifiable as error:
+                await self._settle(client, node, error, waiting)
+            except Dropped as error:
+                drops += 1
+                if drops > DROPS:
+                    raise
+                waiting(f"{error}; trying again")
+                await asyncio.sleep(random.uniform(0.5, 1.5) * 0.2 * 1.6**drops)  # noqa: S311 (jitter, no secret)
+
+    def ask_again(self) -> None:
+        """Forget which questions were declined: the person wants another try."""
+        self._passwords.ask_again()
+
+    async def close(self) -> None:
+        """Close what is shared."""
+        for task in self._tunnels.values():
+            task.cancel()
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().abort()
+        self._tunnels.clear()
+        self._ring.close()
+        await asyncio.gather(*(proxy.finish() for proxy in self._proxies))
+        self._proxies.clear()
+
+    # --- one handshake --------------------------------------------------------------------------------------------
+
+    def _client(self, settings: HostSettings, node: str, waiting: Callable[[str], None]) -> Client:
+        attempt = self._passwords.attempt(settings.user)
+        return Client(settings, node, self._host_keys, self._ring, attempt, self._questions, waiting)
+
+    async def _shake_hands(
+        self, settings: HostSettings, client: Client, tunnel: asyncssh.SSHClientConnection | None
+    ) -> asyncssh.SSHClientConnection:
+        seconds = settings.timeout or TIMEOUT
+        proxy: ProxyCommand | None = None
+        try:
+            async with self._gate.place() as place, asyncio.timeout(seconds) as deadline:
+                clock = _Clock(deadline, seconds)
+                _rest_for_people(client, place, clock)
+                sock: socket.socket | None = None
+                if settings.proxy_command:
+                    proxy, sock = await ProxyCommand.start(settings.proxy_command)
+                    self._proxies.add(proxy)
+                    client.on_lost = lambda _error, proxy=proxy: proxy.end()
+                elif tunnel is None:
+                    sock = await self._reach(settings, place, clock)
+                return await self._handshake(settings, client, sock, tunnel)
+        except asyncssh.HostKeyNotVerifiable:
+            raise
+        except (OSError, asyncssh.Error, ValueError, TransportError) as error:
+            complaint = await proxy.complaint() if proxy is not None else ""
+            if complaint:
+                raise TransportError(f"ProxyCommand of {settings.original}: {complaint}") from None
+            if client.declined and isinstance(error, asyncssh.PermissionDenied):
+                raise Declined(f"{settings.user}@{settings.hostname}: the question was not answered") from None
+            raise explain(error, settings, client.tried) from None
+        except asyncio.CancelledError:
+            if proxy is not None:
+                proxy.end()
+            raise
+
+    async def _reach(self, settings: HostSettings, place: Place, clock: _Clock) -> socket.socket:
+        """Connect, and let others go first when the host takes its time: it may never answer."""
+        connecting = asyncio.ensure_future(connect(settings))
+        try:
+            done, _ = await asyncio.wait({connecting}, timeout=PATIENCE)
+            if not done:
+                place.give_up()
+                await connecting
+                clock.rest()
+                await place.take()
+                clock.run()
+        except BaseException:
+            connecting.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                (await connecting).close()
+            raise
+        return connecting.result()
+
+    async def _handshake(
+        self,
+        settings: HostSettings,
+        client: Client,
+        sock: socket.socket | None,
+        tunnel: asyncssh.SSHClientConnection | None,
+    ) -> asyncssh.SSHClientConnection:
+        trusted = self._host_keys.trusted(settings)
+        return await asyncssh.connect(
+            settings.hostname,
+            settings.port,
+            sock=sock,
+            tunnel=tunnel or (),
+            config=[],
+            client_factory=lambda: client,
+            username=settings.user,
+            known_hosts=lambda _host, _addr, _port: trusted,
+            host_key_alias=settings.known_as,
+            client_keys=None,
+            agent_path=None,
+            x509_trusted_certs=None,
+            public_key_auth=settings.public_key,
+            password_auth=settings.password,
+            kbdint_auth=settings.keyboard,
+            gss_auth=False,
+            gss_kex=False,
+            preferred_auth=settings.preferred,
+            compression_algs=["zlib@openssh.com", "none"] if settings.compression else ["none"],
+            keepalive_interval=KEEPALIVE,
+            keepalive_count_max=KEEPALIVES,
+            connect_timeout=None,
+            login_timeout=0,
+            proxy_command=None,
+            **self._algorithms(settings),
+        )
+
+    def _algorithms(self, settings: HostSettings) -> dict[str, Any]:
+        """Algorithms of the configuration, as far as asyncssh knows them; else the fastest cipher first."""
+        usual = [name.decode() for name in get_default_encryption_algs()]
+        possible = {
+            "kex_algs": get_kex_algs(),
+            "encryption_algs": get_encryption_algs(),
+            "mac_algs": get_mac_algs(),
+            "server_host_key_algs": get_public_key_algs() + get_certificate_algs(),
+            "signature_algs": get_public_key_algs(),
+        }
+        chosen: dict[str, Any] = {
+            "encryption_algs": sorted(usual, key=lambda name: name != _FAST),
+            "server_host_key_algs": self._host_keys.algorithms(settings),
+        }
+        for argument, text in settings.algorithms:
+            names = [name.decode() for name in possible[argument]]
+            sign = text[0] if text[0] in "+-^" else ""
+            known = [name for part in text.lstrip("+-^").split(",") for name in names if match_list(name, part)]
+            if known:
+                chosen[argument] = sign + ",".join(known)
+        return chosen
+
+    # --- jump hosts -----------------------------------------------------------------------------------------------
+
+    async def _tunnel(
+        self, settings: HostSettings, node: str, waiting: Callable[[str], None]
+    ) -> asyncssh.SSHClientConnection | None:
+        """The shared connection to the last jump host before ``settings``; None when there is none."""
+        jump = await self._jump(settings)
+        if jump is None:
+            return None
+        await self._refuse_circle(jump)
+        task = self._tunnels.get(jump)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
+            task = asyncio.ensure_future(self._open_tunnel(jump, node, waiting))
+            self._tunnels[jump] = task
+        try:
+            return await asyncio.shield(task)
+        except TransportError as error:
+            raise type(error)(f"jump host {jump.original}: {error}") from None
+
+    async def _open_tunnel(
+        self, jump: HostSettings, node: str, waiting: Callable[[str], None]
+    ) -> asyncssh.SSHClientConnection:
+        connection, _ = await self.open(jump, node, waiting)
+        return connection
+
+    async def _jump(self, settings: HostSettings) -> HostSettings | None:
+        """Settings of the last jump host before a host; the ones before that are its own jumps."""
+        if not settings.jumps:
+            return None
+        *before, last = settings.jumps
+        if last not in self._jumps:
+            self._jumps[last] = await asyncio.to_thread(self.settings, last.host, last.user, last.port)
+        jump = self._jumps[last]
+        if before:
+            jump = replace(jump, jumps=tuple(before), proxy_command="")
+        # "Host *" with a ProxyJump names the jump host too.
+        return None if (jump.hostname, jump.port) == (settings.hostname, settings.port) else jump
+
+    async def _refuse_circle(self, jump: HostSettings) -> None:
+        current = jump
+        for _ in range(_JUMP_LIMIT):
+            further = await self._jump(current)
+            if further is None:
+                return
+            current = further
+        raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMP_LIMIT} hosts")
+
+    # --- host keys ------------------------------------------------------------------------------------------------
+
+    async def _settle(
+        self, client: Client, node: str, error: asyncssh.HostKeyNotVerifiable, waiting: Callable[[str], None]
+    ) -> None:
+        """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
+        settings, key, judgement = client.settings, client.shown, client.judgement
+        name = settings.known_as if settings.port == 22 else f"[{settings.known_as}]:{settings.port}"
+        if key is None or judgement.standing == "known":
+            raise Refused(f"{name}: {error.reason}: look at its @revoked and @cert-authority lines in known_hosts")
+        shown = fingerprint(key)
+        if judgement.standing == "changed":
+            raise Refused(
+                f"{name} shows another host key than before ({shown}). If it was set up anew, remove "
+                f"{judgement.place} (ssh-keygen -R {name}); if not, somebody may be listening"
+            )
+        if settings.strict in ("accept-new", "no"):
+            self._remember(settings, key)
+            return
+        if settings.strict == "yes" or settings.batch:
+            raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
+        detail = f"{shown}\nThe authenticity of {name} cannot be established."
+        if judgement.place:
+            detail += f"\nIt is known by a key of another kind: {judgement.place}"
+        waiting("waits for an answer: is this the right host?")
+        answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
+        waiting("")
+        if answer not in ("yes", "once"):
+            raise Declined(f"{name}: its host key was not accepted ({shown})")
+        if answer == "yes":
+            self._remember(settings, key)
+        else:
+            self._host_keys.accept(settings, key, remember=False)
+
+    def _remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
+        try:
+            self._host_keys.accept(settings, key, remember=True)
+        except OSError as error:
+            # Trusted for this run all the same: the person has said so.
+            self.notes.append(f"{settings.user_known_hosts[0]} cannot be written: {error.strerror}")
+
+
+class _Clock:
+    """A handshake's deadline, which rests while others are waited for."""
+
+    def __init__(self, deadline: Timeout, seconds: float) -> None:
+        self._deadline = deadline
+        self._seconds = seconds
+
+    def rest(self) -> None:
+        """Stop it."""
+        if not self._deadline.expired():
+            self._deadline.reschedule(None)
+
+    def run(self) -> None:
+        """Start it again from the beginning."""
+        if not self._deadline.expired():
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+
+def _rest_for_people(client: Client, place: Place, clock: _Clock) -> None:
+    """Let a handshake's clock rest, and others shake hands, while a person thinks."""
+    told = client.waiting
+
+    def waiting(reason: str) -> None:
+        told(reason)
+        if reason:
+            place.give_up()
+            clock.rest()
+        else:
+            clock.run()
+
+    client.waiting = waiting

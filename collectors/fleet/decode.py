@@ -1,0 +1,134 @@
+"""Bytes of a node's stream in, samples out, whatever the bytes are.
+
+Nothing here raises for what a node sends. A line that is no sample is kept aside as a :class:`BadLine`; a line without
+end, and whatever exceeds the bytes of a tick, is dropped and counted, so that one node cannot take the whole core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from collectors.fleet.clean import clean_bytes, clean_value
+from collectors.samples import SAMPLES
+
+LINE_LIMIT = 1 << 20
+"""Bytes after which a line without an end is dropped."""
+
+TICK_LIMIT = 4 << 20
+"""Bytes decoded of one node between two calls of :meth:`Decoder.renew`; a node's own limit is an eighth of it."""
+
+BAD_LIMIT = 16
+"""Bad lines kept between two calls of :meth:`Decoder.renew`; of the others the number."""
+
+EXCERPT = 200
+"""Bytes of a bad line that are kept."""
+
+_DECODERS: dict[bytes, Callable[[bytes], Any]] = {
+    kind.__name__.encode(): msgspec.json.Decoder(kind).decode for kind in SAMPLES
+}
+
+
+class BadLine(NamedTuple):
+    """Something that came and could not be used."""
+
+    text: str
+    """Its beginning, cleaned; empty when it stands for several."""
+    why: str
+
+
+class Decoder:
+    """One node's stream: splits, decodes, cleans, counts."""
+
+    def __init__(self, line_limit: int = LINE_LIMIT, tick_limit: int = TICK_LIMIT) -> None:
+        self._line_limit = line_limit
+        self._tick_limit = tick_limit
+        self._rest = b""
+        self._skipping = False
+        self._spent = 0
+        self._bad: list[BadLine] = []
+        self._bad_unsaid = 0
+        self._dropped_lines = 0
+        self._dropped_bytes = 0
+
+    @property
+    def flooded(self) -> bool:
+        """True when this tick's bytes are spent: reading on would only drop."""
+        return self._spent >= self._tick_limit
+
+    def feed(self, data: bytes) -> list[NamedTuple]:
+        """Samples of all lines that ``data`` completes, in order."""
+        if self._skipping:
+            end = data.find(b"\n") + 1
+            self._dropped_bytes += end or len(data)
+            if not end:
+                return []
+            self._skipping = False
+            data = data[end:]
+        if self.flooded:
+            self._drop(data)
+            return []
+        self._spent += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        samples = [sample for line in lines if line and (sample := self._decode(line)) is not None]
+        if len(self._rest) > self._line_limit:
+            self._reject(self._rest, f"longer than {self._line_limit} bytes without an end: dropped")
+            self._dropped_bytes += len(self._rest)
+            self._rest = b""
+            self._skipping = True
+        return samples
+
+    def renew(self) -> list[BadLine]:
+        """Begin a new tick: what was bad since the last call, and a fresh allowance of bytes."""
+        bad, self._bad = self._bad, []
+        if self._bad_unsaid:
+            bad.append(BadLine("", f"{self._bad_unsaid} more lines that are no samples"))
+            self._bad_unsaid = 0
+        if self._dropped_lines:
+            size = self._dropped_bytes / 1e6
+            bad.append(BadLine("", f"flood: {self._dropped_lines} lines ({size:.1f} MB) dropped in one tick"))
+        self._dropped_lines = self._dropped_bytes = 0
+        self._spent = 0
+        return bad
+
+    def _decode(self, line: bytes) -> NamedTuple | None:
+        """Sample of one line, ``["Kind",[fields]]``; None and a note when it is none."""
+        end = line.find(b'"', 2)
+        decode = _DECODERS.get(line[2:end]) if line.startswith(b'["') else None
+        if decode is None:
+            named = line.startswith(b'["') and 0 < end < 64
+            self._reject(line, f"unknown kind {clean_bytes(line[2:end])}" if named else "no sample")
+            return None
+        body = line[end + 1 :].strip()
+        if not (body.startswith(b",") and body.endswith(b"]")):
+            self._reject(line, "cut off")
+            return None
+        try:
+            sample: NamedTuple = decode(body[1:-1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._reject(line, str(error))
+            return None
+        # Printable ASCII without escapes holds nothing to clean, and is what nearly every line is.
+        if b"\\" in line or b"\x7f" in line or not line.isascii():
+            sample = clean_value(sample)
+        return sample
+
+    def _drop(self, data: bytes) -> None:
+        """Pass over data, keeping only where lines begin."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._skipping = True
+            self._rest = b""
+            self._dropped_bytes += len(data)
+            return
+        self._dropped_lines += data.count(b"\n")
+        self._dropped_bytes += end
+        self._rest = data[end:]
+
+    def _reject(self, line: bytes, why: str) -> None:
+        if len(self._bad) < BAD_LIMIT:
+            self._bad.append(BadLine(clean_bytes(line[:EXCERPT]), why))
+        else:
+            self._bad_unsaid += 1

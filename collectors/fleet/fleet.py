@@ -1,0 +1,204 @@
+"""All nodes: their links, their heartbeats, and the way to run something on one of them.
+
+Importing this costs little: asyncssh comes with :meth:`Fleet.prepare`, in a thread, and only when a node needs SSH.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors.fleet.asking import Questions
+from collectors.fleet.local import Local
+from collectors.fleet.node_link import LinkOptions, LinkTransport, NodeLink
+from collectors.fleet.questions import Asker
+from collectors.fleet.sink import LinkChange, Sink
+from collectors.fleet.targets import Target
+from collectors.fleet.transport import Refused, Transport, TransportError
+from collectors.samples import Settings
+
+if TYPE_CHECKING:
+    from collectors.fleet.connector import Connector
+
+BEAT = 2.0
+"""Seconds between two heartbeats of a node."""
+
+_SLOT = 0.1
+_BEAT_SLOTS = round(BEAT / _SLOT)
+_LOOK_SLOTS = round(1.0 / _SLOT)
+_BATCH = 64
+_GROWTH = 128
+"""Links that may come up before what they have made is put out of the collector's sight."""
+
+_FILES_A_NODE = 2
+_SPARE_FILES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """How a fleet connects and what its nodes are told."""
+
+    settings: Settings
+    """For every node; ``phase`` is the fleet's to choose."""
+    ssh_config: Path | None = None
+    """Instead of ``~/.ssh/config`` and the system's."""
+    python: str | None = None
+    """The interpreter on the nodes, instead of the one that is found there."""
+    batch: bool = False
+    """Nobody can be asked: a question is a clear failure of its node."""
+    version: str = ""
+    extra: Mapping[str, bytes] = field(default_factory=dict)
+    """Further files for the node side, as :func:`collectors.fleet.payload.pack` takes them."""
+
+
+class Fleet:
+    """Nodes that are kept connected until :meth:`close`."""
+
+    def __init__(self, targets: Sequence[Target], *, sink: Sink, asker: Asker, options: FleetOptions) -> None:
+        self._targets = tuple(targets)
+        self._sink = sink
+        self._options = options
+        self._questions = Questions(asker)
+        self._connector: Connector | None = None
+        self._transports: dict[str, LinkTransport] = {}
+        self._links: dict[str, NodeLink] = {}
+        self._unusable: dict[str, str] = {}
+        self._clock: asyncio.Task[None] | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of all nodes, in the order in which they were named."""
+        return tuple(target.name for target in self._targets)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong without being in the way, such as a known_hosts file that cannot be written."""
+        return tuple(self._connector.notes) if self._connector is not None else ()
+
+    async def prepare(self) -> None:
+        """Import what SSH needs and read ssh_config and known_hosts, in a thread. Raises :class:`ConfigError`."""
+        if not self._transports and not self._unusable:
+            await asyncio.to_thread(self._prepare)
+
+    async def start(self) -> None:
+        """Begin to connect to every node; returns at once. Raises :class:`ConfigError`."""
+        await self.prepare()
+        allow_files(_FILES_A_NODE * len(self._targets) + _SPARE_FILES)
+        if len(self._targets) >= _GROWTH:
+            _spare_collector()
+        options = LinkOptions(self._sink, self._options.version, self._options.extra, self._options.python)
+        for number, target in enumerate(self._targets):
+            transport = self._transports.get(target.name)
+            if transport is None:
+                self._sink.link(LinkChange(target.name, "lost", self._unusable[target.name], time.time()))
+                continue
+            settings = self._options.settings._replace(phase=number / len(self._targets))
+            link = NodeLink(transport, options, settings, sys.executable if target.local else "python3")
+            self._links[target.name] = link
+            if not target.local:
+                transport.waiting = link.waits_for  # type: ignore[attr-defined]
+            link.start()
+            if number % _BATCH == _BATCH - 1:
+                await asyncio.sleep(0)  # 2,048 first steps in one turn of the loop would be felt
+        self._clock = asyncio.ensure_future(self._keep_time())
+
+    async def close(self) -> None:
+        """End everything, here and on the nodes."""
+        if self._clock is not None:
+            self._clock.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._clock
+            self._clock = None
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+        self._links.clear()
+        if self._connector is not None:
+            await self._connector.close()
+
+    def transport(self, node: str) -> Transport:
+        """The open connection to a node. Raises :class:`TransportError` when it is not connected or not known."""
+        return self._link(node).transport
+
+    def python(self, node: str) -> str:
+        """The interpreter that runs on a node, for :func:`collectors.fleet.payload.command`."""
+        return self._link(node).python
+
+    def retry(self, node: str) -> None:
+        """Try to reach a lost node now, and ask again what was declined."""
+        link = self._link(node)
+        if self._connector is not None:
+            self._connector.ask_again()
+        link.retry()
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """Tell one node, or all, what to do from now on; each keeps its own phase."""
+        for number, name in enumerate(self.nodes):
+            if node in (None, name) and name in self._links:
+                self._links[name].configure(settings._replace(phase=number / len(self._targets)))
+
+    def _link(self, node: str) -> NodeLink:
+        link = self._links.get(node)
+        if link is None:
+            why = self._unusable.get(node, "no such node here")
+            raise TransportError(f"{node}: {why}")
+        return link
+
+    def _prepare(self) -> None:
+        if any(not target.local for target in self._targets):
+            from collectors.fleet.connector import Connector
+            from collectors.fleet.ssh import Ssh
+            from collectors.fleet.ssh_config import SshConfig
+
+            self._connector = connector = Connector(
+                SshConfig.load(self._options.ssh_config), self._questions, batch=self._options.batch
+            )
+        for target in self._targets:
+            if target.local:
+                self._transports[target.name] = Local(target.name)
+                continue
+            try:
+                settings = connector.settings(target.host, target.user, target.port)
+            except Refused as error:
+                self._unusable[target.name] = str(error)
+            else:
+                self._transports[target.name] = Ssh(target.name, settings, connector)
+
+    async def _keep_time(self) -> None:
+        """Heartbeats and looks, a few nodes at a time so that none of it is felt."""
+        links = list(self._links.values())
+        slot = frozen = 0
+        while True:
+            await asyncio.sleep(_SLOT)
+            slot += 1
+            beat = b'["Beat",[%d]]\n' % slot
+            for link in links[slot % _BEAT_SLOTS :: _BEAT_SLOTS]:
+                link.beat(beat)
+            now = time.monotonic()
+            for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
+                link.look(now)
+            if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
+                frozen = up
+                _spare_collector()
+
+
+def _spare_collector() -> None:
+    """Take what lives long out of the collector's rounds: with 2,048 links a full one takes a quarter second."""
+    gc.collect(1)
+    gc.freeze()
+
+
+def allow_files(needed: int) -> None:
+    """Raise the soft limit of open files as far as the hard one lets it: 2,048 nodes are 2,048 sockets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting says so then
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

@@ -1,0 +1,177 @@
+"""This machine, as a node: commands are subprocesses, without a shell."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import SubprocessTransport
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import cast
+
+from collectors.fleet.collected import Collected
+from collectors.fleet.transport import Completed, TransportError
+
+_CHUNK = 65536
+_NOT_FOUND = 127
+
+
+class LocalProcess(asyncio.SubprocessProtocol):
+    """A command running here."""
+
+    def __init__(self, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]) -> None:
+        self._callbacks = {1: on_stdout, 2: on_stderr}
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._transport: SubprocessTransport | None = None
+
+    # --- as a Process ---------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        if (pipe := self._stdin()) is not None and not pipe.is_closing():
+            pipe.write(data)
+
+    def write_eof(self) -> None:
+        """End its standard input."""
+        if (pipe := self._stdin()) is not None:
+            pipe.close()
+
+    async def wait(self) -> int:
+        """Its exit status, negative for a signal."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self._transport is not None:
+            with suppress(ProcessLookupError):
+                self._transport.kill()
+            self._transport.close()
+
+    def pause(self) -> None:
+        """Take no more of its output for now: it blocks once the pipe is full."""
+        if (pipe := self._stdout()) is not None and not pipe.is_closing():
+            pipe.pause_reading()
+
+    def resume(self) -> None:
+        """Take its output again."""
+        if (pipe := self._stdout()) is not None and not pipe.is_closing():
+            pipe.resume_reading()
+
+    @property
+    def running(self) -> bool:
+        """True until it has ended."""
+        return not self._ended.done()
+
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        if self._transport is None or self._ended.done():
+            return None
+        return cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+
+    def _stdout(self) -> asyncio.ReadTransport | None:
+        if self._transport is None or self._ended.done():
+            return None
+        return cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(1))
+
+    # --- as asyncio's protocol ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It runs."""
+        self._transport = cast("SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Output came."""
+        self._callbacks[fd](data)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """It ended and all of its output has come."""
+        status = self._transport.get_returncode() if self._transport is not None else None
+        if not self._ended.done():
+            self._ended.set_result(-1 if status is None else status)
+
+
+class Local:
+    """This machine."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._processes: set[LocalProcess] = set()
+        self.why = ""
+        """Always empty: there is no connection to lose."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._name
+
+    @property
+    def connected(self) -> bool:
+        """Always True."""
+        return True
+
+    async def connect(self) -> None:
+        """Nothing to do."""
+
+    async def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
+    ) -> Completed:
+        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
+        out, err = Collected(limit), Collected(limit)
+        process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
+        try:
+            async with asyncio.timeout(timeout):
+                process.write(stdin)
+                process.write_eof()
+                status = await process.wait()
+        except TimeoutError:
+            raise TransportError(f"{self._name}: {command[0]} did not end within {timeout:g} s") from None
+        finally:
+            process.kill()
+        return Completed(status, out.value(), err.value())
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        on_stdout: Callable[[bytes], None],
+        on_stderr: Callable[[bytes], None],
+    ) -> LocalProcess:
+        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, process = await loop.subprocess_exec(
+                lambda: LocalProcess(on_stdout, on_stderr), *command, start_new_session=True
+            )
+        except FileNotFoundError:
+            # As a shell would: the caller looks at the status, over SSH and here.
+            return await self.start(["/bin/sh", "-c", f"exit {_NOT_FOUND}"], on_stdout=on_stdout, on_stderr=on_stderr)
+        except OSError as error:
+            raise TransportError(f"{self._name}: {command[0]} cannot be started: {error.strerror}") from None
+        self._processes = {one for one in self._processes if one.running}
+        self._processes.add(process)
+        return process
+
+    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
+        """Talk to a TCP port; see :class:`~collectors.fleet.transport.Transport`."""
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(timeout):
+                reader, writer = await asyncio.open_connection(host, port)
+                try:
+                    writer.write(send)
+                    while data := await reader.read(_CHUNK):
+                        parts.append(data)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            if not parts:
+                raise TransportError(f"{self._name}: {host}:{port} said nothing within {timeout:g} s") from None
+        except OSError as error:
+            raise TransportError(f"{self._name}: no way to {host}:{port}: {error.strerror or error}") from None
+        return b"".join(parts)
+
+    async def close(self) -> None:
+        """End everything that was started."""
+        processes, self._processes = self._processes, set()
+        for process in processes:
+            process.kill()
+        if processes:
+            await asyncio.wait({asyncio.ensure_future(process.wait()) for process in processes}, timeout=1.0)

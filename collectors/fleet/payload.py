@@ -1,0 +1,140 @@
+"""What is sent to a node instead of being installed there: our modules, packed, and the line that starts them.
+
+On the wire: the sizes of body and arguments as 8 hexadecimal digits each, the body (zlib), the arguments (JSON). The
+body is the loader's source, a NUL, an index line (JSON) and the files one after another. Everything that follows on
+the same standard input is the control line of the program that was started.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import collectors
+
+NICENESS = 19
+
+_ROOT = Path(collectors.__file__).parent
+_LOADER = "collectors.node.loader"
+
+# Every read re-arms an alarm, so that a link that is cut in the middle of the payload leaves nothing behind.
+_BOOTSTRAP = f"""\
+import os, signal, sys, zlib
+os.nice(int(sys.argv[2]))
+signal.signal(signal.SIGALRM, signal.SIG_DFL)
+def take(count):
+    parts = []
+    while count:
+        signal.alarm(10)
+        part = os.read(0, min(count, 65536))
+        if not part:
+            sys.exit("hangtop: the connection ended before all of the program had come")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+sizes = int(take(8), 16), int(take(8), 16)
+source, nul, body = zlib.decompress(take(sizes[0])).partition(bytes(1))
+loader = sys.modules["{_LOADER}"] = type(sys)("{_LOADER}")
+exec(compile(source, "hangtop:loader", "exec"), loader.__dict__)
+loader.run(globals().pop("body"), take(sizes[1]))
+"""
+
+
+def command(python: str = "python3", nice: bool = True, *, site: bool = False) -> list[str]:
+    """Words of the command that waits for a payload on its standard input and runs it.
+
+    Isolated from the node's Python settings (``-I -S``) and without writing byte code (``-B``). The program is one
+    word without a line break, because csh allows none inside quotes. ``nice`` gives it the lowest priority from the
+    start, which a program that takes it by itself once it is up (the agent) does not want. ``site``
+    lets the program see what is installed for the interpreter (a probe needs the job's own torch).
+    """
+    niceness = str(NICENESS if nice else 0)
+    isolation = [] if site else ["-I", "-S"]
+    return [python, *isolation, "-B", "-u", "-c", f"exec({_BOOTSTRAP!r})", "hangtop", niceness]
+
+
+def pack(
+    entry: str,
+    arguments: object = None,
+    *,
+    modules: Sequence[str] = (),
+    extra: Mapping[str, bytes] | None = None,
+) -> bytes:
+    """Payload that imports the module ``entry`` on the node and calls its ``main(arguments)``.
+
+    What the entry imports of ``collectors`` travels along, and so do the modules that it names as ``"module:class"``;
+    ``modules`` are further modules and whole packages. ``extra`` are further files by name: importable ones end in
+    ``.py`` (``pynvml.py``), all others are found there by ``collectors.node.loader.blob(name)``. ``arguments`` must be
+    JSON; ``entry`` may be one of ``extra``. Raises :class:`FileNotFoundError` for a module that is not there.
+    """
+    body = _body(entry, tuple(modules), tuple(sorted((extra or {}).items())))
+    said = json.dumps(arguments).encode()
+    return b"%08x%08x%b%b" % (len(body), len(said), body, said)
+
+
+@lru_cache(maxsize=8)
+def _body(entry: str, modules: tuple[str, ...], extra: tuple[tuple[str, bytes], ...]) -> bytes:
+    """Compressed once for all nodes: only the arguments differ among them."""
+    files: dict[str, tuple[str, bytes]] = {}
+    wanted = [inner for module in modules for inner in _with_contents(module)]
+    if f"{entry}.py" not in dict(extra):
+        wanted.append(entry)
+    for name, content in extra:
+        if name.endswith(".py"):
+            files[name.removesuffix(".py").replace("/", ".")] = ("module", content)
+            wanted += _imports(content)
+        else:
+            files[name] = ("blob", content)
+    for module in wanted:  # grows while it is walked
+        if module not in files:
+            path = _path(module)
+            content = path.read_bytes()
+            files[module] = ("package" if path.name == "__init__.py" else "module", content)
+            wanted += [*_imports(content), *filter(None, [module.rpartition(".")[0]])]
+    loader = files.pop(_LOADER, None) or ("module", (_ROOT / "node" / "loader.py").read_bytes())
+    index = json.dumps([entry, [[name, kind, len(content)] for name, (kind, content) in files.items()]])
+    whole = b"".join([loader[1], b"\0", index.encode(), b"\n", *(content for _, content in files.values())])
+    return zlib.compress(whole, 6)
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*from (collectors[\w.]*) import (\([^)]*\)|[^\n#]*)"
+    r"|^[ \t]*import ([^\n#]*)"
+    r"|\"(collectors[\w.]+):\w+\"",
+    re.MULTILINE,
+)
+
+
+def _imports(source: bytes) -> list[str]:
+    """Modules of ours that a source imports or names as ``"module:class"``.
+
+    By pattern, because parsing them all would take a tenth of a second of every start.
+    """
+    found: list[str] = []
+    for package, names, modules, named in _IMPORT.findall(source.decode()):
+        if package:
+            inner = [f"{package}.{name}" for name in re.findall(r"\w+", names)]
+            found += [package, *(name for name in inner if _path(name).exists())]
+        elif named:
+            found.append(named)
+        else:
+            found += re.findall(r"\bcollectors[\w.]*", modules)
+    return found
+
+
+def _path(module: str) -> Path:
+    """File of a module, or of a package's own code."""
+    path = _ROOT.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _with_contents(module: str) -> Iterator[str]:
+    """A module, and all that is in it if it is a package."""
+    yield module
+    for path in sorted(_path(module).parent.rglob("*.py")) if _path(module).name == "__init__.py" else ():
+        if path.name != "__init__.py" or path.parent != _path(module).parent:
+            yield ".".join(path.relative_to(_ROOT.parent).with_suffix("").parts).removesuffix(".__init__")

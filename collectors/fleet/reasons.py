@@ -1,0 +1,76 @@
+"""Why a node cannot be reached, in words that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Sequence
+
+import asyncssh
+
+from collectors.fleet.clean import clean
+from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.transport import Refused, TransportError
+
+_NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+_LONGEST = 300
+
+
+class Dropped(TransportError):
+    """The far side ended the connection before anybody had proved anything: it may be busy, so trying again helps."""
+
+
+def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
+    """What to tell a person about an error while connecting to a host."""
+    where = f"{settings.hostname} port {settings.port}"
+    if isinstance(error, TransportError):
+        return error
+    if isinstance(error, asyncssh.PermissionDenied):
+        offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
+        return Refused(
+            f"{settings.user}@{where} lets nobody in with what was offered ({offered}); try ssh {settings.original}"
+        )
+    if isinstance(error, asyncssh.KeyExchangeFailed):
+        return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
+    if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
+        return Dropped(
+            f"{where} ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
+        )
+    if isinstance(error, asyncssh.ChannelOpenError):
+        return TransportError(f"the jump host could not reach {where}: {_text(error)}")
+    if "authentication failures" in str(error):
+        return Refused(
+            f"{where} wants no more keys ({len(tried)} were offered): set IdentityFile and IdentitiesOnly for it"
+        )
+    if isinstance(error, (asyncssh.Error, ValueError)):
+        return TransportError(f"{where}: {_text(error)}")
+    return _explain_network(error, where)
+
+
+def _explain_network(error: Exception, where: str) -> TransportError:
+    if isinstance(error, socket.gaierror):
+        return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")
+    if isinstance(error, ConnectionRefusedError):
+        return TransportError(f"nothing listens at {where}: is sshd running there?")
+    if isinstance(error, TimeoutError):
+        return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
+    if isinstance(error, OSError) and error.errno in _NO_ROUTE:
+        return TransportError(f"no way to {where}: its link or the network between is down")
+    return TransportError(f"{where}: {_text(error)}")
+
+
+def explain_loss(error: Exception | None, silence: float) -> str:
+    """Why an open connection ended."""
+    if error is None:
+        return "the connection was closed"
+    text = _text(error)
+    if "keepalive" in text:
+        return f"no answer for {silence:.0f} s: its link is cut, or it is down"
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)) or "Connection lost" in text:
+        return "the connection broke: sshd was killed there, or the machine went down"
+    return f"the connection ended: {text}"
+
+
+def _text(error: Exception) -> str:
+    said = getattr(error, "reason", "") or str(error) or type(error).__name__
+    return clean(str(said)).replace("\n", " ")[:_LONGEST]

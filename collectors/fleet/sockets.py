@@ -1,0 +1,132 @@
+"""A connected socket to a host's SSH port: directly, or to the far end of a ProxyCommand."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import threading
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.ssh_settings import HostSettings
+
+AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+_NOISE_LIMIT = 4096
+
+
+async def connect(settings: HostSettings) -> socket.socket:
+    """Connect to the first of the host's addresses that answers. Raises :class:`OSError`."""
+    loop = asyncio.get_running_loop()
+    error: OSError | None = None
+    for family, kind, protocol, _, address in await _addresses(settings):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            if settings.bind_address:
+                sock.bind((settings.bind_address, 0))
+            await loop.sock_connect(sock, address)
+        except OSError as problem:
+            sock.close()
+            error = problem
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise error or OSError(f"no address for {settings.hostname}")
+
+
+async def _addresses(settings: HostSettings) -> Sequence[AddressInfo]:
+    try:
+        ipaddress.ip_address(settings.hostname.partition("%")[0])
+    except ValueError:
+        return await _resolve(settings.hostname, settings.port, settings.family)
+    return socket.getaddrinfo(settings.hostname, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+
+
+async def _resolve(host: str, port: int, family: int) -> Sequence[AddressInfo]:
+    """Look a name up in a thread that nothing waits for: a dead name server must not hold up the end of the program."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Sequence[AddressInfo]] = loop.create_future()
+
+    def settle(found: Sequence[AddressInfo] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def look() -> None:
+        found: Sequence[AddressInfo] | OSError
+        try:
+            found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        except OSError as error:
+            found = error
+        except UnicodeError:
+            found = socket.gaierror(socket.EAI_NONAME, "no host name")
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=look, name=f"resolve {host}", daemon=True).start()
+    return await answer
+
+
+class ProxyCommand:
+    """A running ProxyCommand; its own complaints are kept apart from what it passes on."""
+
+    def __init__(self, process: Process, errors: asyncio.Task[bytes]) -> None:
+        self._process = process
+        self._errors = errors
+
+    @classmethod
+    async def start(cls, command: str) -> tuple[ProxyCommand, socket.socket]:
+        """Start it in the user's shell; the socket leads to its standard input and output."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                os.environ.get("SHELL", "/bin/sh"), "-c", f"exec {command}",
+                stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=asyncio.subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        assert process.stderr is not None
+        ours.setblocking(False)
+        return cls(process, asyncio.ensure_future(_keep(process.stderr))), ours
+
+    async def complaint(self) -> str:
+        """Last line that it said on standard error; ends it first."""
+        self.end()
+        lines = clean_bytes(await self._errors).strip().splitlines()
+        return lines[-1] if lines else ""
+
+    async def finish(self) -> None:
+        """End it and wait until it has, by force when it takes longer than a second."""
+        self.end()
+        try:
+            async with asyncio.timeout(1.0):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        self._errors.cancel()
+
+    def end(self) -> None:
+        """End it."""
+        if self._process.returncode is None:
+            self._process.terminate()
+
+
+async def _keep(stream: asyncio.StreamReader) -> bytes:
+    """Read to the end, keeping the last of it."""
+    kept = b""
+    while data := await stream.read(_NOISE_LIMIT):
+        kept = (kept + data)[-_NOISE_LIMIT:]
+    return kept

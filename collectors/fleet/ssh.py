@@ -1,0 +1,256 @@
+"""One node over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import asyncssh
+
+from collectors.fleet.channels import Channels
+from collectors.fleet.collected import Collected
+from collectors.fleet.connector import KEEPALIVE, KEEPALIVES, Connector
+from collectors.fleet.reasons import explain, explain_loss
+from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.transport import Completed, TransportError
+
+OPEN_TIMEOUT = 15.0
+"""Seconds that a server may take to open a channel."""
+
+_CHUNK = 65536
+
+
+class SshProcess(asyncssh.SSHClientSession[bytes]):
+    """A command running over a channel."""
+
+    def __init__(self, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]) -> None:
+        self._on_stdout = on_stdout
+        self._on_stderr = on_stderr
+        self._status: int | None = None
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self.on_end: Callable[[], None] | None = None
+
+    # --- as a Process ---------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        if self._channel is not None and not self._ended.done():
+            with suppress(BrokenPipeError, OSError):
+                self._channel.write(data)
+
+    def write_eof(self) -> None:
+        """End its standard input."""
+        if self._channel is not None and not self._ended.done():
+            with suppress(BrokenPipeError, OSError):
+                self._channel.write_eof()
+
+    async def wait(self) -> int:
+        """Its exit status, negative for a signal; -1 also when the connection broke."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """Close the channel."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def pause(self) -> None:
+        """Take no more of its output for now: it blocks once the window is full."""
+        if self._channel is not None and not self._ended.done():
+            self._channel.pause_reading()
+
+    def resume(self) -> None:
+        """Take its output again."""
+        if self._channel is not None and not self._ended.done():
+            self._channel.resume_reading()
+
+    # --- as a session of asyncssh ---------------------------------------------------------------------------------
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        """The channel is open."""
+        self._channel = chan
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        """Output came."""
+        (self._on_stdout if datatype is None else self._on_stderr)(data)
+
+    def eof_received(self) -> bool:
+        """Its output ended; True keeps its input open."""
+        return True
+
+    def exit_status_received(self, status: int) -> None:
+        """It ended. A shell says 128 + N when what it ran died of signal N."""
+        self._status = status if status <= 128 else 128 - status if status - 128 < signal.NSIG else status
+
+    def exit_signal_received(self, signal: str, _core_dumped: bool, _msg: str, _lang: str) -> None:
+        """It died of a signal."""
+        self._status = -_signal_number(signal)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """The channel is closed."""
+        if not self._ended.done():
+            self._ended.set_result(-1 if self._status is None else self._status)
+        if self.on_end is not None:
+            self.on_end()
+            self.on_end = None
+
+
+def _signal_number(name: str) -> int:
+    found = signal.Signals.__members__.get(f"SIG{name}")
+    return int(found) if found is not None else 1
+
+
+class Ssh:
+    """A node reached over SSH; one connection, many channels."""
+
+    def __init__(self, name: str, settings: HostSettings, connector: Connector) -> None:
+        self._name = name
+        self._settings = settings
+        self._connector = connector
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._channels = Channels()
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self.why = ""
+        """Why the last connection ended."""
+        self.waiting: Callable[[str], None] = lambda _reason: None
+        """Told what connecting waits for, a person or nothing."""
+
+    @property
+    def name(self) -> str:
+        """The node's name as the user wrote it."""
+        return self._name
+
+    @property
+    def connected(self) -> bool:
+        """True while the connection is open."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def connect(self) -> None:
+        """Open the connection if it is not open. Raises :class:`TransportError`."""
+        async with self._opening:
+            if self.connected:
+                return
+            self._channels = Channels()
+            connection, client = await self._connector.open(self._settings, self._name, self.waiting)
+            before = client.on_lost
+
+            def lost(error: Exception | None) -> None:
+                if before is not None:
+                    before(error)
+                if self._connection is connection:
+                    self.why = explain_loss(error, KEEPALIVE * (KEEPALIVES + 1))
+                    self._connection = None
+
+            client.on_lost = lost
+            self._connection = connection
+            self.why = ""
+
+    async def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
+    ) -> Completed:
+        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
+        out, err = Collected(limit), Collected(limit)
+        process: SshProcess | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
+                if stdin:
+                    process.write(stdin)
+                process.write_eof()
+                status = await process.wait()
+        except TimeoutError:
+            raise TransportError(f"{self._name}: {command[0]} did not end within {timeout:g} s") from None
+        finally:
+            if process is not None:
+                process.kill()
+        if status == -1 and not self.connected:
+            raise TransportError(f"{self._name}: {self.why} while {command[0]} ran")
+        return Completed(status, out.value(), err.value())
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        on_stdout: Callable[[bytes], None],
+        on_stderr: Callable[[bytes], None],
+    ) -> SshProcess:
+        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
+        line = shlex.join(command)
+        channels = self._channels
+        while True:
+            connection = self._open_connection()
+            await channels.take()
+            try:
+                process = await self._open_channel(connection, line, SshProcess(on_stdout, on_stderr))
+            except asyncssh.ChannelOpenError as error:
+                if not channels.refused():
+                    raise TransportError(self._refusal(error, channels)) from None
+            except (asyncssh.Error, OSError) as error:
+                channels.give_back()
+                raise TransportError(f"{self._name}: {self._failure(error)}") from None
+            except BaseException:
+                channels.give_back()
+                raise
+            else:
+                process.on_end = channels.give_back
+                return process
+
+    @staticmethod
+    async def _open_channel(connection: asyncssh.SSHClientConnection, line: str, process: SshProcess) -> SshProcess:
+        async with asyncio.timeout(OPEN_TIMEOUT):
+            await connection.create_session(lambda: process, line, encoding=None)
+        return process
+
+    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
+        """Talk to a TCP port as seen from the node; see :class:`~collectors.fleet.transport.Transport`."""
+        parts: list[bytes] = []
+        connection = self._open_connection()
+        try:
+            async with asyncio.timeout(timeout):
+                reader, writer = await connection.open_connection(host, port, encoding=None)
+                try:
+                    writer.write(send)
+                    while data := await reader.read(_CHUNK):
+                        parts.append(data)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            if not parts:
+                raise TransportError(f"{self._name}: {host}:{port} said nothing within {timeout:g} s") from None
+        except asyncssh.ChannelOpenError as error:
+            raise TransportError(f"{self._name}: no way to {host}:{port} from there: {error.reason}") from None
+        except (asyncssh.Error, OSError) as error:
+            raise TransportError(f"{self._name}: {self._failure(error)}") from None
+        return b"".join(parts)
+
+    async def close(self) -> None:
+        """Close the connection and everything that runs over it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            try:
+                async with asyncio.timeout(1.0):
+                    await connection.wait_closed()
+            except TimeoutError:
+                connection.abort()
+
+    def _open_connection(self) -> asyncssh.SSHClientConnection:
+        if self._connection is None or self._connection.is_closed():
+            raise TransportError(f"{self._name}: not connected" + (f": {self.why}" if self.why else ""))
+        return self._connection
+
+    def _refusal(self, error: asyncssh.ChannelOpenError, channels: Channels) -> str:
+        if not self.connected:
+            return f"{self._name}: {self.why}"
+        return (
+            f"{self._name}: sshd opens no further session on this connection ({error.reason}; {channels.open} open): "
+            "its MaxSessions must be 2 at the least, better 10"
+        )
+
+    def _failure(self, error: Exception) -> str:
+        if not self.connected and self.why:
+            return self.why
+        return str(explain(error, self._settings))

@@ -1,0 +1,149 @@
+"""What asyncssh asks of us while it opens one connection: is this host the right one, and who are we."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import asyncssh
+
+from collectors.fleet.asking import PasswordAttempt, Questions
+from collectors.fleet.clean import clean
+from collectors.fleet.host_keys import HostKeys, Judgement
+from collectors.fleet.keys import KeyRing
+from collectors.fleet.questions import Kind, Question
+from collectors.fleet.ssh_settings import HostSettings
+
+_PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
+_PROMPT_LIMIT = 400
+
+
+class Client(asyncssh.SSHClient):
+    """One attempt at one connection; afterwards it can say what happened."""
+
+    def __init__(
+        self,
+        settings: HostSettings,
+        node: str,
+        host_keys: HostKeys,
+        ring: KeyRing,
+        passwords: PasswordAttempt,
+        questions: Questions,
+        waiting: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.shown: asyncssh.SSHKey | None = None
+        """Host key that was not trusted."""
+        self.judgement = Judgement("known")
+        self.tried: list[str] = []
+        """What was offered as proof of who we are."""
+        self.declined = False
+        """A question stayed without an answer."""
+        self.lost: Exception | None = None
+        self.authenticated = False
+        self.on_lost: Callable[[Exception | None], None] | None = None
+        self._node = node
+        self._host_keys = host_keys
+        self._ring = ring
+        self._passwords = passwords
+        self._questions = questions
+        self.waiting = waiting
+        """Told what a person is waited for, and nothing when that is over."""
+        self._pairs: list[asyncssh.SSHKeyPair] | None = None
+        self._keyboard = 0
+
+    # --- the host's side ------------------------------------------------------------------------------------------
+
+    def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
+        """Judge a key that known_hosts does not have; a person is asked later, not in the middle of a handshake."""
+        self.judgement = self._host_keys.judge(self.settings, key)
+        self.shown = key
+        if self.judgement.standing == "changed" and self.settings.strict == "no":
+            return True  # as OpenSSH does then, but no secret is typed into it: see may_tell
+        return self.judgement.standing == "known"
+
+    @property
+    def may_tell(self) -> bool:
+        """Whether passwords may be sent to this host."""
+        return self.judgement.standing == "known"
+
+    # --- our side -------------------------------------------------------------------------------------------------
+
+    async def public_key_auth_requested(self) -> asyncssh.SSHKeyPair | None:
+        """The next key to offer."""
+        if self._pairs is None:
+            self._pairs = await self._ring.pairs(self.settings, self._node, self.waiting)
+            self._pairs.reverse()
+        if not self._pairs:
+            return None
+        pair = self._pairs.pop()
+        self.tried.append(f"key {pair.get_algorithm()}")
+        return pair
+
+    async def password_auth_requested(self) -> str | None:
+        """The next password to send."""
+        if not self.may_tell or self._passwords.asked >= self.settings.password_prompts:
+            return None
+        prompt = f"Password of {self.settings.user}@{self.settings.hostname}"
+        return await self._password(prompt, "", "password")
+
+    def kbdint_auth_requested(self) -> str | None:
+        """Whether to try keyboard-interactive; the server chooses how."""
+        self._keyboard += 1
+        return "" if self.may_tell and self._keyboard <= self.settings.password_prompts else None
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, _lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> list[str] | None:
+        """Answer the server's questions; one that asks for a password is answered like a password."""
+        detail = _shorten(f"{name}\n{instructions}")
+        if len(prompts) == 1 and not prompts[0][1] and _PASSWORD.search(prompts[0][0]):
+            answer = await self._password(_shorten(prompts[0][0]), detail, "keyboard")
+            return None if answer is None else [answer]
+        answers = []
+        for prompt, echo in prompts:
+            given = await self._ask(Question(self._node, "keyboard", _shorten(prompt), detail, secret=not echo))
+            if given is None:
+                return None
+            answers.append(given)
+        if prompts:
+            self.tried.append("keyboard-interactive")
+        return answers
+
+    async def _password(self, prompt: str, detail: str, kind: Kind) -> str | None:
+        if self._passwords.must_wait:
+            self.waiting("waits for the password that is being asked for another node")
+        answer = await self._passwords.next(lambda: self._ask(Question(self._node, kind, prompt, detail)))
+        self.waiting("")
+        if answer is not None:
+            self.tried.append("password")
+        else:
+            self.declined = True
+        return answer
+
+    async def _ask(self, question: Question) -> str | None:
+        if self.settings.batch:
+            return None
+        self.waiting(f"waits for an answer: {question.prompt}")
+        try:
+            return await self._questions.ask(question)
+        finally:
+            self.waiting("")
+
+    # --- what becomes of it ---------------------------------------------------------------------------------------
+
+    def auth_completed(self) -> None:
+        """We are in."""
+        self.authenticated = True
+        self._passwords.accepted()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It ended, by whatever cause."""
+        self.lost = exc
+        self._passwords.over()
+        if self.on_lost is not None:
+            self.on_lost(exc)
+
+
+def _shorten(text: str) -> str:
+    return clean(text).strip()[:_PROMPT_LIMIT]

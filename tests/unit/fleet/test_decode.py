@@ -1,0 +1,159 @@
+"""Whatever a node sends is decoded, or counted and shown; never raised, never passed on to a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet.clean import clean, clean_bytes
+from collectors.fleet.decode import BAD_LIMIT, Decoder
+from collectors.samples import Fault, LogEvent, SourceState, Tick
+
+TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
+
+
+def line(sample: NamedTuple) -> bytes:
+    return json.dumps([type(sample).__name__, sample]).encode() + b"\n"
+
+
+def test_lines_become_samples_however_they_are_cut() -> None:
+    fault = Fault("gpus", "a [/markup] text", 3)
+    data = (line(fault) + line(TICK)) * 3
+    for size in (1, 7, len(data)):
+        decoder = Decoder()
+        found = [sample for at in range(0, len(data), size) for sample in decoder.feed(data[at : at + size])]
+        assert found == [fault, TICK] * 3
+        assert decoder.renew() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b'["Tick",[1,2.0,0.5\n', "cut off"),
+        (b'["Tick",[1,2.0,0.5,0.25,"x"]]\n', "Expected `int`"),
+        (b'["Tick",[1,2.0]]\n', "Expected `array` of"),
+        (b'["Tick",{}]\n', "Expected `array`"),
+        (b'["Nothing",[]]\n', "unknown kind Nothing"),
+        (b"Last login: today\n", "no sample"),
+        (b'["Fault",["a","\xff",1]]\n', "Invalid UTF-8|codec"),
+        (b'["Fault",["a","\\ud800",1]]\n', "truncated|surrogate"),
+        (b'["Fault",["a",' + b"[" * 5000 + b"\n", "cut off"),
+        (b'["Fault",["a",' + b"[" * 5000 + b"]]\n", "Expected `str`"),
+    ],
+)
+def test_bad_lines_are_kept_apart_and_the_next_is_good(data: bytes, why: str) -> None:
+    decoder = Decoder()
+    assert decoder.feed(data + line(TICK)) == [TICK]
+    (bad,) = decoder.renew()
+    assert re.search(why, bad.why)
+    assert len(bad.text) <= 200
+
+
+def test_texts_are_cleaned_at_any_depth() -> None:
+    hostile = "\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eevil"
+    decoder = Decoder()
+    event = LogEvent("k", None, None, "", None, "s", 1, hostile, {"x": hostile, "y": [hostile]})
+    (found,) = decoder.feed(line(event))
+    assert isinstance(found, LogEvent)
+    assert found.text == "red evil"
+    assert found.data == {"x": "red evil", "y": ["red evil"]}
+
+
+def test_raw_delete_and_one_byte_controls_in_utf8_are_cleaned() -> None:
+    decoder = Decoder()
+    (found,) = decoder.feed('["SourceState",["a\x7f","o\u008bk","",1.0]]\n'.encode())
+    assert found == SourceState("a", "ok", "", 1.0)
+
+
+def test_a_line_without_end_is_dropped_and_counted() -> None:
+    decoder = Decoder(line_limit=1000)
+    assert decoder.feed(b'["Fault",["' + b"x" * 900) == []
+    assert decoder.feed(b"x" * 200) == []
+    assert decoder.feed(b"x" * 100_000) == []
+    assert decoder.feed(b'"]]\n' + line(TICK)) == [TICK]
+    (bad,) = decoder.renew()
+    assert "longer than 1000 bytes" in bad.why
+
+
+def test_a_flood_costs_one_tick_its_rest() -> None:
+    decoder = Decoder(tick_limit=10_000)
+    row = line(TICK)
+    taken = sum(len(decoder.feed(row * 20)) for _ in range(100))
+    assert 0 < taken * len(row) < 12_000
+    flooded = decoder.flooded
+    assert flooded
+    assert decoder.feed(row[:5]) == []
+    (bad,) = decoder.renew()
+    assert bad.why.startswith("flood:")
+    assert decoder.feed(row[5:] + row) == [TICK], "the stream is in step again"
+
+
+def test_many_bad_lines_are_told_in_few() -> None:
+    decoder = Decoder()
+    decoder.feed(b"bad\n" * 500)
+    told = decoder.renew()
+    assert len(told) == BAD_LIMIT + 1
+    assert told[-1].why == f"{500 - BAD_LIMIT} more lines that are no samples"
+    assert decoder.renew() == []
+
+
+@given(st.lists(st.binary(max_size=3000), max_size=20))
+def test_any_bytes_do_no_harm(chunks: list[bytes]) -> None:
+    decoder = Decoder(line_limit=2000, tick_limit=20_000)
+    for chunk in chunks:
+        decoder.feed(chunk)
+    decoder.renew()
+    decoder.feed(b"\n")
+    assert decoder.feed(line(TICK)) == [TICK]
+
+
+@given(
+    st.sampled_from(["Tick", "GpuSample", "Fault", "Hello", "LogEvent", "StackDump"]),
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+        max_leaves=12,
+    ),
+)
+def test_any_json_of_a_known_kind_is_a_sample_or_a_bad_line(kind: str, fields: object) -> None:
+    decoder = Decoder()
+    found = decoder.feed(json.dumps([kind, fields]).encode() + b"\n")
+    assert len(found) + len(decoder.renew()) == 1
+
+
+@given(st.text())
+def test_clean_text_is_visible_and_cleaning_it_again_changes_nothing(text: str) -> None:
+    once = clean(text)
+    assert clean(once) == once
+    assert all(unicodedata.category(sign) not in ("Cc", "Cf", "Cs") or sign in "\n\t" for sign in once)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_become_visible_text(data: bytes) -> None:
+    assert "\x1b" not in clean_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("plain text", "plain text"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]52;c;aGk=\x07copied", "copied"),
+        ("\x1bP1$qm\x1b\\x", "x"),
+        ("\x1b(0x", "x"),
+        ("\x9b2Jx", "x"),
+        ("10%\r20%\r\n\tend", "10% 20%\n\tend"),
+        ("naïve 日本 é", "naïve 日本 é"),
+        ("\ud800", "\ufffd"),
+        ("[/markup] [link=x]", "[/markup] [link=x]"),
+    ],
+)
+def test_cleaning(text: str, seen: str) -> None:
+    assert clean(text) == seen

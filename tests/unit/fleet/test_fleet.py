@@ -1,0 +1,165 @@
+"""All of it together: a fleet over servers in this loop that send what no node should."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from collectors.fleet import fleet as fleet_module
+from collectors.fleet.clean import clean
+from collectors.fleet.fleet import Fleet, FleetOptions
+from collectors.fleet.questions import Asker
+from collectors.fleet.targets import resolve
+from collectors.fleet.transport import TransportError
+from collectors.samples import Fault, Hello, Settings, Tick
+from tests.support.seen import Seen
+from tests.support.ssh_server import Home, Host, Person, home, serve
+
+SETTINGS = Settings(0.2, 0.0, None, [], [], [])
+HELLO = b'["Hello",["v","3.11","/usr/bin/python3","gpu1","b","x86_64","6.1",0,7,1.0,["ranks"]]]\n'
+TICK = b'["Tick",[1,2.0,0.5,0.25,4096]]\n'
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Home:
+    made = home(tmp_path)
+    made.lines.append(f"IdentityFile {made.key('user')}")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def fast_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats and looks come twenty times as often."""
+    monkeypatch.setattr(fleet_module, "_SLOT", 0.005)
+
+
+@asynccontextmanager
+async def fleet(user: Home, names: Sequence[str], seen: Seen, asker: Asker | None = None) -> AsyncIterator[Fleet]:
+    made = Fleet(
+        resolve(names), sink=seen, asker=asker or Person(), options=FleetOptions(SETTINGS, user.config, version="v")
+    )
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def player(*chunks: bytes) -> Host:
+    """A node whose program says this and then stays."""
+
+    async def play(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        for chunk in chunks:
+            process.stdout.write(chunk)
+            await process.stdout.drain()
+        await process.stdin.read()
+        process.exit(0)
+
+    return Host(handler=play)
+
+
+async def test_hostile_nodes_are_shown_and_leave_the_others_alone(user: Home) -> None:
+    noise = random.Random(7).randbytes(65536)
+    hostile = {
+        "noise": player(HELLO, noise, b"\n", TICK),
+        "line": player(HELLO, *[b"x" * 100_000] * 100, b"\n", TICK),
+        "half": player(HELLO, b'["Fault",["a","half an arr\n', TICK),
+        "escape": player(HELLO, b'["Fault",["\\u001b]0;title\\u0007gpus","[/markup] \xff",1]]\n', TICK),
+        "codes": player(HELLO, '["Fault",["gp\u202eus","\\u001b[2Jplain",1]]\n'.encode(), TICK),
+        "good": player(HELLO, TICK),
+    }
+    seen = Seen()
+    async with AsyncExitStack() as stack:
+        for name, host in hostile.items():
+            await stack.enter_async_context(serve(host))
+            user.knows(host)
+            user.node(name, host)
+        await stack.enter_async_context(fleet(user, list(hostile), seen))
+        for name in hostile:
+            await seen.wait(lambda name=name: len(seen.of(name, Tick)) == 1)  # type: ignore[misc]
+        await seen.wait(lambda: {node for node, _, _ in seen.bad} == {"noise", "line", "half", "escape"})
+    assert {change.link for change in seen.changes if change.node == "good"} == {"connecting", "live"}
+    assert all(clean(text) == text for _, text, _ in seen.bad)
+    assert any("longer than" in why for node, _, why in seen.bad if node == "line")
+    assert any(why == "cut off" for node, _, why in seen.bad if node == "half")
+    assert seen.of("codes", Fault) == [Fault("gpus", "plain", 1)]
+
+
+async def test_heartbeats_reach_every_node_and_settings_keep_each_its_phase(user: Home) -> None:
+    said: dict[int, bytes] = {}
+
+    async def listen(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        port = process.get_extra_info("sockname")[1]
+        process.stdout.write(HELLO)
+        while data := await process.stdin.read(65536):
+            said[port] = said.get(port, b"") + data
+            if b"Beat" in data:
+                process.stdout.write(TICK)
+
+    seen = Seen()
+    async with serve(Host(handler=listen)) as one, serve(Host(handler=listen)) as two:
+        for name, host in (("node0", one), ("node1", two)):
+            user.knows(host)
+            user.node(name, host)
+        async with fleet(user, ["node[0-1]"], seen) as made:
+            assert made.nodes == ("node0", "node1")
+            await seen.wait(lambda: seen.now("node0").link == seen.now("node1").link == "live")
+            made.settings(None, SETTINGS._replace(on_view=["/log"]))
+            made.settings("node1", SETTINGS._replace(interval=5.0))
+            await seen.wait(lambda: bool(seen.of("node0", Tick) and seen.of("node1", Tick)))
+            assert made.python("node0") == "python3"
+            assert made.transport("node0").name == "node0"
+    lines = re.findall(rb'\["Settings",\[(.*?)\]\]\n', said[one.port])
+    assert lines == [b'0.2,0.0,null,[],["/log"],[]']
+    lines = re.findall(rb'\["Settings",\[(.*?)\]\]\n', said[two.port])
+    assert lines == [b'0.2,0.5,null,[],["/log"],[]', b"5.0,0.5,null,[],[],[]"]
+
+
+async def test_a_node_that_the_configuration_makes_unusable_is_lost_alone(user: Home) -> None:
+    seen = Seen()
+    async with serve(player(HELLO, TICK)) as host:
+        user.knows(host)
+        user.node("good", host)
+        user.lines += ["Host bad", "HostName %q"]
+        async with fleet(user, ["good", "bad"], seen) as made:
+            await seen.until("good", "live")
+            assert "%q means nothing" in seen.now("bad").why
+            with pytest.raises(TransportError, match="bad: ssh_config"):
+                made.transport("bad")
+            with pytest.raises(TransportError, match="other: no such node"):
+                made.transport("other")
+            made.settings(None, SETTINGS)
+
+
+async def test_a_declined_question_is_asked_again_when_the_person_wants_it(user: Home) -> None:
+    seen, person = Seen(), Person("no", "yes")
+    async with serve(player(HELLO, TICK)) as host:
+        user.node("node0", host)
+        async with fleet(user, ["node0"], seen, person) as made:
+            await seen.until("node0", "lost", "was not accepted")
+            made.retry("node0")
+            await seen.until("node0", "live")
+    assert any("is this the right host" in change.why for change in seen.changes)
+    assert made.notes == ()
+
+
+async def test_this_machine_without_ssh() -> None:
+    seen = Seen()
+    made = Fleet(resolve([]), sink=seen, asker=Person(), options=FleetOptions(SETTINGS, version="v"))
+    await made.start()
+    (name,) = made.nodes
+    await seen.until(name, "live")
+    await seen.wait(lambda: len(seen.of(name, Tick)) > 1)
+    (hello,) = seen.of(name, Hello)
+    assert isinstance(hello, Hello)
+    assert hello.version == "v"
+    process = made.transport(name)
+    assert (await process.run(["kill", "-0", str(hello.pid)])).status == 0
+    await made.close()
+    assert seen.bad == []

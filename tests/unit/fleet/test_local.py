@@ -1,0 +1,56 @@
+"""This machine as a node behaves like one that is reached over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.fleet.transport import TransportError
+from tests.support.ssh_server import listen
+
+
+async def test_status_output_and_input() -> None:
+    node = Local("here")
+    await node.connect()
+    done = await node.run(["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"in")
+    assert (done.status, done.stdout, done.stderr) == (3, b"in", b"err\n")
+    assert (await node.run(["sh", "-c", "kill -KILL $$"])).status == -9
+    assert (await node.run(["no-such-command"])).status == 127
+    assert (await node.run(["head", "-c", "300000", "/dev/zero"], limit=1000)).stdout == bytes(1000)
+    assert (await node.run(["printf", "%s", "a b'\"$(x)"])).stdout == b"a b'\"$(x)", "no shell reads it"
+    with pytest.raises(TransportError, match="here: sleep did not end"):
+        await node.run(["sleep", "30"], timeout=0.05)
+    with pytest.raises(TransportError, match="here: / cannot be started"):
+        await node.run(["/"])
+
+
+async def test_streams_end_with_the_node() -> None:
+    node = Local("here")
+    out: asyncio.Queue[bytes] = asyncio.Queue()
+    process = await node.start([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
+                               on_stdout=out.put_nowait, on_stderr=print)  # fmt: skip
+    assert (await out.get()).startswith(b"up")
+    process.pause()
+    process.resume()
+    await node.close()
+    assert await process.wait() == -9
+    process.write(b"to nobody")
+    process.write_eof()
+    process.kill()
+
+
+async def test_ports() -> None:
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+
+    node = Local("here")
+    async with listen(answer) as port:
+        assert await node.open_tcp("127.0.0.1", port, send=b"", timeout=5) == b"hello"
+    with pytest.raises(TransportError, match="no way to"):
+        await node.open_tcp("127.0.0.1", port, send=b"", timeout=5)
+    async with listen(lambda _reader, _writer: asyncio.sleep(30)) as silent:
+        with pytest.raises(TransportError, match="said nothing"):
+            await node.open_tcp("127.0.0.1", silent, send=b"", timeout=0.05)

@@ -1,0 +1,393 @@
+"""A node's way from connecting to lost and back, with the reason of every step."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from collectors.fleet import backoff, node_link
+from collectors.fleet.decode import TICK_LIMIT
+from collectors.fleet.node_link import LinkOptions, NodeLink
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Completed, Declined, Refused, TransportError
+from collectors.samples import Fault, Hello, Settings, Tick
+
+SETTINGS = Settings(1.0, 0.25, None, [], [], [])
+HELLO = Hello("v", "3.11", "/usr/bin/python3", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])
+TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
+HOST = "host node gpu1\nhost uid 0\n"
+
+
+def line(sample: NamedTuple) -> bytes:
+    return json.dumps([type(sample).__name__, sample]).encode() + b"\n"
+
+
+class FakeProcess:
+    """A program on the node that the test plays."""
+
+    def __init__(self, command: Sequence[str], say: Callable[[bytes], None], complain: Callable[[bytes], None]) -> None:
+        self.command = list(command)
+        self.say = say
+        self.complain = complain
+        self.written = b""
+        self.held: list[bool] = []
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def write_eof(self) -> None:
+        pass
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self.ended)
+
+    def end(self, status: int) -> None:
+        if not self.ended.done():
+            self.ended.set_result(status)
+
+    def kill(self) -> None:
+        self.end(-9)
+
+    def pause(self) -> None:
+        self.held.append(True)
+
+    def resume(self) -> None:
+        self.held.append(False)
+
+
+class FakeNode:
+    """A transport that the test plays."""
+
+    name = "node1"
+
+    def __init__(self) -> None:
+        self.connected = False
+        self.why = ""
+        self.failures: list[Exception] = []
+        self.answers: dict[str, Completed] = {}
+        self.started: asyncio.Queue[FakeProcess] = asyncio.Queue()
+        self.attempts = 0
+
+    async def connect(self) -> None:
+        self.attempts += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        self.connected = True
+
+    async def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 1 << 20
+    ) -> Completed:
+        for word, answer in self.answers.items():
+            if word in " ".join(command):
+                return answer
+        return Completed(127, b"", b"")
+
+    async def start(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> FakeProcess:
+        process = FakeProcess(command, on_stdout, on_stderr)
+        self.started.put_nowait(process)
+        return process
+
+    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        self.connected = False
+
+    def lose(self, process: FakeProcess, why: str) -> None:
+        self.connected, self.why = False, why
+        process.end(-1)
+
+
+class Seen:
+    """A sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.taken: list[NamedTuple] = []
+        self.changes: list[LinkChange] = []
+        self.bad: list[tuple[str, str]] = []
+        self._news = asyncio.Event()
+
+    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+        self.taken += samples
+
+    def link(self, change: LinkChange) -> None:
+        self.changes.append(change)
+        self._news.set()
+
+    def bad_line(self, node: str, text: str, why: str) -> None:
+        self.bad.append((text, why))
+
+    @property
+    def now(self) -> tuple[str, str]:
+        return self.changes[-1].link, self.changes[-1].why
+
+    async def until(self, link: str, why: str = "") -> LinkChange:
+        """Wait for a state with such a reason."""
+        async with asyncio.timeout(5):
+            while True:
+                for change in self.changes:
+                    if change.link == link and why in change.why:
+                        return change
+                self._news.clear()
+                await self._news.wait()
+
+
+class Scene(NamedTuple):
+    node: FakeNode
+    seen: Seen
+    link: NodeLink
+
+    async def process(self) -> FakeProcess:
+        """The next program started on the node."""
+        return await asyncio.wait_for(self.node.started.get(), 5)
+
+
+@asynccontextmanager
+async def scene(python: str | None = None, *failures: Exception) -> AsyncIterator[Scene]:
+    node, seen = FakeNode(), Seen()
+    node.failures += failures
+    link = NodeLink(node, LinkOptions(seen, "v1", {}, python), SETTINGS, "python3")
+    link.start()
+    try:
+        yield Scene(node, seen, link)
+    finally:
+        await link.close()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.0)
+
+
+async def live(it: Scene) -> FakeProcess:
+    process = await it.process()
+    process.say(line(HELLO) + line(TICK))
+    assert it.seen.now == ("live", "")
+    return process
+
+
+async def test_from_connecting_to_live() -> None:
+    async with scene() as it:
+        assert it.seen.now == ("connecting", "")
+        with pytest.raises(TransportError, match="node1 is connecting"):
+            _ = it.link.transport
+        process = await it.process()
+        assert process.command[0] == "python3"
+        sizes = int(process.written[:8], 16), int(process.written[8:16], 16)
+        arguments = json.loads(process.written[16 + sizes[0] :])
+        assert arguments == {"version": "v1", "settings": [1.0, 0.25, None, [], [], []]}
+        process.say(line(HELLO)[:20])
+        assert it.seen.now == ("connecting", "")
+        process.say(line(HELLO)[20:])
+        assert it.seen.now == ("live", "")
+        assert it.link.transport is it.node
+        assert it.seen.taken == [HELLO]
+
+
+async def test_heartbeats_and_settings_go_down_the_control_line() -> None:
+    async with scene() as it:
+        process = await live(it)
+        before = len(process.written)
+        it.link.beat(b'["Beat",[1]]\n')
+        it.link.configure(SETTINGS._replace(interval=2.0))
+        assert process.written[before:] == b'["Beat",[1]]\n["Settings",[2.0,0.25,null,[],[],[]]]\n'
+        process.end(1)
+        again = await it.process()
+        assert b'"settings": [2.0,' in again.written, "a new start knows them too"
+
+
+async def test_stale_when_ticks_stop_and_live_when_they_come_again() -> None:
+    async with scene() as it:
+        process = await live(it)
+        it.link.look(it.link._ticked_at + 3.0)
+        assert it.seen.now == ("live", "")
+        it.link.look(it.link._ticked_at + 4.2)
+        assert it.seen.now == ("stale", "no sample for 4 s")
+        process.say(line(Fault("gpus", "still no tick", 1)))
+        assert it.seen.now[0] == "stale"
+        process.say(line(TICK))
+        assert it.seen.now == ("live", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (-signal.SIGKILL, "was killed (SIGKILL)"),
+        (-signal.SIGALRM, "heard nothing from here for too long"),
+        (-200, "was killed (signal 200)"),
+        (1, "ended (status 1): MemoryError"),
+    ],
+)
+async def test_an_end_of_the_node_side_is_told_apart_and_mended(status: int, why: str) -> None:
+    async with scene() as it:
+        process = await live(it)
+        process.complain(b"Traceback\n  \x1b[31mMemoryError\n")
+        process.end(status)
+        lost = await it.seen.until("lost", why)
+        assert lost.next_try is not None
+        assert it.node.connected, "the connection is kept"
+        await live(it)
+        assert it.node.attempts == 2
+
+
+async def test_a_lost_connection_says_why_and_comes_back() -> None:
+    async with scene() as it:
+        process = await live(it)
+        it.node.failures.append(TransportError("nothing listens at node1 port 22"))
+        it.node.lose(process, "no answer for 8 s")
+        await it.seen.until("lost", "no answer for 8 s")
+        await it.seen.until("lost", "nothing listens")
+        await live(it)
+
+
+async def test_python_that_is_not_there_is_looked_for() -> None:
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /opt/py/python3.9\n{HOST}".encode(), b"")
+        (await it.process()).end(127)
+        process = await it.process()
+        assert process.command[0] == "/opt/py/python3.9"
+        process.say(line(HELLO))
+        assert it.link.python == "/opt/py/python3.9"
+
+
+async def test_a_python_that_cannot_start_says_so() -> None:
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
+        (await it.process()).end(1)
+        process = await it.process()
+        process.complain(b"ImportError: no zlib\n")
+        process.end(1)
+        await it.seen.until("lost", "/usr/bin/python3 could not start there (status 1): ImportError: no zlib")
+
+
+async def test_the_python_that_was_named_is_the_only_one() -> None:
+    async with scene("/my/python") as it:
+        process = await it.process()
+        assert process.command[0] == "/my/python"
+        process.complain(b"sh: /my/python: not found\n")
+        process.end(127)
+        await it.seen.until("lost", "/my/python could not start there (status 127): sh: /my/python: not found")
+
+
+async def test_an_account_without_a_shell() -> None:
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(1, b"This account is currently not available.\n", b"")
+        (await it.process()).end(1)
+        await it.seen.until("lost", "no shell runs commands there: This account is currently not available.")
+
+
+async def test_without_python_the_gpus_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, f"python 3.6 /usr/bin/python3\n{HOST}".encode(), b"")
+        it.node.answers["--help-query-gpu"] = Completed(0, b'"index"\n"utilization.gpu"\n"name"\n', b"")
+        it.node.answers["--query-gpu"] = Completed(0, b"0, 40, H200\n", b"")
+        (await it.process()).end(1)
+        limited = await it.seen.until("limited")
+        assert (
+            limited.why
+            == "its Python is 3.6 (/usr/bin/python3): 3.8 or newer is needed: only what nvidia-smi says of its GPUs"
+        )
+        process = await it.process()
+        assert "nvidia-smi" in process.command[2]
+        greeting = it.seen.taken[0]
+        assert isinstance(greeting, Hello)
+        assert (greeting.python, greeting.hostname, greeting.sources) == ("", "gpu1", ["gpus"])
+        process.say(b"0, 40, H200\n")
+        assert isinstance(it.seen.taken[-1], Tick)
+        it.link.look(it.link._ticked_at + 9.0)
+        assert it.seen.now[0] == "stale"
+        process.say(b"0, 41, H200\n")
+        assert it.seen.now[0] == "limited"
+        it.link.beat(b'["Beat",[1]]\n')
+        assert process.written == b'["Beat",[1]]\n'
+
+
+async def test_without_python_and_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_link, "_LOOK_AGAIN", 0.001)
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, HOST.encode(), b"")
+        (await it.process()).end(127)
+        await it.seen.until("limited", "no Python there, and there is no nvidia-smi: nothing can be read there")
+        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
+        await it.seen.until("lost", "there is a Python now")
+        (await it.process()).end(127)
+        process = await it.process()
+        assert process.command[0] == "/usr/bin/python3"
+
+
+async def test_silence_from_the_start_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_link, "FIRST_WORD", 0.01)
+    async with scene() as it:
+        process = await it.process()
+        await it.seen.until("lost", "python3 said nothing there for 0 s")
+        assert process.ended.done()
+
+
+async def test_a_talkative_profile_is_counted_and_not_in_the_way() -> None:
+    async with scene() as it:
+        process = await it.process()
+        process.say(b"Welcome to \x1b[1mgpu1\x1b[0m!\n")
+        process.say(line(HELLO))
+        assert it.seen.now == ("live", "")
+        it.link.look(it.link._ticked_at)
+        assert it.seen.bad == [("Welcome to gpu1!", "no sample")]
+
+
+async def test_a_flood_is_held_back_until_the_next_look() -> None:
+    async with scene() as it:
+        process = await live(it)
+        row = line(TICK) * 5000
+        for _ in range(TICK_LIMIT // len(row) + 2):
+            process.say(row)
+        assert process.held == [True]
+        it.link.look(it.link._ticked_at)
+        assert process.held == [True, False]
+        assert it.seen.bad[0][1].startswith("flood:")
+
+
+async def test_refused_waits_long_and_declined_waits_for_the_person() -> None:
+    async with scene(None, Refused("changed host key"), Declined("not answered")) as it:
+        refused = await it.seen.until("lost", "changed host key")
+        assert refused.next_try is not None
+        assert refused.next_try - refused.at > 30
+        it.link.retry()
+        declined = await it.seen.until("lost", "not answered")
+        assert declined.next_try is None
+        it.link.retry()
+        await live(it)
+
+
+async def test_what_it_waits_for_is_shown_and_then_forgotten() -> None:
+    async with scene() as it:
+        await it.process()
+        it.link.waits_for("waits for an answer: Password")
+        assert it.seen.now == ("connecting", "waits for an answer: Password")
+        it.link.waits_for("")
+        assert it.seen.now == ("connecting", "")
+
+
+async def test_a_fault_of_our_own_is_shown_and_reported() -> None:
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    async with scene(None, RuntimeError("bug")) as it:
+        await it.seen.until("lost", "a fault in hangtop: RuntimeError('bug')")
+    assert isinstance(reported[0]["exception"], RuntimeError)
+
+
+def test_waits_double_up_to_a_limit_and_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.5)
+    waits = backoff.Backoff()
+    row = [waits.failed() for _ in range(8)]
+    assert all(0.6 * nominal <= wait <= nominal for wait, nominal in zip(row, [0.5, 1, 2, 4, 8, 8, 8, 8], strict=True))
+    waits.succeeded()
+    assert waits.failed() <= 0.5
+    assert 36 <= waits.refused() <= 60

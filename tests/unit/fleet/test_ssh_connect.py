@@ -1,0 +1,294 @@
+"""Ways to a host: direct, over jump hosts, through a command; slow ones, dead ones and busy ones."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet import connector as connector_module
+from collectors.fleet import sockets
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.gate import HANDSHAKES, Gate
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.transport import Refused, TransportError
+from tests.support.ssh_server import Home, Host, Person, home, listen, relay, serve
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Home:
+    made = home(tmp_path)
+    made.lines += [f"IdentityFile {made.key('user')}"]
+    return made
+
+
+@asynccontextmanager
+async def nodes(user: Home, *names: str) -> AsyncIterator[list[Ssh]]:
+    connector = Connector(SshConfig.load(user.config), Questions(Person()))
+    found = [Ssh(name, connector.settings(name, None, None), connector) for name in names]
+    try:
+        yield found
+    finally:
+        for node in found:
+            await node.close()
+        await connector.close()
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def test_nobody_listens_and_nobody_is_called_so(user: Home) -> None:
+    user.node("node0", Host(port=free_port()))
+    user.lines += ["Host node1", "HostName no-such-host.invalid"]
+    async with nodes(user, "node0", "node1") as (closed, nameless):
+        with pytest.raises(TransportError, match="nothing listens at 127"):
+            await closed.connect()
+        with pytest.raises(TransportError, match="no address for no-such-host"):
+            await nameless.connect()
+        with pytest.raises(TransportError, match="not connected"):
+            await closed.run(["true"])
+
+
+async def test_a_host_that_never_speaks_is_given_up(user: Home) -> None:
+    async with listen(lambda _reader, _writer: asyncio.sleep(30)) as port:
+        user.node("node0", Host(port=port), "ConnectTimeout 1")
+        async with nodes(user, "node0") as (node,):
+            with pytest.raises(TransportError, match="no answer from"):
+                await node.connect()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drops are tried again without waiting."""
+    monkeypatch.setattr("random.uniform", lambda _low, _high: 0.0)
+
+
+async def test_a_host_that_speaks_something_else(user: Home, at_once: None) -> None:
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 \x1b[31mBad Request\r\n\r\n" * 3)
+
+    async with listen(greet) as port:
+        user.node("node0", Host(port=port))
+        async with nodes(user, "node0") as (node,):
+            with pytest.raises(TransportError) as caught:
+                await node.connect()
+    assert "\x1b" not in str(caught.value)
+
+
+async def test_drops_are_tried_again(user: Home, at_once: None) -> None:
+    left = 3
+
+    async with serve() as host:
+
+        async def drop_some(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                await relay(reader, writer, host.port)
+
+        async with listen(drop_some) as port:
+            front = Host(port=port)
+            user.knows(front)
+            user.node("node0", front)
+            async with nodes(user, "node0") as (node,):
+                await node.connect()
+                assert left == -1
+
+
+async def test_a_host_that_always_drops_is_given_up(user: Home, at_once: None) -> None:
+    tries = 0
+
+    async def drop(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        nonlocal tries
+        tries += 1
+
+    async with listen(drop) as port:
+        user.node("node0", Host(port=port))
+        async with nodes(user, "node0") as (node,):
+            with pytest.raises(TransportError, match="ended the connection during the handshake"):
+                await node.connect()
+    assert tries == connector_module.DROPS + 1
+
+
+async def test_at_most_eight_handshakes_at_once(user: Home) -> None:
+    async with serve() as host:
+        user.knows(host)
+        names = [f"node{number}" for number in range(24)]
+        for name in names:
+            user.node(name, host)
+        async with nodes(user, *names) as found:
+            await asyncio.gather(*(node.connect() for node in found))
+        assert host.made == 24
+        assert 1 < host.most_handshakes <= HANDSHAKES
+
+
+async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connector_module, "PATIENCE", 0.02)
+    dead = asyncio.Event()
+
+    async def connect(settings: HostSettings) -> socket.socket:
+        if settings.original.startswith("dead"):
+            await dead.wait()
+        return await sockets.connect(settings)
+
+    monkeypatch.setattr(connector_module, "connect", connect)
+    async with serve() as host:
+        user.knows(host)
+        names = [f"dead{number}" for number in range(20)] + ["node0"]
+        for name in names:
+            user.node(name, host)
+        async with nodes(user, *names) as found:
+            waiting = [asyncio.ensure_future(node.connect()) for node in found[:-1]]
+            async with asyncio.timeout(5):
+                await found[-1].connect()
+            assert not any(task.done() for task in waiting)
+            dead.set()
+            await asyncio.gather(*waiting)
+        assert host.most_handshakes <= HANDSHAKES, "those that come late take a place too"
+
+
+async def test_a_gate_gives_up_and_takes_back() -> None:
+    gate = Gate(1)
+    async with gate.place() as first:
+        first.give_up()
+        async with gate.place():
+            taking = asyncio.ensure_future(first.take())
+            await asyncio.sleep(0)
+            assert not taking.done()
+        await taking
+        first.give_up()
+        first.give_up()
+    async with asyncio.timeout(1), gate.place():
+        pass
+
+
+async def test_one_tunnel_for_all_nodes_behind_a_jump_host(user: Home) -> None:
+    async with serve() as jump, serve(Host(host_keys=("inner",))) as inner:
+        user.knows(jump)
+        user.knows(inner, "inner")
+        user.node("bastion", jump)
+        for number in range(5):
+            user.node(f"node{number}", inner, "ProxyJump bastion")
+        async with nodes(user, *(f"node{number}" for number in range(5))) as found:
+            await asyncio.gather(*(node.connect() for node in found))
+            assert jump.made == 1
+            assert inner.made == 5
+            assert (await found[4].run(["echo", "behind"])).stdout == b"behind\n"
+            quiet = [await node.start(["cat"], on_stdout=print, on_stderr=print) for node in found]
+            for connection in list(jump.connections):
+                connection.abort()
+            await asyncio.gather(*(asyncio.wait_for(stream.wait(), 5) for stream in quiet))
+            await asyncio.gather(*(node.connect() for node in found))
+            assert jump.made == 2
+
+
+async def test_chain_of_jump_hosts_and_star_pattern(user: Home) -> None:
+    async with (
+        serve() as outer,
+        serve(Host(host_keys=("middle",))) as middle,
+        serve(Host(host_keys=("inner",))) as inner,
+    ):
+        for host, name in ((outer, "host"), (middle, "middle"), (inner, "inner")):
+            user.knows(host, name)
+        user.node("outer", outer)
+        user.node("middle", middle)
+        user.node("node0", inner, f"ProxyJump outer,tester@127.0.0.1:{middle.port}")
+        user.lines += ["Host *", "ProxyJump outer"]
+        async with nodes(user, "node0", "outer") as (node, itself):
+            await node.connect()
+            assert outer.forwarded == [("127.0.0.1", middle.port)]
+            assert middle.forwarded == [("127.0.0.1", inner.port)]
+            await itself.connect()
+
+
+async def test_jump_hosts_that_are_none(user: Home) -> None:
+    async with serve() as jump:
+        user.knows(jump)
+        user.node("bastion", jump)
+        user.node("node0", Host(port=free_port()), "ProxyJump bastion")
+        user.node("node1", Host(port=22), "ProxyJump closed")
+        user.node("closed", Host(port=free_port()))
+        user.node("a", Host(port=1), "ProxyJump b")
+        user.node("b", Host(port=2), "ProxyJump a")
+        async with nodes(user, "node0", "node1", "a") as (unreached, unjumped, circle):
+            with pytest.raises(TransportError, match="the jump host could not reach"):
+                await unreached.connect()
+            with pytest.raises(TransportError, match="jump host closed: nothing listens"):
+                await unjumped.connect()
+            with pytest.raises(Refused, match="circles"):
+                await circle.connect()
+
+
+RELAY = """\
+import os, socket, sys, threading
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("warning: on standard error", file=sys.stderr, flush=True)
+def up():
+    while data := os.read(0, 65536): s.sendall(data)
+    s.shutdown(1)
+threading.Thread(target=up, daemon=True).start()
+while data := s.recv(65536): os.write(1, data)
+"""
+
+
+async def test_proxy_command_and_its_complaints(user: Home) -> None:
+    script = user.folder / "relay.py"
+    script.write_text(RELAY)
+    async with serve() as host:
+        user.knows(host)
+        user.node("node0", host, f"ProxyCommand {sys.executable} {script} %p")
+        user.node("node1", host, "ProxyCommand echo 'gateway says \\033[31mno' >&2; exit 1; %h")
+        async with nodes(user, "node0", "node1") as (node, failing):
+            await node.connect()
+            assert (await node.run(["echo", "through"])).stdout == b"through\n"
+            with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
+                await failing.connect()
+
+
+def cipher_of(node: Ssh) -> str | None:
+    connection = node._connection
+    return None if connection is None else str(connection.get_extra_info("recv_cipher"))
+
+
+async def test_the_fast_cipher_goes_first_unless_the_configuration_says_otherwise(user: Home) -> None:
+    odd = ["KexAlgorithms nothing-we-know", "Compression yes", "PreferredAuthentications publickey"]
+    async with serve() as host:
+        user.knows(host)
+        user.node("node0", host)
+        user.node("node1", host, "Ciphers aes256-ctr,made-up@example.com", "MACs hmac-sha2-*", "KexAlgorithms -curve*")
+        user.node("node2", host, *odd)
+        async with nodes(user, "node0", "node1", "node2") as found:
+            for node in found:
+                await node.connect()
+            fast = "aes128-gcm@openssh.com"
+            assert [cipher_of(node) for node in found] == [fast, "aes256-ctr", fast]
+
+
+def test_nothing_is_parsed_a_second_time(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.knows(Host())
+    user.lines += [line for number in range(50) for line in (f"Host n{number}", f"HostName 10.0.0.{number}")]
+    config = user.config
+    connector = Connector(SshConfig.load(config), Questions(Person()))
+    config.unlink()
+    reads: list[Path] = []
+    real = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        reads.append(path)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    for number in range(50):
+        assert connector.settings(f"n{number}", None, None).hostname == f"10.0.0.{number}"
+    assert reads == [user.known_hosts]

@@ -1,0 +1,177 @@
+"""Commands over an open connection: words arrive whole, ends are told, and none waits for another for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncssh
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collectors.fleet.asking import Questions
+from collectors.fleet.channels import CHANNELS, Channels
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.transport import TransportError
+from tests.support.ssh_server import Host, Person, home, listen, serve, words
+
+
+@asynccontextmanager
+async def connected(folder: Path, host: Host) -> AsyncIterator[Ssh]:
+    user = home(folder)
+    async with serve(host):
+        user.knows(host)
+        user.node("node0", host, f"IdentityFile {user.key('user')}")
+        connector = Connector(SshConfig.load(user.config), Questions(Person()))
+        node = Ssh("node0", connector.settings("node0", None, None), connector)
+        await node.connect()
+        try:
+            yield node
+        finally:
+            await node.close()
+            await connector.close()
+
+
+async def test_status_output_and_input(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host()) as node:
+        done = await node.run(["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"in\x00put")
+        assert (done.status, done.stdout, done.stderr) == (3, b"in\x00put", b"err\n")
+        assert (await node.run(["sh", "-c", "kill -KILL $$"])).status == -9
+        assert (await node.run(["sh", "-c", "sh -c 'kill -TERM $$'; exit $?"])).status == -15, "as a shell tells it"
+        assert (await node.run(["no-such-command"])).status == 127
+
+
+async def test_output_over_the_limit_is_let_go(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host()) as node:
+        done = await node.run(["head", "-c", "300000", "/dev/zero"], limit=1000)
+        assert done.stdout == bytes(1000)
+
+
+async def test_a_command_that_does_not_end_is_left(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host()) as node:
+        with pytest.raises(TransportError, match=r"node0: sleep did not end within 0\.05 s"):
+            await node.run(["sleep", "30"], timeout=0.05)
+        assert (await node.run(["echo", "still there"])).stdout == b"still there\n"
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1, max_size=4))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_words_arrive_as_they_were(tmp_path_factory: pytest.TempPathFactory, arguments: list[str]) -> None:
+    seen: list[list[str]] = []
+
+    async def note(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        seen.append(words(process))
+        process.exit(0)
+
+    async def main() -> None:
+        async with connected(tmp_path_factory.mktemp("words"), Host(handler=note)) as node:
+            await node.run(["echo", *arguments])
+
+    asyncio.run(main())
+    assert seen == [["echo", *arguments]]
+
+
+async def test_stream_pauses_ends_and_breaks(tmp_path: Path) -> None:
+    host = Host()
+    async with connected(tmp_path, host) as node:
+        out: asyncio.Queue[bytes] = asyncio.Queue()
+        process = await node.start(["cat"], on_stdout=out.put_nowait, on_stderr=print)
+        process.write(b"one\n")
+        assert await out.get() == b"one\n"
+        process.pause()
+        process.write(b"two\n")
+        await node.run(["true"])  # a round trip: what cat says is here by now
+        assert out.empty()
+        process.resume()
+        assert await out.get() == b"two\n"
+        process.write_eof()
+        assert await process.wait() == 0
+        process.write(b"to nobody")
+        process.write_eof()
+        process.pause()
+        process.resume()
+
+        broken = await node.start(["cat"], on_stdout=print, on_stderr=print)
+        host.connections[0].abort()
+        assert await broken.wait() == -1
+        assert not node.connected
+        assert "the connection broke" in node.why
+        with pytest.raises(TransportError, match="node0: not connected: the connection broke"):
+            await node.run(["true"])
+
+
+async def test_a_break_while_a_command_runs_is_no_end_of_it(tmp_path: Path) -> None:
+    async def abort(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        process.channel.get_connection().abort()
+
+    async with connected(tmp_path, Host(handler=abort)) as node:
+        with pytest.raises(TransportError, match="the connection broke"):
+            await node.run(["true"])
+
+
+async def test_our_own_limit_of_sessions_keeps_within_the_servers(tmp_path: Path) -> None:
+    running = most = 0
+
+    async def count(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        process.exit(0)
+
+    async with connected(tmp_path, Host(handler=count)) as node:
+        await asyncio.gather(*(node.run(["true"]) for _ in range(30)))
+    assert most == CHANNELS
+
+
+async def test_a_server_with_fewer_sessions_is_adapted_to(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host(most_sessions=3)) as node:
+        stream = await node.start(["cat"], on_stdout=print, on_stderr=print)
+        done = await asyncio.gather(*(node.run(["echo", str(number)]) for number in range(12)))
+        assert [one.stdout for one in done] == [b"%d\n" % number for number in range(12)]
+        stream.kill()
+
+
+async def test_a_server_with_one_session_is_told_apart(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host(most_sessions=1)) as node:
+        stream = await node.start(["cat"], on_stdout=print, on_stderr=print)
+        with pytest.raises(TransportError, match="MaxSessions"):
+            await node.run(["true"])
+        stream.write_eof()
+        await stream.wait()
+        await node.run(["true"])
+
+
+async def test_places_for_channels() -> None:
+    channels = Channels(2)
+    await channels.take()
+    await channels.take()
+    first, second = asyncio.ensure_future(channels.take()), asyncio.ensure_future(channels.take())
+    await asyncio.sleep(0)
+    channels.give_back()
+    first.cancel()  # in the very moment in which its turn has come
+    await asyncio.wait({first})
+    async with asyncio.timeout(1):
+        await second
+    assert channels.open == 2
+    assert channels.refused() is False, "one is left: the stream"
+
+
+async def test_ports_as_seen_from_the_node(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"you said " + await reader.readline())
+
+    async with connected(tmp_path, Host()) as node, listen(answer) as port:
+        assert await node.open_tcp("127.0.0.1", port, send=b"hello\n", timeout=5) == b"you said hello\n"
+    async with connected(tmp_path, Host()) as node:
+        with pytest.raises(TransportError, match=f"node0: no way to 127.0.0.1:{port} from there"):
+            await node.open_tcp("127.0.0.1", port, send=b"", timeout=5)
+        async with listen(lambda _reader, _writer: asyncio.sleep(30)) as silent:
+            with pytest.raises(TransportError, match="said nothing within"):
+                await node.open_tcp("127.0.0.1", silent, send=b"x", timeout=0.05)

@@ -1,0 +1,140 @@
+"""Words, sets, hostfiles and Slurm jobs become targets, or one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet.hostfile import read_hostfile
+from collectors.fleet.targets import Target, TargetError, parse, resolve
+
+
+def names(*words: str) -> list[str]:
+    return [target.name for target in parse(words)]
+
+
+def test_words() -> None:
+    assert list(parse(["node1"])) == [Target("node1", "node1")]
+    assert list(parse(["eve@node1:2222"])) == [Target("eve@node1:2222", "node1", "eve", 2222)]
+    assert list(parse(["a@b@node1"])) == [Target("a@b@node1", "node1", "a@b", None)]
+    assert list(parse(["fe80::1", "[fe80::2]:23"])) == [
+        Target("fe80::1", "fe80::1"), Target("[fe80::2]:23", "fe80::2", None, 23)
+    ]  # fmt: skip
+
+
+def test_sets() -> None:
+    assert names("gpu[001-003,070]") == ["gpu001", "gpu002", "gpu003", "gpu070"]
+    assert names("eve@gpu[1-2]:2222,b") == ["eve@gpu1:2222", "eve@gpu2:2222", "b"]
+    assert names("gpu[1-4]!gpu[2-3]") == ["gpu1", "gpu4"]
+
+
+@pytest.mark.parametrize(
+    "word", ["", "-x", "a b", "a;b", "gpu[", "gpu[1-", "h:0", "h:99999", "@nosuchgroup", "-o@h", "gpu[1-2]!gpu[1-2]",
+             "gpu[1-999999999]", "\x1b[31m"]
+)  # fmt: skip
+def test_words_that_name_nothing(word: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        resolve([word])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_node_named_twice_counts_once() -> None:
+    assert [target.name for target in resolve(["b", "a", "b", "a[1-2]", "a2"])] == ["b", "a", "a1", "a2"]
+
+
+def test_nothing_named_is_this_machine() -> None:
+    (target,) = resolve([])
+    assert target.local
+    assert target.name
+
+
+def test_hostfiles(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text(
+        "# OpenMPI\nnode1 slots=8 max_slots=8\nnode2 slots = 8  # comment\n\neve@node3\nnode4 user=bob port=2222\n"
+        "node5:8\nnode6:2222\nnode6:22\ngpu[1-2] slots=4\nnode1\n"
+    )
+    assert resolve([], hostfile=path) == (
+        Target("node1", "node1"), Target("node2", "node2"), Target("eve@node3", "node3", "eve"),
+        Target("node4", "node4", "bob", 2222), Target("node5", "node5"), Target("node6", "node6", None, 2222),
+        Target("node6", "node6", None, 22), Target("gpu1", "gpu1"), Target("gpu2", "gpu2"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node1\nnode2 8", ":2: '8' is neither"),
+        ("node1 port=x", ":1: 'x' is no port"),
+        ("\n\n-x slots=1", ":3: '-x' is no host name"),
+        ("node[1", ":1: "),
+        ("# nothing\n", "names no host"),
+    ],
+)
+def test_hostfile_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "hosts"
+    path.write_text(text)
+    with pytest.raises(TargetError, match=message) as caught:
+        resolve([], hostfile=path)
+    assert str(path) in str(caught.value)
+
+
+def test_hostfile_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="cannot be read"):
+        resolve([], hostfile=tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TargetError, match="it is no text"):
+        read_hostfile(tmp_path / "binary")
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(TargetError, match="neither squeue nor scontrol"):
+        resolve([], slurm="17")
+    tool(tmp_path, "squeue", '[ "$3" = 17 ] && echo "RUNNING gpu[001-002],big7"')
+    assert [target.name for target in resolve([], slurm="17")] == ["gpu001", "gpu002", "big7"]
+    with pytest.raises(TargetError, match="is no Slurm job id"):
+        resolve([], slurm="17; rm")
+
+    tool(tmp_path, "squeue", "echo 'PENDING (null)'")
+    with pytest.raises(TargetError, match="it is PENDING"):
+        resolve([], slurm="18")
+
+    tool(tmp_path, "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    with pytest.raises(TargetError, match="Invalid job id specified"):
+        resolve([], slurm="19")
+    tool(
+        tmp_path,
+        "scontrol",
+        "echo '   ReqNodeList=(null) ExcNodeList=(null)'; echo '   NodeList=gpu[3-4] BatchHost=gpu3'",
+    )
+    assert [target.name for target in resolve([], slurm="19")] == ["gpu3", "gpu4"]
+
+
+@given(st.text(max_size=30))
+def test_any_word_is_a_target_or_an_error(word: str) -> None:
+    try:
+        found = list(parse([word]))
+    except TargetError:
+        return
+    assert all(target.host and not target.host.startswith("-") for target in found)
+    assert all(target.host.isascii() and target.host.isprintable() and " " not in target.host for target in found)
+
+
+@given(st.binary(max_size=200))
+def test_any_hostfile_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any_hosts"
+    path.write_bytes(data)
+    try:
+        found = resolve([], hostfile=path)
+    except TargetError:
+        return
+    assert found
