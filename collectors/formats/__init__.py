@@ -1,0 +1,5 @@
+"""Readers of what other tools write: flight recorder dumps, NCCL RAS reports, py-spy's text."""
+
+
+class BadFormat(ValueError):
+    """The bytes are not what the reader is for; the text says what is wrong with them."""

@@ -1,0 +1,208 @@
+"""Flight recorder dumps of torch 2.1 to 2.13, pickled or JSON, NCCL's and gloo's, without torch.
+
+What is not the same everywhere (checked on dumps of torch 2.13, and in the sources of the others):
+
+- 2.1 pickles a bare list of entries, with ``seq_id`` and times in microseconds; 2.3 brings ``collective_seq_id`` and
+  ``p2p_seq_id``, 2.4 the version, ``pg_config`` and ``pg_status``.
+- ``pg_status`` is keyed by ``pg_id``, which counts the groups of one process: ranks 0 and 2 call two different groups
+  ``1``. Entries carry both that number and the group's name, which is what ranks have in common.
+- gloo leaves ``pg_config`` without names and ``state`` at ``scheduled`` for ever: ``retired`` and the status tell.
+- JSON has zeros for times that are None in the pickle, and text for the numbers of ``pg_status``.
+
+A dump is plain data; a pickle that names any class is refused before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from typing import NoReturn
+
+from collectors.formats import BadFormat
+from collectors.formats.loose import Loose, integer, items, mapping, text
+from collectors.samples import Collective, Frame, GroupStatus, RecorderDump
+
+ENTRIES = 100_000
+"""Entries of a dump that are read; torch keeps 2,000 unless told otherwise."""
+FRAMES = 100
+LARGEST = 512 << 20
+"""Bytes of a dump that are read at most."""
+
+_PEER = re.compile(r"(?:send|recv|isend|irecv)\w*\s+(\d+)\s*(?:->|<-)\s*(\d+)")
+_RANK = re.compile(r"(\d+)(?:\.(?:json|pkl|pickle|dump|bin))?$")
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+
+# What the pickle module documents for damaged input, and what its opcodes raise on operands of a wrong type.
+_DAMAGED = (
+    pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError,
+    MemoryError, RecursionError, ImportError,
+)  # fmt: skip
+
+
+class _PlainData(pickle.Unpickler):
+    """An unpickler that makes containers and scalars, and refuses whatever would import or call something."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it names {module}.{name}; a dump is plain data")
+
+    def persistent_load(self, pid: object) -> NoReturn:  # noqa: ARG002 - pickle's signature
+        raise pickle.UnpicklingError("it refers to something outside itself")
+
+
+def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
+    """The dump in these bytes. ``rank`` is the writer's, where the caller knows it better than the file's name does.
+
+    Raises :class:`BadFormat` when they are no dump.
+    """
+    document = _document(data)
+    if isinstance(document, list | tuple):
+        document = {"entries": document}
+    known = mapping(document)
+    given = items(known.get("entries"), ENTRIES)
+    if "pg_status" not in known and not any("profiling_name" in mapping(entry) for entry in given):
+        raise BadFormat("no flight recorder dump: it has no entries")
+    if rank is None:
+        rank = integer(known.get("rank"))
+    if rank is None:
+        rank = rank_of(source)
+    if rank is None:
+        raise BadFormat("a flight recorder dump, but neither it nor its name says of which rank")
+    entries = [mapping(entry) for entry in given]
+    collectives = [_collective(entry, rank) for entry in entries]
+    names = {_group_id(entry): one.group for entry, one in zip(entries, collectives, strict=True)}
+    return RecorderDump(
+        rank=rank,
+        version=text(known.get("version"), 40),
+        source=source,
+        at=max((one.created for one in collectives if one.created is not None), default=None),
+        groups=_groups(mapping(known.get("pg_config"))),
+        status=_status(mapping(known.get("pg_status")), rank, names),
+        collectives=collectives,
+    )
+
+
+def rank_of(path: str) -> int | None:
+    """The rank at the end of a dump's name: ``comm_lib_trace_rank_3``, ``nccl_trace_rank_3``, ``fr_3.json``."""
+    match = _RANK.search(path.rsplit("/", 1)[-1])
+    return int(match.group(1)) if match is not None and len(match.group(1)) < 8 else None
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins so may be a dump."""
+    if _PICKLE.match(head):
+        return any(word in head for word in (b"entries", b"pg_config", b"profiling_name", b"pg_status"))
+    return head.lstrip()[:1] in (b"{", b"[") and any(w in head for w in (b'"pg_status"', b'"profiling_name"'))
+
+
+def _document(data: bytes) -> object:
+    if len(data) > LARGEST:
+        raise BadFormat(f"larger than {LARGEST >> 20} MiB")
+    if data.lstrip()[:1] in (b"{", b"["):
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise BadFormat(f"damaged JSON: {error}") from error
+    try:
+        return _PlainData(io.BytesIO(data)).load()
+    except _DAMAGED as error:
+        raise BadFormat(f"no flight recorder dump: {error}") from error
+
+
+def _collective(entry: Loose, rank: int) -> Collective:
+    p2p = entry.get("is_p2p") is True
+    name = text(entry.get("profiling_name"), 200)
+    backend, _, op = name.rpartition(":")
+    peer = _PEER.search(op)
+    group = items(entry.get("process_group"), 2)
+    state = text(entry.get("state"), 20)
+    sequence = integer(entry.get("p2p_seq_id" if p2p else "collective_seq_id"))
+    if sequence is None:
+        sequence = integer(entry.get("seq_id"))
+    retired = entry.get("retired")
+    return Collective(
+        rank=rank,
+        group=text(group[0]) if group else _group_id(entry),
+        group_description=text(group[1]) if len(group) > 1 else "",
+        seq=-1 if sequence is None else sequence,
+        op=op.split(" ", 1)[0],
+        backend=backend,
+        p2p=p2p,
+        peer=_peer(peer, rank) if p2p else None,
+        input_sizes=_sizes(entry.get("input_sizes")),
+        output_sizes=_sizes(entry.get("output_sizes")),
+        input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
+        output_dtypes=[text(dtype, 40) for dtype in items(entry.get("output_dtypes"), 64)],
+        state=state,
+        retired=retired is True or (retired is None and state == "completed"),
+        created=_time(entry, "time_created"),
+        started=_time(entry, "time_discovered_started"),
+        completed=_time(entry, "time_discovered_completed"),
+        timeout=_milliseconds(entry.get("timeout_ms")),
+        frames=[_frame(mapping(frame)) for frame in items(entry.get("frames"), FRAMES)],
+    )
+
+
+def _peer(match: re.Match[str] | None, rank: int) -> int | None:
+    """The other end of "send 0->1": the number that is not this rank's own; of a sub-group's numbers the second."""
+    if match is None:
+        return None
+    first, second = int(match.group(1)), int(match.group(2))
+    return first if second == rank and first != rank else second
+
+
+def _group_id(entry: Loose) -> str:
+    number = integer(entry.get("pg_id"))
+    return "" if number is None else str(number)
+
+
+def _sizes(value: object) -> list[list[int]]:
+    sizes: list[list[int]] = []
+    for shape in items(value, 64):
+        known = [integer(size) for size in items(shape, 32)]
+        sizes.append([size for size in known if size is not None])
+    return sizes
+
+
+def _time(entry: Loose, name: str) -> float | None:
+    for suffix, unit in (("_ns", 1e9), ("_us", 1e6)):
+        value = integer(entry.get(name + suffix))
+        if value:
+            return value / unit
+    return None
+
+
+def _milliseconds(value: object) -> float | None:
+    number = integer(value)
+    return None if number is None else number / 1000.0
+
+
+def _frame(frame: Loose) -> Frame:
+    return Frame(text(frame.get("name"), 300), text(frame.get("filename"), 500), integer(frame.get("line")) or 0, False)
+
+
+def _groups(config: Loose) -> dict[str, list[int]]:
+    """Ranks of each group, by name; gloo leaves both empty."""
+    groups: dict[str, list[int]] = {}
+    for key, value in list(config.items())[:4096]:
+        known = mapping(value)
+        ranks = known.get("ranks")
+        members = [int(n) for n in re.findall(r"\d{1,8}", ranks)] if isinstance(ranks, str) else []
+        if isinstance(ranks, list):
+            members = [number for number in map(integer, ranks) if number is not None]
+        name = text(known.get("name")) or text(key)
+        if members and name:
+            groups[name] = members
+    return groups
+
+
+def _status(status: Loose, rank: int, names: dict[str, str]) -> list[GroupStatus]:
+    found = []
+    for key, value in list(status.items())[:4096]:
+        number, known = str(key)[:200], mapping(value)
+        enqueued, started, completed = (
+            integer(known.get(f"last_{word}_collective")) for word in ("enqueued", "started", "completed")
+        )
+        found.append(GroupStatus(rank, names.get(number, number), enqueued, started, completed))
+    return found

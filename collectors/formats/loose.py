@@ -1,0 +1,34 @@
+"""Values out of documents that were written elsewhere: typed, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Loose = Mapping[Any, Any]
+
+
+def integer(value: object) -> int | None:
+    """An int, also where a document wrote it as text; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 63 else None
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
+        return int(value)
+    return None
+
+
+def text(value: object, longest: int = 1000) -> str:
+    """A string, cut; empty for anything else."""
+    return value[:longest] if isinstance(value, str) else ""
+
+
+def mapping(value: object) -> Loose:
+    """A mapping; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object, most: int) -> list[Any]:
+    """The first elements of a list or tuple; none for anything else."""
+    return list(value[:most]) if isinstance(value, list | tuple) else []

@@ -1,0 +1,152 @@
+"""Flight recorder dumps: real ones of torch 2.13, and the shapes of older versions."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.formats import BadFormat, flight_recorder
+from collectors.samples import GroupStatus
+
+DUMPS = Path(__file__).parent.parent.parent / "fixtures" / "recorder"
+
+
+def test_a_hang_of_gloo() -> None:
+    dumps = [flight_recorder.read((DUMPS / f"gloo_hang_{n}").read_bytes(), f"gloo_hang_{n}") for n in range(4)]
+    assert [dump.rank for dump in dumps] == [0, 1, 2, 3]
+    assert [dump.collectives[-1].seq for dump in dumps] == [7, 7, 7, 6]
+    last = dumps[0].collectives[-1]
+    assert (last.op, last.backend, last.group, last.group_description) == ("all_reduce", "gloo", "0", "default_pg")
+    assert (last.state, last.retired, last.started, last.timeout) == ("scheduled", False, None, 1800.0)
+    assert (last.input_sizes, last.input_dtypes) == ([[4096]], ["Float"])
+    assert (last.frames[2].file, last.frames[2].line) == ("/opt/train/gloo_fr.py", 29)
+    assert dumps[0].status == [GroupStatus(0, "0", 7, -1, 6)]
+    assert dumps[0].version == "2.10"
+    assert dumps[0].at == last.created
+
+
+def test_a_group_s_status_goes_by_its_name_not_by_the_process_s_number_for_it() -> None:
+    dumps = [flight_recorder.read((DUMPS / f"subgroup_{n}").read_bytes(), f"subgroup_{n}") for n in range(4)]
+    assert [{status.group: status.last_enqueued for status in dump.status} for dump in dumps] == [
+        {"0": 4, "1": 4},
+        {"0": 4, "1": 4},
+        {"0": 3, "2": 4},
+        {"0": 3, "2": 3},
+    ]
+
+
+def test_json_says_the_same_as_the_pickle() -> None:
+    pickled = flight_recorder.read((DUMPS / "subgroup_3").read_bytes(), "x_3")
+    written = flight_recorder.read((DUMPS / "subgroup_3.json").read_bytes(), "x_3.json")
+    assert written.status == pickled.status
+    assert [one._replace(frames=[]) for one in pickled.collectives] == written.collectives
+
+
+def test_torch_2_1() -> None:
+    entry = {
+        "pg_id": 0, "seq_id": 4, "profiling_name": "nccl:all_reduce", "time_created_us": 1_700_000_000_000_000,
+        "input_sizes": ((2, 3),), "output_sizes": ((2, 3),), "state": "completed", "frames": [],
+    }  # fmt: skip
+    dump = flight_recorder.read(pickle.dumps([entry]), "/tmp/nccl_trace_rank_17")
+    (only,) = dump.collectives
+    assert (dump.rank, only.seq, only.group, only.created) == (17, 4, "0", 1_700_000_000.0)
+    assert (only.input_sizes, only.retired) == ([[2, 3]], True)
+
+
+def test_nccl_s_groups_and_peers() -> None:
+    entry = {
+        "pg_id": 1, "process_group": ("3", "pp"), "collective_seq_id": 0, "p2p_seq_id": 9, "is_p2p": True,
+        "profiling_name": "nccl:send 0->1", "state": "started", "retired": False,
+    }  # fmt: skip
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}, "3": {"ranks": [1, 2]}}
+    dump = flight_recorder.read(pickle.dumps({"version": "2.4", "pg_config": config, "entries": [entry]}), "x", rank=2)
+    (only,) = dump.collectives
+    assert dump.groups == {"0": [0, 1, 2, 3], "3": [1, 2]}
+    assert (only.group, only.p2p, only.seq, only.op, only.peer) == ("3", True, 9, "send", 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("/root/.cache/torch/comm_lib_trace_rank_12", 12),
+        ("/tmp/nccl_trace_rank_3", 3),
+        ("dumps/fr_7.json", 7),
+        ("dumps/node12/trace", None),
+    ],
+)
+def test_the_rank_in_a_name(path: str, rank: int | None) -> None:
+    assert flight_recorder.rank_of(path) == rank
+
+
+class Evil:
+    """Unpickled, it would call what it likes."""
+
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        return print, ("called",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps({"entries": [Evil()]}),
+        pickle.dumps({"entries": [pytest.raises]}),
+        b"cos\nsystem\n(S'true'\ntR.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff.",
+        b"\x80\x02]q\x00h\x00a.",
+        b"",
+        b"{",
+        b"[" * 100_000,
+        b"{}",
+        b'{"entries": 3}',
+        pickle.dumps(3),
+        pickle.dumps({"version": "1"}),
+    ],
+)
+def test_what_is_no_dump_is_refused_and_runs_nothing(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadFormat):
+        flight_recorder.read(data, "x_1")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_dump_of_nobody_is_refused() -> None:
+    with pytest.raises(BadFormat, match="which rank"):
+        flight_recorder.read(pickle.dumps({"entries": [], "pg_status": {}}), "dump")
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = [
+    "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "seq_id", "profiling_name", "input_sizes", "frames",
+    "state", "retired", "is_p2p", "time_created_ns", "timeout_ms", "output_dtypes",
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(FIELDS), plain), max_size=4), plain, plain, st.booleans())
+def test_fields_of_any_type_are_read_or_left_out(
+    entries: list[dict[str, Any]], config: object, status: object, as_json: bool
+) -> None:
+    document = {"entries": entries, "pg_config": config, "pg_status": status, "version": config}
+    data = json.dumps(document).encode() if as_json else pickle.dumps(document)
+    assert len(flight_recorder.read(data, "x_3").collectives) == len(entries)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 3000), st.binary(min_size=1, max_size=6))
+def test_a_damaged_dump_is_read_or_refused(where: int, put: bytes) -> None:
+    data = bytearray((DUMPS / "gloo_hang_0").read_bytes())
+    data[where : where + len(put)] = put
+    try:
+        flight_recorder.read(bytes(data), "x_0")
+    except BadFormat:
+        return

@@ -1,0 +1,196 @@
+"""Reports of NCCL's RAS, text and JSON, also the invalid JSON of 2.28.7."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.formats import BadFormat, ras
+
+HEAD = """NCCL version 2.26.2 compiled with CUDA 12.6
+CUDA runtime version 12060, driver version 12060
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      4          8            1         32       32
+
+Communicators... (2.05s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+"""
+MISMATCH = (
+    HEAD
+    + """    0         1         4         8        32        32   RUNNING  MISMATCH
+    1         8         4         1         4        32   RUNNING      OK
+
+Errors
+======
+
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  30 ranks have launched up to operation 641
+  2 ranks have launched up to operation 640
+  Rank 12 -- GPU 4 managed by process 323032 on node 10.0.0.124
+  Rank 13 -- GPU 5 managed by process 323033 on node 10.0.0.124
+"""
+)
+INCOMPLETE = (
+    HEAD
+    + """    0         1         4       7-8        32        32   RUNNING  INCOMPLETE
+
+Errors
+======
+
+DEAD
+  1 job process is considered dead (unreachable via the RAS network)
+  Process 3487984 on node 172.16.64.213 managing GPU 5
+
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 1 rank
+  The missing rank: 21
+
+Warnings
+========
+
+TIMEOUT
+  Encountered 2 communication timeouts while gathering communicator data
+"""
+)
+
+
+def test_the_minority_is_listed_and_the_majority_follows() -> None:
+    report = ras.parse(MISMATCH, node="n1", at=7.0)
+    assert (report.nccl, report.took, report.node, report.at, report.complete) == ("2.26.2", 2.05, "n1", 7.0, True)
+    first, second = report.communicators
+    assert (first.comm, first.size, first.errors, first.status) == ("0xfa93daea854b060b", 32, "MISMATCH", "RUNNING")
+    assert [rank.rank for rank in first.ranks] == list(range(32))
+    assert {rank.rank for rank in first.ranks if rank.counts == {"AllGather": 640}} == {12, 13}
+    assert {rank.rank for rank in first.ranks if rank.counts == {"AllGather": 641}} == set(range(32)) - {12, 13}
+    assert (first.ranks[12].host, first.ranks[12].pid, first.ranks[12].cuda_device) == ("10.0.0.124", 323032, 4)
+    assert (second.size, second.errors, second.ranks) == (4, "OK", [])
+
+
+def test_missing_and_dead_ranks() -> None:
+    report = ras.parse(INCOMPLETE, node="n1", at=7.0)
+    (only,) = report.communicators
+    assert [(rank.rank, rank.state) for rank in only.ranks] == [(21, "missing")]
+    assert (only.size, only.errors) == (32, "INCOMPLETE")
+    assert report.dead == ["172.16.64.213 pid 3487984"]
+    assert not report.complete
+
+
+def test_groups_that_cannot_be_told_apart_are_left_out() -> None:
+    counted = "  18 ranks have launched up to operation 641\n  12 ranks have launched up to operation 642\n"
+    text = MISMATCH.replace("  30 ranks have launched up to operation 641\n", counted)
+    (first, _) = ras.parse(text, node="", at=0.0).communicators
+    assert [rank.rank for rank in first.ranks] == [12, 13]
+
+
+def test_several_operations_of_one_communicator() -> None:
+    block = MISMATCH[MISMATCH.index("#0-0") :].replace("AllGather", "ReduceScatter").replace("64", "7")
+    (first, _) = ras.parse(MISMATCH + "\n" + block, node="", at=0.0).communicators
+    assert first.ranks[12].counts == {"AllGather": 640, "ReduceScatter": 70}
+    assert first.ranks[0].counts == {"AllGather": 641, "ReduceScatter": 71}
+
+
+def test_status_groups() -> None:
+    text = (
+        HEAD
+        + """    0         1         4       1-2        32        32  FINALIZE  MISMATCH
+
+Warnings
+========
+
+#0-0 (9e17999afaa87dbb) MISMATCH
+  Communicator ranks have different status
+  30 ranks have status NOCOMM
+  2 ranks have status FINALIZE
+  Rank 4 -- GPU 4 managed by process 507289 on node 172.16.64.210
+  Rank 20 -- GPU 4 managed by process 3500075 on node 172.16.64.213
+"""
+    )
+    (only,) = ras.parse(text, node="", at=0.0).communicators
+    assert {rank.rank for rank in only.ranks if rank.state == "finalize"} == {4, 20}
+
+
+def document(missing: bool = True) -> dict[str, Any]:
+    rank = {
+        "rank": 0, "host": "10.0.0.1", "pid": 71, "cuda_dev": 0, "nvml_dev": 0,
+        "status": {
+            "init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False,
+        },
+        "collective_counts": {"Broadcast": 1, "AllReduce": 12},
+    }  # fmt: skip
+    gone = {
+        "rank": 1, "host": "10.0.0.2", "pid": 72, "cuda_dev": 1, "nvml_dev": 1,
+        "status": {"unresponsive": True, "considered_dead": False},
+    }  # fmt: skip
+    return {
+        "nccl_version": "2.28.7", "cuda_runtime_version": 13000, "timestamp": "2026-11-20 02:47:00",
+        "communicators_count": 1,
+        "communicators": [
+            {
+                "hash": "0xae94", "secondary_hash": "0x1:0x2", "size": 2, "ranks_count": 1,
+                "missing_ranks_count": 1, "ranks": [rank], "missing_ranks": [gone] if missing else [],
+            }
+        ],
+        "ras": {"collection_time_sec": 0.25, "timeouts_count": 0},
+    }  # fmt: skip
+
+
+def test_json() -> None:
+    report = ras.parse("OK\n" + json.dumps(document(), indent=2), node="n1", at=0.0)
+    (only,) = report.communicators
+    assert [(rank.rank, rank.state, rank.host, rank.pid) for rank in only.ranks] == [
+        (0, "running", "10.0.0.1", 71),
+        (1, "unresponsive", "10.0.0.2", 72),
+    ]
+    assert only.ranks[0].counts == {"Broadcast": 1, "AllReduce": 12}
+    assert (only.errors, report.complete, report.took, report.nccl) == ("INCOMPLETE", False, 0.25, "2.28.7")
+    assert report.at > 0
+
+
+def test_the_comma_that_2_28_7_forgets() -> None:
+    broken = json.dumps(document(), indent=2).replace('"nvml_dev": 1,\n', '"nvml_dev": 1\n')
+    with pytest.raises(ValueError, match="delimiter"):
+        json.loads(broken)
+    (only,) = ras.parse(broken, node="n1", at=0.0).communicators
+    assert [rank.state for rank in only.ranks] == ["running", "unresponsive"]
+
+
+def test_one_that_is_well() -> None:
+    report = ras.parse(json.dumps(document(missing=False)), node="n1", at=0.0)
+    assert (report.communicators[0].errors, report.complete) == ("OK", True)
+
+
+@pytest.mark.parametrize("text", ["", "ERROR: unknown command", '{"communicators": [', '{"a": 1}'])
+def test_what_is_no_report(text: str) -> None:
+    with pytest.raises(BadFormat):
+        ras.parse(text, node="", at=0.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([MISMATCH, INCOMPLETE, json.dumps(document(), indent=1)]),
+    st.lists(st.tuples(st.integers(0, 2000), st.text(max_size=12)), max_size=5),
+)
+def test_damage_is_read_or_refused(text: str, changes: list[tuple[int, str]]) -> None:
+    for where, put in changes:
+        at = where % len(text)
+        text = text[:at] + put + text[at + 3 :]
+    try:
+        ras.parse(text, node="", at=0.0)
+    except BadFormat:
+        return

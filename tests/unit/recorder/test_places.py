@@ -1,0 +1,82 @@
+"""Where a rank's dump lies, by its environment; and asking for a fresh one through the pipe."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from collectors.fleet import payload
+from collectors.node.recorder import ask, places
+from collectors.samples import RecorderFile
+
+
+def test_both_generations_of_names_and_the_defaults() -> None:
+    assert places({"TORCH_FR_DUMP_TEMP_FILE": "/x/fr_"}, 3).files == ("/x/fr_3",)
+    assert places({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/y/t_"}, 0).files == ("/y/t_0",)
+    assert places({"HOME": "/home/a"}, 1).files == (
+        "/home/a/.cache/torch/comm_lib_trace_rank_1",
+        "/tmp/nccl_trace_rank_1",
+    )
+    assert places({"XDG_CACHE_HOME": "/c"}, 1).files[0] == "/c/torch/comm_lib_trace_rank_1"
+    assert places({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/p/fr_"}, 12).pipe == "/p/fr_12.pipe"
+    assert places({}, 12).pipe == ""
+
+
+def test_a_pipe_that_nobody_reads_does_not_block(tmp_path: Path) -> None:
+    pipe = tmp_path / "fr_0.pipe"
+    os.mkfifo(pipe)
+    assert "No such device" in ask(str(pipe))
+    assert "No such file" in ask(str(tmp_path / "other.pipe"))
+    (tmp_path / "plain").write_text("")
+    assert "is no pipe" in ask(str(tmp_path / "plain"))
+
+
+def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
+    process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(payload.pack("collectors.node.recorder", {"ranks": rows, "fresh": fresh}))
+    process.stdin.flush()
+    found = []
+    for line in process.stdout:
+        _, fields = json.loads(line)
+        if fields[0] < 0:
+            break
+        found.append(RecorderFile(*fields))
+    process.stdin.close()
+    assert process.wait(10) == 0
+    return found
+
+
+def test_a_running_rank_is_asked_and_a_silent_one_is_evidence(tmp_path: Path) -> None:
+    environment = {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/fr_", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": f"{tmp_path}/pipe_"}
+    rank = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, **environment})
+    pipe = tmp_path / "pipe_0.pipe"
+    os.mkfifo(pipe)
+
+    def monitor() -> None:
+        """What torch's monitor thread does."""
+        with pipe.open("rb") as reader:
+            reader.read(1)
+        (tmp_path / "fr_0").write_bytes(b"fresh dump")
+
+    thread = threading.Thread(target=monitor)
+    thread.start()
+    try:
+        dumped, silent = run([[0, rank.pid, 0.0], [1, rank.pid, 0.0]], fresh=True)
+        thread.join()
+        assert base64.b64decode(dumped.data) == b"fresh dump"
+        assert (silent.data, silent.path) == ("", f"{tmp_path}/fr_1")
+        assert "fr_1" in silent.pipe or "pipe_1" in silent.why
+        (old,) = run([[0, rank.pid, time.time() + 60]], fresh=False)
+        assert "earlier run" in old.why
+        assert not old.data
+    finally:
+        rank.kill()
+        rank.wait()
