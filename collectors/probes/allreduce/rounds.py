@@ -1,0 +1,166 @@
+"""One round of a probe: a process group over some of the workers, its reports gathered until all are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.workers import Report, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One rank of a round: the worker, and which of its local processes."""
+
+    worker: Worker
+    local: int
+
+    @property
+    def node(self) -> ProbeNode:
+        """The node it is on."""
+        return self.worker.node
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one round came to, by rank within the round."""
+
+    seats: Sequence[Seat]
+    absent: set[int] = field(default_factory=set)
+    failed: dict[int, str] = field(default_factory=dict)
+    """Rank → stage and error, as the rank said."""
+    done: set[int] = field(default_factory=set)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    latency: dict[str, Any] = field(default_factory=dict)
+    work: list[float] = field(default_factory=list)
+    retransmitted: float | None = None
+    """Largest share of segments that a rank's node sent again."""
+    stuck: set[int] = field(default_factory=set)
+    """Ranks that had not finished when the time was up."""
+
+    @property
+    def good(self) -> bool:
+        """True when everybody came and nothing failed."""
+        return not (self.absent or self.failed or self.stuck)
+
+    def complaint(self) -> str:
+        """One line on what went wrong; empty when nothing did."""
+        if self.absent:
+            names = sorted({self.seats[rank].node.name for rank in self.absent if rank < len(self.seats)})
+            return f"{', '.join(names)} did not come to the barrier"
+        if self.failed:
+            rank = min(self.failed)
+            return f"{self.seats[rank].node.name}: {self.failed[rank]}"
+        if self.stuck:
+            return f"{', '.join(sorted({self.seats[rank].node.name for rank in self.stuck}))} did not finish"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a round shall do; times in seconds."""
+
+    operations: tuple[str, ...]
+    sizes: tuple[int, ...]
+    barrier: float
+    timeout: float
+    straggler_rounds: int = 0
+    deadline: float = 120.0
+
+
+class Rounds:
+    """Runs rounds over a set of workers; several rounds may run at once as long as they share no worker."""
+
+    def __init__(self, plan: ProbePlan) -> None:
+        self._plan = plan
+        self._serial = 0
+        self._open: dict[int, asyncio.Queue[tuple[str, Report]]] = {}
+
+    def take(self, node: ProbeNode, report: Report) -> None:
+        """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
+        kind, fields = report
+        if kind == "ended":
+            for queue in self._open.values():
+                queue.put_nowait((node.name, report))
+        elif (of_round := self._open.get(fields.get("id", 0))) is not None:
+            of_round.put_nowait((node.name, (kind, fields)))
+
+    async def run(self, seats: Sequence[Seat], work: Work) -> Outcome:
+        """Run one round to its end, or to its deadline. The first seat is rank 0 and keeps the store."""
+        self._serial += 1
+        number = self._serial
+        queue = self._open[number] = asyncio.Queue()
+        outcome = Outcome(tuple(seats))
+        try:
+            async with asyncio.timeout(work.deadline):
+                await self._drive(number, outcome, work, queue)
+        except TimeoutError:
+            outcome.stuck = set(range(len(seats))) - outcome.done - outcome.absent
+        finally:
+            del self._open[number]
+        return outcome
+
+    async def _drive(self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, Report]]) -> None:
+        seats = outcome.seats
+        self._tell(number, seats[:1], work, 0, len(seats))
+        told = False
+        while len(outcome.done | outcome.absent) < len(seats):
+            name, (kind, fields) = await queue.get()
+            if kind == "store" and not told:
+                told = True
+                self._tell(number, seats, work, int(fields["port"]), len(seats), skip=1)
+            elif kind == "ended":
+                gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
+                outcome.failed.update({rank: str(fields["why"]) for rank in gone - outcome.done})
+                outcome.done |= gone
+                if 0 in gone and not told:
+                    return
+            else:
+                _note(outcome, kind, fields)
+                if kind == "done" and fields["rank"] == 0 and (outcome.absent or not told):
+                    return  # nobody else can get any further without the store
+
+    def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, world: int, skip: int = 0) -> None:
+        host = seats[0].node.address
+        by_worker: dict[str, list[tuple[int, Seat]]] = {}
+        for rank, seat in list(enumerate(seats))[skip:]:
+            by_worker.setdefault(seat.node.name, []).append((rank, seat))
+        for group in by_worker.values():
+            group[0][1].worker.tell(
+                {
+                    "id": number,
+                    "locals": [seat.local for _, seat in group],
+                    "ranks": [rank for rank, _ in group],
+                    "world": world,
+                    "store": [host, port],
+                    "ops": list(work.operations),
+                    "sizes": list(work.sizes),
+                    "barrier": work.barrier,
+                    "timeout": work.timeout,
+                    "budget": self._plan.budget,
+                    "patience": self._plan.patience,
+                    "stragglers": work.straggler_rounds,
+                }
+            )
+
+
+def _note(outcome: Outcome, kind: str, fields: dict[str, Any]) -> None:
+    """Enter one report."""
+    if kind == "done":
+        outcome.done.add(int(fields["rank"]))
+        if int(fields["segments"]) > 0:
+            share = int(fields["retransmitted"]) / int(fields["segments"])
+            outcome.retransmitted = max(share, outcome.retransmitted or 0.0)
+    elif kind == "failed":
+        outcome.failed[int(fields["rank"])] = f"{fields['stage']}: {fields['why']}"
+    elif kind == "absent":
+        outcome.absent.update(int(rank) for rank in fields["ranks"])
+    elif kind == "figure":
+        outcome.figures.append(fields)
+    elif kind == "latency":
+        outcome.latency = fields
+    elif kind == "work":
+        outcome.work = [float(seconds) for seconds in fields["seconds"]]

@@ -1,0 +1,140 @@
+"""The probe's processes on the nodes, as seen from here: start one, tell it what to do, take its reports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+
+BEAT_SECONDS = 2.0
+KEPT_LOG = 1 << 20
+"""Bytes of a worker's other output (NCCL's log among it) that are kept."""
+
+Report = tuple[str, dict[str, Any]]
+_WORKER_MODULES = ("collectors.probes.allreduce.remote",)
+
+
+def launch_command(python: str = "python3") -> list[str]:
+    """Words that run on a node; what follows them comes through standard input."""
+    return payload.command(python, nice=False)
+
+
+def describe(plan: ProbePlan) -> str:
+    """The exact remote command, and what comes through its input, for the person who is asked."""
+    borrowed = any(node.pid is not None for node in plan.nodes)
+    python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
+    where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
+    return f"{shlex.join(launch_command())}  ({plan.backend} from memory: {where}, with {python})"
+
+
+class Worker:
+    """One node's worker: reports go to ``on_report`` as they come."""
+
+    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, Report], None]) -> None:
+        self.node = node
+        self.error = ""
+        self.log = bytearray()
+        """What is no report: NCCL's log, warnings, a traceback."""
+        self.ended = asyncio.Event()
+        self._on_report = on_report
+        self._process: Process | None = None
+        self._buffer = bytearray()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, transport: Transport, plan: ProbePlan, python: str) -> None:
+        """Start it; an error is kept in ``error`` rather than raised, since one node is not the whole."""
+        device = "cuda" if plan.backend == "nccl" else "cpu"
+        child = payload.pack(
+            "collectors.probes.allreduce.remote.worker",
+            {"locals": plan.locals_of(self.node), "device": device},
+            modules=_WORKER_MODULES,
+        )
+        environment = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV"} if device == "cuda" else {}
+        if self.node.interface:
+            environment["NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"] = self.node.interface
+        arguments = {
+            "pid": self.node.pid,
+            "python": plan.python,
+            "env": environment,
+            "command": payload.command("{python}", nice=device == "cpu", site=True),
+        }
+        try:
+            self._process = await transport.start(launch_command(python), on_stdout=self._take, on_stderr=self._keep)
+        except TransportError as error:
+            self._end(str(error))
+            return
+        self._process.write(payload.pack("collectors.node.launch", arguments, extra={"child": child}))
+        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch(self._process))]
+
+    def tell(self, command: dict[str, Any]) -> None:
+        """Send a command to its local ranks."""
+        if self._process is not None:
+            self._process.write(json.dumps(command).encode() + b"\n")
+
+    async def stop(self) -> None:
+        """End it and everything that it started."""
+        for task in self._tasks:
+            task.cancel()
+        if self._process is not None:
+            self._process.write_eof()
+            self._process.kill()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def last_words(self) -> str:
+        """Last line of its other output: usually why it ended."""
+        lines = [line for line in clean(self.log[-4096:].decode("utf-8", "replace")).split("\n") if line.strip()]
+        return lines[-1].strip() if lines else ""
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if self._process is not None:
+                self._process.write(b'{"locals": []}\n')
+
+    async def _watch(self, process: Process) -> None:
+        status = await process.wait()
+        self._end(self.last_words() or f"ended with status {status}")
+
+    def _end(self, why: str) -> None:
+        self.error = self.error or why
+        self.ended.set()
+        self._on_report(self.node, ("ended", {"why": self.error}))
+
+    def _keep(self, data: bytes) -> None:
+        self.log += data
+        del self.log[:-KEPT_LOG]
+
+    def _take(self, data: bytes) -> None:
+        """Split into lines; a line that is no report is the library's own output."""
+        self._buffer += data
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest[-KEPT_LOG:])
+        for line in lines:
+            report = _report(line)
+            if report is None:
+                self._keep(line + b"\n")
+            else:
+                self._on_report(self.node, report)
+
+
+def _report(line: bytes) -> Report | None:
+    """A worker's line, or None for one that it did not write."""
+    if not line.startswith(b'["'):
+        return None
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(document, list) and len(document) == 2 and isinstance(document[1], dict):
+        return str(document[0]), document[1]
+    return None

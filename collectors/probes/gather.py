@@ -1,0 +1,74 @@
+"""Running a program of ours on a node until it has said everything: lines in, one after another, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Process, Transport, TransportError
+
+Take = Callable[[bytes], bool]
+"""Gets one line; True when it was the last. Raises :class:`msgspec.DecodeError` for a line that is none."""
+
+
+class Running:
+    """A packed program on a node; an async context manager, at whose end the program there ends."""
+
+    def __init__(self, transport: Transport, command: Sequence[str], packed: bytes, take: Take) -> None:
+        self._transport = transport
+        self._command = command
+        self._packed = packed
+        self._take = take
+        self._process: Process | None = None
+        self._rest = b""
+        self._errors = bytearray()
+        self._done = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Start it; its standard input stays open, and with it the program. Raises :class:`TransportError`."""
+        self._process = await self._transport.start(self._command, on_stdout=self._lines, on_stderr=self._errors.extend)
+        self._process.write(self._packed)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.write_eof()
+            self._process.kill()
+
+    async def finished(self, seconds: float) -> None:
+        """Wait for the last line. Raises :class:`TransportError` when the program ends before, or takes too long."""
+        assert self._process is not None
+        done = asyncio.ensure_future(self._done.wait())
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait((done, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not self._done.is_set():
+                said = clean(bytes(self._errors[-300:]).decode("utf-8", "replace")).strip()
+                why = said or ("it ended early" if ended.done() else f"no answer in {seconds:.0f} s")
+                raise TransportError(f"{self._transport.name}: {why}")
+        finally:
+            done.cancel()
+            ended.cancel()
+
+    def _lines(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            try:
+                if self._take(line):
+                    self._done.set()
+            except msgspec.DecodeError as error:
+                self._errors.extend(f"unreadable answer: {error}\n".encode())
+
+
+async def gather(transport: Transport, command: Sequence[str], packed: bytes, take: Take, seconds: float) -> None:
+    """Run a program to its last line. Raises :class:`TransportError`."""
+    async with Running(transport, command, packed, take) as running:
+        await running.finished(seconds)

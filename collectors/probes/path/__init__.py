@@ -1,0 +1,1 @@
+"""The path probe: connect, round trip, MTU, throughput and loss between nodes, with plain sockets."""

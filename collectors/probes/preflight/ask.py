@@ -1,0 +1,66 @@
+"""Runs ``collectors.node.preflight`` on a node and takes its answers."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Transport
+from collectors.probes.gather import Running
+from collectors.samples import Observation
+
+ENTRY = "collectors.node.preflight"
+_DECODER = msgspec.json.Decoder(tuple[str, Observation])
+
+
+class Asked:
+    """One run on one node; an async context manager, at whose end the ports that it listened on are free again."""
+
+    def __init__(self, transport: Transport, python: str, arguments: dict[str, object]) -> None:
+        self.answers: list[Observation] = []
+        self.offset: float | None = None
+        """Seconds that the node's clock is ahead of ours, to half the time from asking to the first answer."""
+        self._running = Running(transport, payload.command(python), payload.pack(ENTRY, arguments), self._take)
+        self._sent = 0.0
+
+    async def __aenter__(self) -> Self:
+        """Start it. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        self._sent = time.time()
+        await self._running.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        await self._running.__aexit__(kind, error, trace)
+
+    async def finished(self, seconds: float) -> list[Observation]:
+        """Wait until it has answered everything. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        await self._running.finished(seconds)
+        return self.answers
+
+    def _take(self, line: bytes) -> bool:
+        _, found = _DECODER.decode(line)
+        if found.name == "done":
+            return True
+        if found.name == "clock" and isinstance(found.value, (int, float)):
+            self.offset = float(found.value) - (self._sent + time.time()) / 2
+        else:
+            self.answers.append(_cleaned(found))
+        return False
+
+
+def _cleaned(found: Observation) -> Observation:
+    """Texts without control codes, as everything that comes from a node."""
+    value = found.value
+    if isinstance(value, str):
+        value = clean(value)
+    elif isinstance(value, list):
+        value = [clean(item) if isinstance(item, str) else item for item in value]
+    return Observation(clean(found.name), clean(found.subject), value, clean(found.error))

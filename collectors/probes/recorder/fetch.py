@@ -1,0 +1,62 @@
+"""Runs ``collectors.node.recorder`` on a node and takes the dumps that it finds."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Transport
+from collectors.probes.gather import gather
+from collectors.samples import RecorderFile
+
+ENTRY = "collectors.node.recorder"
+SECONDS = 20.0
+_DECODER = msgspec.json.Decoder(tuple[str, RecorderFile])
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What one rank has: a dump's bytes, or why it has none. ``pipe`` tells whether it can be asked for one."""
+
+    node: str
+    rank: int
+    path: str
+    modified: float | None
+    data: bytes
+    pipe: str
+    why: str
+
+
+async def fetch(
+    transport: Transport, python: str, ranks: Sequence[tuple[int, int, float]], *, fresh: bool
+) -> list[Dump]:
+    """Dumps of (rank, pid, start time on the node's clock) on one node; ``fresh`` asks the ranks to write new ones.
+
+    Raises :class:`TransportError` when the node does not answer.
+    """
+    found: list[Dump] = []
+
+    def take(line: bytes) -> bool:
+        _, file = _DECODER.decode(line)
+        if file.rank < 0:
+            return True
+        found.append(_dump(transport.name, file))
+        return False
+
+    arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
+    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, SECONDS)
+    return found
+
+
+def _dump(node: str, file: RecorderFile) -> Dump:
+    try:
+        data = base64.b64decode(file.data, validate=True)
+    except (binascii.Error, ValueError):
+        return Dump(node, file.rank, clean(file.path), file.modified, b"", clean(file.pipe), "what came is no base64")
+    return Dump(node, file.rank, clean(file.path), file.modified, data, clean(file.pipe), clean(file.why))

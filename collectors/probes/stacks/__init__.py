@@ -1,0 +1,7 @@
+"""Stacks of ranks, asked for by a key, a command or the session itself."""
+
+from __future__ import annotations
+
+from collectors.probes.stacks.dump import Manner, dump, shown_command
+
+__all__ = ["Manner", "dump", "shown_command"]

@@ -1,0 +1,126 @@
+"""The local half of a dump: ships the dumper to a node, lends it a py-spy where it has none, takes the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.payload import command, pack
+from collectors.fleet.transport import Process, Transport
+from collectors.node.asking import WantsPySpy
+from collectors.node.pyspy import dump_command
+from collectors.node.stackdump import Request
+from collectors.probes.stacks.answers import Answers
+from collectors.probes.stacks.lender import loan
+from collectors.samples import StackDump
+
+_PARTS = "asking child files lifeline look pyspy pyspy_output source standing stackdump tracing wire"
+MODULES = ("collectors.samples", *(f"collectors.node.{part}" for part in _PARTS.split()))
+"""All that the dumper needs on the node: a third of the whole node side."""
+
+NATIVE_DEADLINE = 20.0
+_START_SECONDS = 20.0
+_STDERR_LIMIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to look.
+
+    ``native`` adds native frames (half a second of CPU and up to 25 ms of pause a process). ``blocking`` allows a pause
+    of under 1 ms where reads without one stay torn. ``helpers`` also looks at the children that a process waits for.
+    ``deadline`` is how long one py-spy may take, in seconds. ``py_spy`` is a path on the node; empty: look for one.
+    """
+
+    native: bool = False
+    blocking: bool = True
+    helpers: bool = True
+    samples: int = 1
+    gap: float = 0.5
+    deadline: float = 3.0
+    py_spy: str = ""
+
+
+def shown_command(pids: Sequence[int], manner: Manner) -> str:
+    """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
+    method = "native" if manner.native else "nonblocking"
+    words = dump_command(manner.py_spy or "py-spy", pids[0] if pids else 0, method, with_locals=True)
+    more = f"  # and {len(pids) - 1} more" if len(pids) > 1 else ""
+    return " ".join(words) + more
+
+
+async def dump(
+    transport: Transport,
+    pids: Sequence[int],
+    *,
+    native: bool = False,
+    samples: int = 1,
+    manner: Manner | None = None,
+    python: str = "python3",
+    on_dump: Callable[[StackDump], None] | None = None,
+) -> list[StackDump]:
+    """Look at these processes of one node, ``samples`` times, all at once each time.
+
+    Every pid gets an answer, frames or an ``error``; helpers that a process waits for come too. ``manner`` overrides
+    ``native`` and ``samples``; ``on_dump`` hears of each dump as it comes. Times are the node's. Raises
+    :class:`~collectors.fleet.transport.TransportError` when the node cannot be reached or the program not be started.
+    """
+    chosen = manner or Manner(native=native, samples=samples)
+    dumps: list[StackDump] = []
+    errors = bytearray()
+    running: list[Process] = []
+
+    def take(sample: StackDump) -> None:
+        dumps.append(sample)
+        if on_dump is not None:
+            on_dump(sample)
+
+    def lend(wish: WantsPySpy) -> None:
+        running[0].write(loan(wish.machine))
+
+    def complain(data: bytes) -> None:
+        errors.extend(data[: _STDERR_LIMIT - len(errors)])
+
+    answers = Answers(take, lend)
+    # At the lowest priority a dump would wait behind busy ranks, and a paused one with it.
+    process = await transport.start(command(python, nice=False), on_stdout=answers.feed, on_stderr=complain)
+    running.append(process)
+    process.write(pack("collectors.node.stackdump", list(_request(pids, chosen)), modules=MODULES))
+    try:
+        status = await asyncio.wait_for(process.wait(), _limit(len(pids), chosen))
+        why = f"the dumper ended with status {status}"  # a broken connection is -1
+    except TimeoutError:
+        why = "the dumper did not answer in time"
+    finally:
+        process.kill()
+    said = answers.bad() or clean_bytes(bytes(errors)).strip().rpartition("\n")[2]
+    answered = {sample.pid for sample in dumps}
+    dumps.extend(_unanswered(pid, f"{why}: {said}" if said else why) for pid in pids if pid not in answered)
+    return dumps
+
+
+def _request(pids: Sequence[int], manner: Manner) -> Request:
+    return Request(
+        [[pid, pid] for pid in pids],
+        native=manner.native,
+        blocking=manner.blocking,
+        helpers=manner.helpers,
+        samples=manner.samples,
+        gap=manner.gap,
+        deadline=max(manner.deadline, NATIVE_DEADLINE) if manner.native else manner.deadline,
+        py_spy=manner.py_spy,
+    )
+
+
+def _limit(processes: int, manner: Manner) -> float:
+    """Seconds after which a node is given up; its own deadlines pass long before, unless the link is cut."""
+    one = NATIVE_DEADLINE if manner.native else manner.deadline
+    return _START_SECONDS + manner.samples * (manner.gap + one * (2 + processes / 8))
+
+
+def _unanswered(pid: int, why: str) -> StackDump:
+    """No word on the process itself: it is the node that did not answer, which says nothing of its ranks."""
+    return StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, f"unreachable: {why}", [])

@@ -1,0 +1,142 @@
+"""Preflight's checks: each turns red on its fault, names the node, and stays green on a good cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.samples import GpuFacts, GpuFault, GpuProcess, Interface, Observation, PortFacts, PortUse
+from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
+from hangtop.diagnosis.preflight.scene import Cell, Preflight
+from hangtop.diagnosis.preflight.table import cells, findings
+
+GIB = 1 << 30
+
+
+def answers(name: str, **changed: Observation) -> tuple[Observation, ...]:
+    """What a healthy node says, with some answers replaced."""
+    good = {
+        "loopback": Observation("loopback", "", True, ""),
+        "nofile": Observation("limit", "nofile", [1 << 20, 1 << 20], ""),
+        "memlock": Observation("limit", "memlock", [-1, -1], ""),
+        "shm": Observation("disk", "/dev/shm", [64 * GIB, 60 * GIB, 1 << 20], ""),
+        "disk": Observation("disk", "/tmp", [500 * GIB, 200 * GIB, 1 << 24], ""),
+        "ptrace": Observation("ptrace", "", [1, True, True], ""),
+        "resolve": Observation("resolve", "node1", ["10.0.0.1"], ""),
+        "free": Observation("free_port", "", 41000, ""),
+        "connect": Observation("connect", "10.0.0.1:29500", 0.0004, ""),
+    }
+    if name == "node1":
+        good["listen"] = Observation("listen", "29500", 29500, "")
+    return tuple((good | changed).values())
+
+
+def node(name: str, mtu: int = 9000, state: str = "ACTIVE") -> Node:
+    phys = "LinkUp" if state == "ACTIVE" else "Polling"
+    port = Port(PortFacts("mlx5_0", 1, "InfiniBand", state, phys, 400.0, "400 Gb/sec (4X NDR)", 1, 1, "", "", ""))
+    gpu = Gpu(0, GpuFacts(0, "GPU-1", "0000:01:00.0", "H100", "590.48", 80 * GIB, 700.0, 1980, 5, 16, "Disabled"))
+    network = NetworkUse((Interface("eth0", mtu, 100_000, True, ["10.0.0.1/24"], "physical"),))
+    return Node(name, gpus=(gpu,), ports=(port,), network=network)
+
+
+def scene(*nodes: Node, **changed: Observation) -> Preflight:
+    """Nodes node1 and node2 (or those given); ``changed`` answers are node2's."""
+    every = nodes or (node("node1"), node("node2"))
+    return Preflight(
+        Job(now=0.0, watched=0.0, live=True, nodes={item.name: item for item in every}),
+        {item.name: answers(item.name, **(changed if item.name == "node2" else {})) for item in every},
+        ("node1", 29500),
+        "node1",
+        {"node1": 0.001, "node2": 0.002},
+    )
+
+
+def red(found: list[Cell]) -> list[tuple[str, str, str]]:
+    return [(cell.node, cell.kind, cell.check) for cell in found if cell.state in ("fail", "warn")]
+
+
+def test_a_good_cluster_is_green() -> None:
+    table = cells(scene())
+    assert red(table) == []
+    assert not [cell for cell in table if cell.state == "unknown" and cell.check != "versions"]
+    assert findings(table) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("loopback_blocked", {"loopback": Observation("loopback", "", True, "no answer in 3 s")}),
+        ("open_files_low", {"nofile": Observation("limit", "nofile", [1024, 4096], "")}),
+        ("memlock_low", {"memlock": Observation("limit", "memlock", [65536, 65536], "")}),
+        ("shm_small", {"shm": Observation("disk", "/dev/shm", [64 << 20, 64 << 20, 1000], "")}),
+        ("disk_full", {"disk": Observation("disk", "/tmp", [500 * GIB, 2 * GIB, 1 << 24], "")}),
+        ("disk_full", {"disk": Observation("disk", "/tmp", [500 * GIB, 200 * GIB, 12], "")}),
+        ("ptrace_denied", {"ptrace": Observation("ptrace", "", [1, False, False], "")}),
+        ("path_blocked", {"resolve": Observation("resolve", "node1", [], "Name or service not known")}),
+        ("container_address", {"resolve": Observation("resolve", "node1", ["127.0.1.1"], "")}),
+        ("container_address", {"resolve": Observation("resolve", "node1", ["172.17.0.2"], "")}),
+        ("path_blocked", {"connect": Observation("connect", "10.0.0.1:29500", None, "no answer in 3 s")}),
+        ("env_invalid", {"file": Observation("file", "/etc/nccl.conf", ["NCCL_IB_DISABLE=1"], "")}),
+    ],
+)
+def test_a_fault_of_one_node_is_red_there_alone(kind: str, changed: dict[str, Observation]) -> None:
+    table = cells(scene(**changed))
+    assert [(name, found) for name, found, _ in red(table)] == [("node2", kind)]
+    assert table[0].kind == kind, "red comes first"
+    (finding,) = findings(table)
+    assert finding.nodes == ("node2",)
+    assert finding.advice
+
+
+def test_no_node_is_called_well_when_it_did_not_say() -> None:
+    silent = replace(scene(), answers={"node1": answers("node1")})
+    unknown = {cell.check for cell in cells(silent) if cell.node == "node2" and cell.state == "unknown"}
+    assert {"loopback", "open files", "memlock", "/dev/shm", "disk", "ptrace"} <= unknown
+
+
+def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
+    three = (node("node1"), node("node2"), node("node3"))
+    assert red(cells(scene(three[0], node("node2", mtu=1500), three[2]))) == [("node2", "mtu_mismatch", "MTU")]
+    assert red(cells(scene(three[0], node("node2", state="DOWN"), three[2]))) == [("node2", "ib_port_down", "fabric")]
+    bare = replace(three[1], gpus=())
+    assert red(cells(scene(three[0], bare, three[2]))) == [("node2", "gpu_lost", "GPUs")]
+
+
+def test_gpus_that_are_lost_or_not_idle() -> None:
+    gpu = node("node2").gpus[0]
+    lost = replace(node("node2"), gpus=(replace(gpu, fault=GpuFault(0, "", "GPU is lost")),))
+    assert red(cells(scene(node("node1"), lost))) == [("node2", "gpu_lost", "GPUs")]
+    process = GpuProcess("0000:01:00.0", 77, 9 * GIB, None, "python")
+    busy = replace(node("node2"), gpus=(replace(gpu, processes=(process,)),))
+    assert red(cells(scene(node("node1"), busy))) == [("node2", "zombie_process", "GPUs")]
+
+
+def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
+    use = PortUse(29500, ["812 python old.py"], True, 0, 0)
+    held = replace(node("node1"), network=replace(node("node1").network, ports=(use,)))
+    (cell,) = [cell for cell in cells(scene(held, node("node2"))) if cell.state == "fail"]
+    assert cell.kind == "port_taken"
+    assert "812 python old.py" in cell.figure
+    assert "41000" in cell.remedy
+
+
+def test_time_wait_does_not_block_the_port() -> None:
+    waiting = replace(node("node1"), network=replace(node("node1").network, ports=(PortUse(29500, [], False, 0, 9),)))
+    (cell,) = [cell for cell in cells(scene(waiting, node("node2"))) if cell.check == "port"]
+    assert cell.state == "ok"
+    assert "9 in TIME_WAIT" in cell.figure
+
+
+def test_clocks_are_compared_with_each_other() -> None:
+    skewed = replace(scene(), offsets={"node1": 0.0, "node2": 4.2, "node3": 0.0})
+    assert red(cells(skewed)) == [("node2", "clock_skew", "clock")]
+    all_off = replace(scene(), offsets={"node1": 30.0, "node2": 30.1})
+    assert red(cells(all_off)) == []
+
+
+def test_a_node_that_cannot_be_reached_is_red_and_asked_nothing_else() -> None:
+    gone = replace(node("node2"), link="lost", why="connection timed out")
+    table = cells(scene(node("node1"), gone))
+    assert red(table) == [("node2", "node_unreachable", "ssh")]
+    assert [cell.check for cell in table if cell.node == "node2"] == ["ssh"]

@@ -1,0 +1,92 @@
+"""Reports of the collective probe: the bad node, link or rank is named alone, and a good cluster accuses nobody."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from collectors.samples import ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.probes import findings, outcome
+
+NODES = ("node1", "node2", "node3", "node4")
+
+
+def report(
+    speeds: dict[frozenset[str], float | None] | None = None,
+    lost: dict[frozenset[str], float] | None = None,
+    figures: tuple[ProbeFigure, ...] = (),
+    ranks: dict[str, ProbeRank] | None = None,
+    errors: dict[frozenset[str], str] | None = None,
+) -> ProbeReport:
+    """Four nodes whose pairs run at 1 GB/s, but for what is given."""
+    pairs = []
+    for number, (a, b) in enumerate(combinations(NODES, 2)):
+        key = frozenset((a, b))
+        speed = (speeds or {}).get(key, 1.0 + 0.05 * number)
+        pairs.append(ProbePair(a, b, speed, 1e-4, 2e-4, (lost or {}).get(key, 0.0), (errors or {}).get(key, "")))
+    seats = [(ranks or {}).get(name, ProbeRank(i, name, "done", "", 1.0)) for i, name in enumerate(NODES)]
+    return ProbeReport("gloo", 4, 0.0, 1.0, "done", "", seats, list(figures), pairs, 1e-4, {})
+
+
+def with_node(name: str, value: float) -> dict[frozenset[str], float]:
+    return {frozenset((name, other)): value for other in NODES if other != name}
+
+
+def named(found: ProbeReport) -> list[tuple[str, tuple[str, ...]]]:
+    return [(finding.kind, finding.nodes) for finding in findings(found)]
+
+
+def test_a_good_cluster_accuses_nobody() -> None:
+    assert named(report()) == []
+    assert outcome(report(), ()) == "ok"
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_slow_node_is_named_alone(name: str) -> None:
+    assert named(report(speeds=dict(with_node(name, 0.1)))) == [("slow_node", (name,))]
+
+
+def test_a_slow_link_names_both_ends() -> None:
+    slow = report(speeds={frozenset(("node1", "node3")): 0.1})
+    assert named(slow) == [("slow_link", ("node1", "node3"))]
+    assert outcome(slow, findings(slow)) == "slow"
+
+
+def test_loss_explains_slowness() -> None:
+    lossy = report(speeds=dict(with_node("node2", 0.05)), lost=with_node("node2", 0.04))
+    assert named(lossy) == [("packet_loss", ("node2",))]
+
+
+def test_a_little_loss_is_no_finding() -> None:
+    assert named(report(lost=with_node("node2", 0.002))) == []
+
+
+def test_a_node_that_nobody_reaches_is_named_alone() -> None:
+    blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
+    found = report(speeds=blocked)
+    assert named(found) == [("path_blocked", ("node4",))]
+    assert outcome(found, findings(found)) == "failed"
+
+
+def test_one_direction_that_is_blocked_names_the_pair() -> None:
+    one = report(errors={frozenset(("node1", "node2")): "node2 cannot reach a port of node1"})
+    assert named(one) == [("path_blocked", ("node1", "node2"))]
+
+
+def test_an_absent_node_is_named() -> None:
+    gone = ProbeRank(-1, "node2", "absent", "no connection to this node", None)
+    assert named(report(ranks={"node2": gone})) == [("probe_absent", ("node2",))]
+
+
+def test_wrong_values_name_rank_and_node() -> None:
+    wrong = ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2], [2])
+    (finding,) = findings(report(figures=(wrong,)))
+    assert (finding.kind, finding.ranks, finding.nodes) == ("silent_corruption", (2,), ("node3",))
+
+
+def test_a_rank_that_is_late_for_the_same_work() -> None:
+    late = ProbeRank(1, "node2", "done", "", 2.4)
+    (finding,) = findings(report(ranks={"node2": late}))
+    assert (finding.kind, finding.ranks) == ("straggler_rank", (1,))
+    assert findings(report(ranks={"node2": late._replace(late_over_median=1.2)})) == ()
