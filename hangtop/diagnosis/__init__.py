@@ -1,0 +1,1 @@
+"""Samples, stacks and log events in, findings out: pure functions, no I/O, no clock of their own."""

@@ -1,0 +1,49 @@
+"""Which interface and address of a node the job's traffic uses."""
+
+from __future__ import annotations
+
+from hangtop.diagnosis.job import Job, Node
+
+
+def interface_of(node: Node, setting: str | None) -> str | None:
+    """Name the interface that NCCL would choose on a node for NCCL_SOCKET_IFNAME; None when none fits or none is known.
+
+    NCCL's order (``src/misc/socket.cc``): the given list; else ``ib*``, then any but ``docker*`` and ``lo``, then
+    ``docker*``, then ``lo``.
+    """
+    names = [interface.name for interface in node.network.interfaces if interface.up]
+    if setting:
+        exclude, exact = setting.startswith("^"), "=" in setting[:2]
+        wanted = [word.strip().partition(":")[0] for word in setting.lstrip("^=").split(",") if word.strip()]
+
+        def listed(name: str) -> bool:
+            return any(name == want if exact else name.startswith(want) for want in wanted)
+
+        return next((name for name in names if listed(name) != exclude), None)
+    for fits in (
+        lambda name: name.startswith("ib"),
+        lambda name: not name.startswith(("docker", "lo")),
+        lambda name: name.startswith("docker"),
+        lambda name: name == "lo",
+    ):
+        chosen = next((name for name in names if fits(name)), None)
+        if chosen:
+            return chosen
+    return None
+
+
+def chosen_interface(job: Job, node: Node) -> str | None:
+    """Interface that NCCL or gloo takes on a node, by the settings of its living ranks."""
+    ranks = [rank for rank in job.ranks if rank.node == node.name and rank.gone_at is None]
+    environment = ranks[0].process.env if ranks else {}
+    return interface_of(node, environment.get("NCCL_SOCKET_IFNAME") or environment.get("GLOO_SOCKET_IFNAME"))
+
+
+def address_of(job: Job, node: Node) -> str:
+    """Address at which the job's network reaches a node (IPv4 first); its name where no interface tells one."""
+    name = chosen_interface(job, node)
+    for interface in node.network.interfaces:
+        if interface.name == name and interface.addresses:
+            held = [address.partition("/")[0] for address in interface.addresses]
+            return next((address for address in held if ":" not in address), held[0])
+    return node.name

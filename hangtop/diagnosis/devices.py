@@ -1,0 +1,92 @@
+"""From devices and kernel lines to nodes, GPUs and ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from collectors.samples import LogEvent
+from hangtop.diagnosis.failures import number_of, when
+from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.job import Gpu, Job, Node
+
+BEFORE_START_S = 60.0
+"""A kernel line this long before the first process of the job may still be the reason why it was started anew."""
+EVIDENCE_CHARS = 400
+
+
+def gpu_name(node: Node, gpu: Gpu) -> str:
+    """``node4:3``."""
+    return f"{node.name}:{gpu.index}"
+
+
+def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
+    """Every GPU with its node, in order."""
+    for name in sorted(job.nodes):
+        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index):
+            yield job.nodes[name], gpu
+
+
+def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
+    """Ranks whose process is on this GPU, or that were given it by their local rank; empty when it is not known.
+
+    A lost GPU is in no list of processes any more, so a rank without any GPU counts by LOCAL_RANK.
+    """
+    if index is None:
+        return ()
+    here = [rank for rank in job.ranks if rank.node == node.name]
+    on_it = {rank.rank for rank in here if index in rank.gpus}
+    if not on_it:
+        on_it = {
+            rank.rank
+            for rank in here
+            if not rank.gpus and rank.process.local_rank == index and "CUDA_VISIBLE_DEVICES" not in rank.process.env
+        }
+    return tuple(sorted(on_it))
+
+
+def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
+    """Ranks whose process was last seen on this node."""
+    return tuple(sorted(rank.rank for rank in job.ranks if rank.node == name))
+
+
+def bus_key(bus_id: str) -> tuple[int, ...]:
+    """Make PCI addresses comparable: ``0000:5F:00.0``, ``00000000:5f:00.0`` and ``0000:5f:00`` are one device."""
+    parts = re.findall(r"[0-9a-f]+", bus_id.lower().removeprefix("pci:"))[:3]
+    return tuple(int(part, 16) for part in parts)
+
+
+def gpu_at(node: Node, bus_id: str) -> int | None:
+    """Index of the GPU at this PCI address; None when the node has told of none there."""
+    key = bus_key(bus_id)
+    return next((gpu.index for gpu in node.gpus if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None)
+
+
+def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
+    """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
+    started = min((rank.process.started for rank in job.ranks if rank.node == node.name), default=None)
+    hostname = node.hello.hostname if node.hello else ""
+    for index, event in enumerate(job.events):
+        if event.kind != kind:
+            continue
+        home = job.event_nodes[index] if index < len(job.event_nodes) else ""
+        if (home and home != node.name) or (not home and event.host not in (node.name, hostname)):
+            continue
+        at = when(event)
+        if job.live and started is not None and at is not None and at < started - BEFORE_START_S:
+            continue
+        yield event
+
+
+def event_line(event: LogEvent) -> Evidence:
+    """Put an event as evidence: file and line, time, verbatim text."""
+    source = f"{event.source}:{event.line}" if event.line else event.source
+    text = event.text
+    if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
+        text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
+    return Evidence(source, when(event), text)
+
+
+def pid_of(event: LogEvent) -> int | None:
+    """Return the process that an event names, else the one that owns its source."""
+    return number_of(event, "pid") or event.pid

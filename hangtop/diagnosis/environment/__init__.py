@@ -1,0 +1,1 @@
+"""What a rank's environment gets wrong: names nobody reads, values nobody accepts, ranks that disagree."""

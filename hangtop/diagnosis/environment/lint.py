@@ -1,0 +1,288 @@
+"""The environment lint: one rule per kind of mistake, over the settings of all ranks.
+
+Evidence that these rules need: :class:`~collectors.samples.RankProcess` (``env``, ``versions``), and, where names of
+interfaces and adapters are judged, the node's interfaces and ports. Ranks with the same mistake share one finding.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from hangtop.diagnosis.environment.advice import DEBUG_ONLY, FATAL_TO_DIFFER, MUST_AGREE, MYTHS, RENAMED
+from hangtop.diagnosis.environment.names import BUILD_NAMES, NCCL_NAMES, PLUGIN_PREFIXES, TORCH_NAMES
+from hangtop.diagnosis.environment.values import complaint
+from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.job import Job, Rank
+
+Setting = tuple[str, str]
+JUDGED_PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
+
+
+def _settings(job: Job) -> dict[Setting, list[Rank]]:
+    """Ranks by (name, value)."""
+    found: dict[Setting, list[Rank]] = defaultdict(list)
+    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
+        for name, value in rank.process.env.items():
+            found[name, value].append(rank)
+    return dict(sorted(found.items()))
+
+
+def _finding(
+    kind: str,
+    severity: Severity,
+    ranks: Iterable[Rank],
+    setting: Setting,
+    summary: str,
+    advice: str,
+    confidence: float = 0.9,
+) -> Finding:
+    holders = tuple(ranks)
+    name, value = setting
+    first = holders[0]
+    return Finding(
+        kind,
+        severity,
+        confidence,
+        summary,
+        ranks=tuple(rank.rank for rank in holders),
+        nodes=tuple(sorted({rank.node for rank in holders})),
+        evidence=(Evidence(f"environment of rank {first.rank} on {first.node}", None, f"{name}={value}"),),
+        advice=advice,
+    )
+
+
+def unknown_names(job: Job) -> Iterator[Finding]:
+    """env_unknown: a name that neither NCCL nor PyTorch ever reads, with the real knob or the nearest real name."""
+    for (name, value), ranks in _settings(job).items():
+        myth = MYTHS.get(name)
+        if myth:
+            yield _finding(
+                "env_unknown", "warning", ranks, (name, value),
+                f"nobody reads {name}: set for {myth.wanted}, it does nothing",
+                f"Remove it. What does it: {myth.instead}.",
+            )  # fmt: skip
+        elif not _is_known(name):
+            near = difflib.get_close_matches(name, [*NCCL_NAMES, *TORCH_NAMES, *RENAMED], n=1, cutoff=0.85)
+            yield _finding(
+                "env_unknown", "info", ranks, (name, value),
+                f"{name} is no setting that NCCL (2.10 to 2.30) or PyTorch reads" + (f"; {near[0]} is" if near else ""),
+                f"Did you mean {near[0]}?" if near else "Remove it, unless a plugin of yours reads it.",
+                confidence=0.8 if near else 0.5,
+            )  # fmt: skip
+
+
+def _is_known(name: str) -> bool:
+    if not name.startswith(JUDGED_PREFIXES):
+        return True
+    return (
+        name in NCCL_NAMES
+        or name in TORCH_NAMES
+        or name in RENAMED
+        or name in BUILD_NAMES
+        or name.startswith(PLUGIN_PREFIXES)
+    )
+
+
+def invalid_values(job: Job) -> Iterator[Finding]:
+    """env_invalid: a value outside what is accepted, a product over its bound, or a list that names nothing here."""
+    for (name, value), ranks in _settings(job).items():
+        wrong = complaint(name, value)
+        if wrong:
+            yield _finding(
+                "env_invalid",
+                "warning",
+                ranks,
+                (name, value),
+                f"{name}={value} {wrong}",
+                f"Correct {name} or remove it.",
+            )
+    for rank in job.ranks:
+        sockets = [rank.process.env.get(name, "") for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")]
+        if all(text.isdecimal() for text in sockets) and int(sockets[0]) * int(sockets[1]) > 64:
+            yield _finding(
+                "env_invalid", "warning", [rank], ("NCCL_SOCKET_NTHREADS × NCCL_NSOCKS_PERTHREAD", " × ".join(sockets)),
+                f"{sockets[0]} threads × {sockets[1]} sockets is over NCCL's bound of 64", "Lower one of them.",
+            )  # fmt: skip
+    yield from _absent_interfaces(job)
+    yield from _greedy_adapters(job)
+
+
+def _absent_interfaces(job: Job) -> Iterator[Finding]:
+    for (name, value), ranks in _settings(job).items():
+        if name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or value.startswith("^"):
+            continue
+        exact = value.startswith("=") or name.startswith("GLOO")
+        wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]
+        without = []
+        for rank in ranks:
+            node = job.nodes.get(rank.node)
+            names = [interface.name for interface in node.network.interfaces if interface.up] if node else []
+            hit = any(have == want if exact else have.startswith(want) for have in names for want in wanted)
+            if names and not hit:
+                without.append(rank)
+        if without:
+            nodes = ", ".join(sorted({rank.node for rank in without}))
+            yield _finding(
+                "env_invalid", "critical", without, (name, value),
+                f"{name}={value} names no interface that is up on {nodes}",
+                "Set it to an interface that these nodes have (ip -br link), or remove it.",
+            )  # fmt: skip
+
+
+def _greedy_adapters(job: Job) -> Iterator[Finding]:
+    for (name, value), ranks in _settings(job).items():
+        if name != "NCCL_IB_HCA" or value.startswith(("=", "^")):
+            continue
+        wanted = {word.strip().partition(":")[0] for word in value.split(",") if word.strip()}
+        for rank in ranks:
+            node = job.nodes.get(rank.node)
+            devices = sorted({port.facts.device for port in node.ports}) if node else []
+            extra = [have for have in devices if have not in wanted and any(have.startswith(want) for want in wanted)]
+            if extra:
+                yield _finding(
+                    "env_invalid", "warning", ranks, (name, value),
+                    f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {rank.node})",
+                    f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact.",
+                )  # fmt: skip
+                break
+
+
+def deprecated_names(job: Job) -> Iterator[Finding]:
+    """env_deprecated: an old name, with today's; whether the old one still works is said."""
+    for (name, value), ranks in _settings(job).items():
+        renamed = RENAMED.get(name)
+        if renamed and renamed.instead not in ranks[0].process.env:
+            effect = "still works" if renamed.works else "does nothing any more"
+            yield _finding(
+                "env_deprecated", "info" if renamed.works else "warning", ranks, (name, value),
+                f"{name} is the old name of {renamed.instead} (since {renamed.since}) and {effect}",
+                f"Set {renamed.instead} instead.",
+            )  # fmt: skip
+        if name == "NCCL_LAUNCH_MODE" and value.upper() == "GROUP":
+            yield _finding(
+                "env_deprecated", "info", ranks, (name, value), "NCCL_LAUNCH_MODE=GROUP is deprecated since NCCL 2.9",
+                "Remove it.",
+            )  # fmt: skip
+
+
+def debugging_left_on(job: Job) -> Iterator[Finding]:
+    """env_debug_left_on: settings for finding faults that slow a production job, and what each of them does."""
+    for (name, value), ranks in _settings(job).items():
+        setting = DEBUG_ONLY.get(name)
+        if setting and value.strip().lower() in setting.values:
+            yield _finding(
+                "env_debug_left_on", "warning", ranks, (name, value), f"{name}={value}: {setting.cost}",
+                "Remove it once the fault is found.",
+            )  # fmt: skip
+
+
+def clobbered_log_file(job: Job) -> Iterator[Finding]:
+    """env_log_file_clobbered: NCCL_DEBUG_FILE expands %h, %p and %% alone; without %p ranks share a file."""
+    for (name, value), ranks in _settings(job).items():
+        if name != "NCCL_DEBUG_FILE" or value in ("/dev/stdout", "/dev/stderr"):
+            continue
+        bad = [f"%{letter}" for letter in re.findall(r"%(.)", value) if letter not in "hp%"]
+        sharing = len({rank.node for rank in ranks}) < len(ranks)
+        if bad:
+            text = f"NCCL does not expand {', '.join(bad)}: the file's name holds it literally"
+        elif "%p" not in value and sharing:
+            text = "several ranks of a node open this one file, and each truncates it"
+        elif value.startswith("~"):
+            text = "NCCL does not expand ~"
+        else:
+            continue
+        yield _finding(
+            "env_log_file_clobbered", "warning", ranks, (name, value), f"NCCL_DEBUG_FILE={value}: {text}",
+            "Use NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (host and process id).",
+        )  # fmt: skip
+
+
+def mismatches(job: Job) -> Iterator[Finding]:
+    """env_mismatch: ranks that must agree on a setting, or on a version of torch, NCCL or CUDA, do not."""
+    if len(job.ranks) < 2:
+        return
+    for name in sorted(MUST_AGREE):
+        yield from _odd_ones(name, [(rank, rank.process.env.get(name, "(not set)")) for rank in job.ranks])
+    for name in ("torch", "nccl", "cuda"):
+        known = [(rank, rank.process.versions[name]) for rank in job.ranks if name in rank.process.versions]
+        yield from _odd_ones(f"version of {name}", known)
+
+
+def _odd_ones(name: str, values: list[tuple[Rank, str]]) -> Iterator[Finding]:
+    by_value: dict[str, list[Rank]] = defaultdict(list)
+    for rank, value in sorted(values, key=lambda item: item[0].rank):
+        by_value[value].append(rank)
+    if len(by_value) < 2:
+        return
+    ordered = sorted(by_value.items(), key=lambda item: (len(item[1]), item[0]))
+    odd = [rank for _, ranks in ordered[:-1] for rank in ranks]
+    spread = "; ".join(f"{value} on {_some(ranks)}" for value, ranks in reversed(ordered))
+    evidence = tuple(
+        Evidence(f"environment of rank {ranks[0].rank} on {ranks[0].node}", None, f"{name}={value}")
+        for value, ranks in reversed(ordered)
+    )
+    yield Finding(
+        "env_mismatch",
+        "critical" if name in FATAL_TO_DIFFER or name == "version of nccl" else "warning",
+        0.9,
+        f"ranks differ in {name}: {spread}",
+        ranks=tuple(sorted(rank.rank for rank in odd)),
+        nodes=tuple(sorted({rank.node for rank in odd})),
+        evidence=evidence,
+        advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
+    )
+
+
+def _some(ranks: list[Rank]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0].rank}"
+    shown = ", ".join(str(rank.rank) for rank in ranks[:6])
+    return f"ranks {shown}" + (f" and {len(ranks) - 6} more" if len(ranks) > 6 else "")
+
+
+def known_bad_versions(job: Job) -> Iterator[Finding]:
+    """nccl_known_bad: releases with a fault that hangs or ends jobs.
+
+    Sources: pytorch and NCCL issue trackers for 2.21.5 with torch 2.3 and 2.4 inside one node; the release notes of
+    NVIDIA's resiliency extension for 2.28.3 to 2.28.8 (crash when a process group is restarted in place).
+    """
+    by_version: dict[tuple[str, str], list[Rank]] = defaultdict(list)
+    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
+        by_version[rank.process.versions.get("nccl", ""), rank.process.versions.get("torch", "")].append(rank)
+    for (nccl, torch), ranks in by_version.items():
+        release = tuple(int(part) for part in re.findall(r"\d+", nccl)[:3])
+        if release == (2, 21, 5) and torch.startswith(("2.3", "2.4")):
+            why, advice = "hangs inside one node with this torch", "Move to a torch that brings NCCL 2.22 or newer."
+        elif (2, 28, 3) <= release <= (2, 28, 8):
+            why, advice = "crashes when a job restarts its process group in place", "Move to NCCL 2.28.9 or newer."
+        else:
+            continue
+        yield _finding(
+            "nccl_known_bad",
+            "warning",
+            ranks,
+            ("NCCL", nccl),
+            f"NCCL {nccl} (torch {torch or 'unknown'}) {why}",
+            advice,
+            0.6,
+        )
+
+
+RULES = (
+    mismatches,
+    invalid_values,
+    unknown_names,
+    clobbered_log_file,
+    deprecated_names,
+    debugging_left_on,
+    known_bad_versions,
+)
+"""Every rule of this lint; the verdict runs them with the others."""
+
+
+def lint(job: Job) -> list[Finding]:
+    """Run the whole lint."""
+    return [finding for rule in RULES for finding in rule(job)]

@@ -1,0 +1,169 @@
+"""The job as the diagnosis sees it: one frozen picture, whether it comes live, from a recording or from a folder.
+
+All times are seconds since the epoch on *this* machine's clock (the session shifts every node's clock before it builds
+the picture). ``None`` and empty tuples mean unknown: a rule may conclude something from a source's
+:class:`~collectors.samples.SourceState`, never from the mere absence of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from collectors.samples import (
+    CommProgress,
+    Disk,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuSample,
+    Hello,
+    Helper,
+    HostFacts,
+    HostSample,
+    Interface,
+    LogEvent,
+    NvlinkCounters,
+    PortFacts,
+    PortUse,
+    RankProcess,
+    RankPulse,
+    RasReport,
+    RecorderDump,
+    SourceState,
+    StackDump,
+)
+
+T = TypeVar("T")
+
+LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
+
+
+class Look(NamedTuple, Generic[T]):
+    """One value and when it was seen."""
+
+    at: float
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU: the latest rows, oldest first, and who is on it."""
+
+    index: int
+    facts: GpuFacts | None
+    looks: tuple[Look[GpuSample], ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
+    fault: GpuFault | None = None
+    nvlinks: tuple[NvlinkCounters, ...] = ()
+    nvlink_grown: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """By link: growth of ``replay_errors``, ``recovery_errors`` and ``crc_errors`` while it was watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One HCA port: its state, and the growth of its counters while it was watched.
+
+    ``grown`` holds counters that moved since watching began (by how much), ``rates`` their present growth per second.
+    ``changes`` are the states it went through, oldest first.
+    """
+
+    facts: PortFacts
+    counters: Mapping[str, int] = field(default_factory=dict)
+    grown: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+    changes: tuple[Look[PortFacts], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkUse:
+    """The node's interfaces and TCP, with growth per second where it is known."""
+
+    interfaces: tuple[Interface, ...] = ()
+    segments_per_s: float | None = None
+    retransmitted_per_s: float | None = None
+    ports: tuple[PortUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank's process. ``rank`` is global. ``gone_at`` is when it was seen to be no longer there."""
+
+    rank: int
+    node: str
+    process: RankProcess
+    looks: tuple[Look[RankPulse], ...] = ()
+    helpers: tuple[Helper, ...] = ()
+    gone_at: float | None = None
+    gpus: tuple[int, ...] = ()
+    """Indices of the GPUs that its process is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node, how the connection to it is, and what its sources say."""
+
+    name: str
+    link: LinkWord = "live"
+    why: str = ""
+    since: float = 0.0
+    """When the link came into this state."""
+    seen_at: float | None = None
+    """When its last sample came."""
+    hello: Hello | None = None
+    sources: Mapping[str, SourceState] = field(default_factory=dict)
+    gpus: tuple[Gpu, ...] = ()
+    ports: tuple[Port, ...] = ()
+    network: NetworkUse = NetworkUse()
+    host: HostFacts | None = None
+    load: HostSample | None = None
+    disks: tuple[Disk, ...] = ()
+    clock_offset: float | None = None
+    """Seconds that the node's clock is ahead of ours."""
+    gpu_fault: GpuFault | None = None
+    """A complaint of nvidia-smi that names no GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything that is known about one job at one moment."""
+
+    now: float
+    watched: float
+    """Seconds over which it was watched; 0 for a folder of logs."""
+    live: bool
+    """False for logs after the fact: silence then means nothing."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    ranks: tuple[Rank, ...] = ()
+    """By rank, the newest process of each rank."""
+    world_size: int | None = None
+    stacks: tuple[StackDump, ...] = ()
+    """Every dump at hand, oldest first; several per rank when several samples were taken."""
+    stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """(node, pid of the dump's owner) → global rank. The node of a dump is in ``stack_nodes``."""
+    stack_nodes: tuple[str, ...] = ()
+    """Node of each dump, parallel to ``stacks``."""
+    events: tuple[LogEvent, ...] = ()
+    """Typed log and kernel events of all sources, in order of time where they have one."""
+    event_nodes: tuple[str, ...] = ()
+    """Node that each event came from, parallel to ``events``; empty for a folder of logs."""
+    progress: tuple[CommProgress, ...] = ()
+    recorders: tuple[RecorderDump, ...] = ()
+    ras: tuple[Look[RasReport], ...] = ()
+    """RAS answers, oldest first."""
+    patience: float = 60.0
+    """Seconds that a wait may take before it may be called a hang, live."""
+    stood_still: float | None = None
+    """Seconds for which at least half of the living ranks in view have shown no cheap sign of progress (context
+    switches, I/O, logs, collective counts, GPU power). CPU time alone is none: a rank that waits in NCCL spins, and the
+    one that all wait for may be busy. None: unknown."""
+    usual_pause: float | None = None
+    """The longest such pause that this job was seen to take and come back from."""
+    others: tuple[Rank, ...] = ()
+    """Living processes with the same rank numbers that belong to another or an earlier run."""
+
+    @property
+    def alarm_after(self) -> float:
+        """Seconds of standing still that are far outside what this job did before and the user's patience."""
+        return max(self.patience, 2.0 * (self.usual_pause or 0.0))

@@ -1,0 +1,86 @@
+"""What preflight's checks look at, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from collectors.samples import Observation
+from hangtop.diagnosis.job import Job, Node, Rank
+
+State = Literal["fail", "warn", "unknown", "ok"]
+ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
+"""Red first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One check of one node: ``figure`` is what was measured, ``remedy`` the command or the sentence that mends it.
+
+    ``kind`` is the finding that a cell which is not well becomes (see ``docs/findings.md``).
+    """
+
+    check: str
+    node: str
+    state: State
+    figure: str
+    kind: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The job's picture (with or without ranks), and what every node answered."""
+
+    job: Job
+    answers: Mapping[str, Sequence[Observation]] = field(default_factory=dict)
+    master: tuple[str, int] = ("", 29500)
+    """Address and port at which the ranks meet."""
+    master_node: str = ""
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that a node's clock is ahead of ours, with half the round trip already taken out."""
+
+    def nodes(self) -> list[Node]:
+        """Nodes that answer, by name."""
+        return [
+            node for _, node in sorted(self.job.nodes.items()) if node.link in ("live", "limited", "stale", "offline")
+        ]
+
+    def ranks(self, node: str) -> list[Rank]:
+        """Living ranks of a node."""
+        return [rank for rank in self.job.ranks if rank.node == node and rank.gone_at is None]
+
+    def answer(self, node: str, name: str, subject: str = "") -> Observation | None:
+        """One answer of a node; None when it was not asked or did not answer."""
+        for found in self.answers.get(node, ()):
+            if found.name == name and found.subject == subject:
+                return found
+        return None
+
+    def all(self, node: str, name: str) -> list[Observation]:
+        """Every answer of a node under one name."""
+        return [found for found in self.answers.get(node, ()) if found.name == name]
+
+
+def numbers(observation: Observation | None) -> list[int]:
+    """Whole numbers of an answer's list; empty when it has none."""
+    if observation is None or not isinstance(observation.value, list):
+        return []
+    return [int(item) for item in observation.value if isinstance(item, (int, float))]
+
+
+def texts(observation: Observation | None) -> list[str]:
+    """Texts of an answer's list; empty when it has none."""
+    if observation is None or not isinstance(observation.value, list):
+        return []
+    return [item for item in observation.value if isinstance(item, str)]
+
+
+def size(count: float) -> str:
+    """Bytes for people: ``64 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

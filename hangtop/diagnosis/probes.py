@@ -1,0 +1,217 @@
+"""What a collective probe's report proves: who was absent, which node or link is slow, who has wrong values.
+
+A node is told from a link by its other pairs: a node whose every pair is bad while the pairs without it are well is bad
+itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D pairing of nccl-tests issue 106).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+
+from collectors.samples import ProbePair, ProbeReport
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+
+SLOW_SHARE = 1 / 3
+"""Of the median over the other pairs: noise on a shared network stays within a factor of two."""
+LOST_SHARE = 0.01
+"""TCP throughput falls with the square root of the loss; at 1 % a collective already waits for time-outs."""
+LATE = 1.5
+"""Time for the same work, over the median."""
+
+
+def findings(report: ProbeReport) -> tuple[Finding, ...]:
+    """All that a report proves, worst first."""
+    found = [
+        *_corrupt(report),
+        *_absent(report),
+        *_blocked(report),
+        *_lossy(report),
+        *_slow(report),
+        *_late(report),
+    ]
+    blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
+    return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
+
+
+def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
+    """``ok``, ``slow``, ``failed`` or ``cancelled``, as ``probe --json`` says it."""
+    if report.outcome != "done":
+        return report.outcome
+    kinds = {finding.kind for finding in found}
+    if kinds & {"silent_corruption", "path_blocked", "probe_absent"}:
+        return "failed"
+    return "slow" if kinds else "ok"
+
+
+def _evidence(report: ProbeReport, texts: Iterable[str]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts)
+
+
+def _corrupt(report: ProbeReport) -> Iterator[Finding]:
+    """silent_corruption: wrong values, or bits that differ from the other ranks' after the same collective."""
+    bad: dict[int, list[str]] = {}
+    for figure in report.figures:
+        for rank in figure.wrong_ranks:
+            bad.setdefault(rank, []).append(f"{figure.op} of {figure.size} bytes: wrong values")
+        for rank in set(figure.odd_ranks) - set(figure.wrong_ranks):
+            bad.setdefault(rank, []).append(f"{figure.op} of {figure.size} bytes: bits that differ from the others'")
+    if bad:
+        nodes = {rank.rank: rank.node for rank in report.ranks}
+        yield Finding(
+            "silent_corruption",
+            "critical",
+            0.95,
+            f"wrong values after a collective on rank {', '.join(str(rank) for rank in sorted(bad))}",
+            ranks=tuple(sorted(bad)),
+            nodes=tuple(sorted({nodes[rank] for rank in bad if rank in nodes})),
+            evidence=_evidence(report, [text for texts in bad.values() for text in texts[:3]]),
+            advice="Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
+            "Results of jobs that ran there are in doubt.",
+        )
+
+
+def _absent(report: ProbeReport) -> Iterator[Finding]:
+    """probe_absent: a node that never started its part, or did not come to the barrier."""
+    absent = {rank.node: rank.why for rank in report.ranks if rank.state == "absent"}
+    # When the keeper of the store cannot be reached, everybody else is "absent": pairs tell better.
+    others = {rank.node for rank in report.ranks} - set(absent)
+    if absent and (len(others) > 1 or any(absent.values())):
+        yield Finding(
+            "probe_absent",
+            "critical",
+            0.9,
+            f"{', '.join(sorted(absent))} did not come to the probe's barrier",
+            ranks=tuple(sorted(rank.rank for rank in report.ranks if rank.state == "absent" and rank.rank >= 0)),
+            nodes=tuple(sorted(absent)),
+            evidence=_evidence(
+                report, [f"{node}: {why or 'no sign before the barrier ended'}" for node, why in sorted(absent.items())]
+            ),
+            advice="See whether the node answers at all, and whether its interpreter finds torch.",
+        )
+
+
+def _pairs_of(pairs: Iterable[ProbePair], node: str) -> list[ProbePair]:
+    return [pair for pair in pairs if node in (pair.a, pair.b)]
+
+
+def _guilty(report: ProbeReport, bad: set[tuple[str, str]]) -> tuple[list[str], list[ProbePair]]:
+    """Nodes whose every pair is bad, and the bad pairs that no such node explains."""
+    names = sorted({name for pair in report.pairs for name in (pair.a, pair.b)})
+    nodes = []
+    for name in names:
+        own = _pairs_of(report.pairs, name)
+        others = [pair for pair in report.pairs if name not in (pair.a, pair.b)]
+        well_without = any((pair.a, pair.b) not in bad for pair in others)
+        if own and all((pair.a, pair.b) in bad for pair in own) and well_without:
+            nodes.append(name)
+    links = [p for p in report.pairs if (p.a, p.b) in bad and p.a not in nodes and p.b not in nodes]
+    return nodes, links
+
+
+def _blocked(report: ProbeReport) -> Iterator[Finding]:
+    """path_blocked: pairs that do not finish, or only when the store is on the other side."""
+    bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
+    nodes, links = _guilty(report, bad)
+    for name in nodes:
+        yield _blocked_finding(report, (name,), _pairs_of(report.pairs, name), f"no other node gets through to {name}")
+    for pair in links:
+        yield _blocked_finding(
+            report, (pair.a, pair.b), [pair], f"{pair.a} and {pair.b} do not get through to each other"
+        )
+
+
+def _blocked_finding(report: ProbeReport, nodes: tuple[str, ...], pairs: list[ProbePair], summary: str) -> Finding:
+    return Finding(
+        "path_blocked",
+        "critical",
+        0.85,
+        summary,
+        nodes=nodes,
+        evidence=_evidence(report, [f"{pair.a} - {pair.b}: {pair.error or 'did not finish'}" for pair in pairs[:4]]),
+        advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both directions.",
+        next=(NextStep("m", "hangtop probe path " + " ".join(sorted({n for p in pairs for n in (p.a, p.b)}))),),
+    )
+
+
+def _lossy(report: ProbeReport) -> Iterator[Finding]:
+    """packet_loss: TCP had to send a share of its segments again."""
+    shares = {(pair.a, pair.b): pair.retransmitted for pair in report.pairs if pair.retransmitted is not None}
+    bad = {key for key, share in shares.items() if share is not None and share > LOST_SHARE}
+    nodes, links = _guilty(report, bad)
+    for names, pairs in [
+        *(((name,), _pairs_of(report.pairs, name)) for name in nodes),
+        *(((p.a, p.b), [p]) for p in links),
+    ]:
+        worst = max(pair.retransmitted or 0.0 for pair in pairs)
+        where = f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
+        yield Finding(
+            "packet_loss",
+            "critical",
+            0.85,
+            f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
+            nodes=names,
+            evidence=_evidence(
+                report, [f"{p.a} - {p.b}: {(p.retransmitted or 0.0):.1%} retransmitted" for p in pairs[:6]]
+            ),
+            advice="Look at the node's cable, port and switch counters (ethtool -S, ip -s link).",
+        )
+
+
+def _slow(report: ProbeReport) -> Iterator[Finding]:
+    """slow_node and slow_link: far under the median of the pairs that have nothing to do with it."""
+    speeds = {(pair.a, pair.b): pair.busbw for pair in report.pairs if pair.busbw is not None}
+    if len(speeds) < 2:
+        return
+    bad = set()
+    for key, speed in speeds.items():
+        others = [other for pair, other in speeds.items() if not set(pair) & set(key)] or list(speeds.values())
+        if speed < SLOW_SHARE * max(statistics.median(others), statistics.median(speeds.values())):
+            bad.add(key)
+    nodes, links = _guilty(report, bad)
+    usual = statistics.median([speed for key, speed in speeds.items() if key not in bad] or list(speeds.values()))
+    for name in nodes:
+        own = _pairs_of(report.pairs, name)
+        best = max(pair.busbw or 0.0 for pair in own)
+        yield Finding(
+            "slow_node",
+            "critical",
+            0.85,
+            f"every pair with {name} is slow: {best:.3g} GB/s at best, others {usual:.3g}",
+            nodes=(name,),
+            evidence=_evidence(
+                report, [f"{pair.a} - {pair.b}: busbw {pair.busbw or 0.0:.3g} GB/s" for pair in own[:6]]
+            ),
+            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU.",
+        )
+    for pair in links:
+        yield Finding(
+            "slow_link",
+            "critical",
+            0.8,
+            f"{pair.a} and {pair.b} are slow together ({pair.busbw or 0.0:.3g} GB/s), well with others ({usual:.3g})",
+            nodes=(pair.a, pair.b),
+            evidence=_evidence(
+                report, [f"{pair.a} - {pair.b}: busbw {pair.busbw or 0.0:.3g} GB/s; median {usual:.3g}"]
+            ),
+            advice="Look at the switch and the cables between the two.",
+        )
+
+
+def _late(report: ProbeReport) -> Iterator[Finding]:
+    """straggler_rank: the same work takes this rank much longer than the median."""
+    late = [rank for rank in report.ranks if rank.late_over_median is not None and rank.late_over_median > LATE]
+    if late and len(report.ranks) > 2:
+        worst = max(rank.late_over_median or 0.0 for rank in late)
+        yield Finding(
+            "straggler_rank",
+            "warning",
+            0.6,
+            f"rank {', '.join(str(rank.rank) for rank in late)} takes {worst:.1f} times as long for equal work",
+            ranks=tuple(rank.rank for rank in late),
+            nodes=tuple(sorted({rank.node for rank in late})),
+            evidence=_evidence(
+                report, [f"rank {r.rank} on {r.node}: {r.late_over_median:.2f} × the median" for r in late]
+            ),
+            advice="Look at what else runs on the node, at clocks and temperature.",
+        )

@@ -1,0 +1,36 @@
+"""What DistributedDataParallel says itself: parameters that got no gradient, or got one twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangtop.diagnosis.failures import numbers_of, text_of, words_of
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.words import listed
+
+
+def unused_parameters(job: Job) -> Iterator[Finding]:
+    """unused_parameters: DDP's reducer waits for gradients that never come, or got one twice.
+
+    Needs DDP's own error; its names of the parameters where TORCH_DISTRIBUTED_DEBUG printed them.
+    """
+    unused, twice = said(job, "torch.unused_parameters"), said(job, "torch.marked_twice")
+    events = unused or twice
+    if not events:
+        return
+    names = sorted({name for event in events for name in words_of(event, "names")})
+    indices = sorted({index for event in events for index in numbers_of(event, "indices")})
+    if not unused:
+        name = text_of(twice[0], "name")
+        what = f"parameter {name or 'unnamed'} got its gradient twice in one step"
+        advice = "Static graphs with reused parameters need static_graph=True; check gradient checkpointing."
+    else:
+        which = listed(names) or listed([f"#{index}" for index in indices])
+        what = f"parameters got no gradient in this step{which and f': {which}'}"
+        advice = "Use every parameter in the loss on every rank, or find_unused_parameters=True."
+    yield Finding(
+        "unused_parameters", "critical", 0.93, what,
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events), advice=advice,
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""InfiniBand and RoCE ports: down, flapping, or with error counters that grow."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job, Node, Port
+from hangtop.diagnosis.words import listed
+
+
+class Symptom(NamedTuple):
+    """What the growth of some counters means."""
+
+    kind: str
+    counters: tuple[str, ...]
+    meaning: str
+    advice: str
+
+
+SYMPTOMS = (
+    Symptom(
+        "ib_link_flapped",
+        ("link_downed", "link_error_recovery"),
+        "the link went down or had to recover",
+        "Check cable and transceiver at both ends; a link that flaps breaks every collective over it.",
+    ),
+    Symptom(
+        "ib_symbol_errors",
+        ("symbol_error",),
+        "bits arrive broken: the physical layer",
+        "Reseat or replace cable and transceiver.",
+    ),
+    Symptom(
+        "ib_receive_errors",
+        ("port_rcv_errors", "port_rcv_remote_physical_errors"),
+        "packets arrive broken: look at the far end's port",
+        "Look at the counters of the switch port on the other side of this cable.",
+    ),
+    Symptom(
+        "ib_transmit_discards",
+        ("port_xmit_discards",),
+        "packets are thrown away unsent: congestion, or a peer that is down",
+        "Look at the switch: routing, congestion, a slow receiver.",
+    ),
+    Symptom(
+        "ib_buffer_overrun",
+        ("excessive_buffer_overrun_errors", "local_link_integrity_errors"),
+        "flow control fails",
+        "Compare MTU and firmware of both ends.",
+    ),
+)
+"""Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``): growth of any while the job runs is a finding.
+CNP, ECN and port_xmit_wait are pressure, not errors, and in no row of this table."""
+
+PHYSICAL = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
+LOSSES = (
+    "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
+    "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
+)  # fmt: skip
+"""hw_counters of mlx5 that stand for lost or repeated packets (NVIDIA's "understanding mlx5 counters")."""
+SENDER_SAW = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "roce_adp_retrans")
+RECEIVER_SAW = ("out_of_sequence",)
+
+
+def port_down(job: Job) -> Iterator[Finding]:
+    """ib_port_down: a port that is not Active or has no link, whose peers are up.
+
+    Needs the state of ports: the same port on other nodes, or its neighbours on this node where there is no other. A
+    port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped.
+    """
+    ports = _ports(job)
+    for node, port in ports:
+        facts = port.facts
+        if _up(port) or _flaps(port):
+            continue
+        twins = [p for n, p in ports if n is not node and _key(p) == _key(port)]
+        neighbours = [p for n, p in ports if n is node and p is not port and p.facts.link_layer == facts.link_layer]
+        peers = twins or neighbours
+        up = sum(_up(peer) for peer in peers)
+        if not peers or up * 2 <= len(peers):
+            continue
+        hint = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}.get(
+            facts.phys_state, ""
+        )
+        if facts.state == "INIT":
+            hint = ": no subnet manager has set it up"
+        yield Finding(
+            "ib_port_down", "critical" if twins else "warning", 0.9 if twins else 0.7,
+            f"port {facts.device}/{facts.port} on {node.name} is {facts.state}, {facts.phys_state}{hint}; "
+            f"{up} of {len(peers)} peers are up",
+            nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
+            advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
+        )  # fmt: skip
+
+
+def port_errors(job: Job) -> Iterator[Finding]:
+    """ib_link_flapped, ib_symbol_errors, ib_receive_errors, ib_transmit_discards, ib_buffer_overrun.
+
+    Needs the port's error counters at two times; any growth while it was watched counts. A port that was seen to go
+    down and come back has flapped whatever its counters say.
+    """
+    for node, port in _ports(job):
+        flaps = _flaps(port)
+        for symptom in SYMPTOMS:
+            grown = {name: port.grown[name] for name in symptom.counters if port.grown.get(name, 0) > 0}
+            seen = flaps if symptom.kind == "ib_link_flapped" else 0
+            if not grown and not seen:
+                continue
+            counted = [f"{name} +{number}" for name, number in grown.items()]
+            if seen:
+                counted.append(f"{seen} times down and up again while watched")
+            yield Finding(
+                symptom.kind, "warning", 0.9,
+                f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(counted)}; {symptom.meaning}",
+                nodes=(node.name,), ports=(_name(node, port),),
+                evidence=(
+                    Evidence(f"counters of {_name(node, port)}", job.now, listed(counted)),
+                    _state_proof(node, port),
+                ),
+                advice=symptom.advice,
+            )  # fmt: skip
+
+
+def roce_retransmits(job: Job) -> Iterator[Finding]:
+    """roce_retransmits: counters of lost and repeated packets grow; both ends together tell the direction.
+
+    Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
+    """
+    seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
+    for node, port in _ports(job):
+        grown = {name: port.grown[name] for name in LOSSES if port.grown.get(name, 0) > 0}
+        if grown:
+            seen["all"].append((node, port, grown))
+            if any(name in grown for name in SENDER_SAW):
+                seen["sends"].append((node, port, grown))
+            if any(name in grown for name in RECEIVER_SAW):
+                seen["receives"].append((node, port, grown))
+    if not seen["all"]:
+        return
+    senders = sorted({node.name for node, _, _ in seen["sends"]})
+    receivers = sorted({node.name for node, _, _ in seen["receives"]})
+    one_way = len(senders) == 1 and len(receivers) == 1 and senders != receivers
+    path = f" on the way from {senders[0]} to {receivers[0]}" if one_way else ""
+    culprits = receivers if len(receivers) == 1 else senders if len(senders) == 1 else []
+    blamed = [
+        item for item in seen["all"] if not culprits or item[0].name in (*culprits, *(senders if one_way else ()))
+    ]
+    words = [f"{node.name} {_counted(grown)}" for node, _, grown in blamed]
+    yield Finding(
+        "roce_retransmits", "warning", 0.85 if path else 0.75,
+        f"packets are lost and sent again{path}: {listed(words, most=3)}",
+        nodes=tuple(sorted({node.name for node, _, _ in blamed})),
+        ports=tuple(sorted(_name(node, port) for node, port, _ in blamed)),
+        evidence=tuple(
+            Evidence(f"hw_counters of {_name(node, port)}", job.now, _counted(grown))
+            for node, port, grown in seen["all"][:6]
+        ),
+        advice="Check PFC and ECN settings along that path, then cable and switch port; one peer that all time out on "
+        "is the faulty one.",
+    )  # fmt: skip
+
+
+def _ports(job: Job) -> list[tuple[Node, Port]]:
+    return [
+        (job.nodes[name], port)
+        for name in sorted(job.nodes)
+        for port in sorted(job.nodes[name].ports, key=lambda port: (port.facts.device, port.facts.port))
+    ]
+
+
+def _up(port: Port) -> bool:
+    return port.facts.state == "ACTIVE" and port.facts.phys_state == "LinkUp"
+
+
+def _key(port: Port) -> tuple[str, int]:
+    return port.facts.device, port.facts.port
+
+
+def _name(node: Node, port: Port) -> str:
+    return f"{node.name}:{port.facts.device}/{port.facts.port}"
+
+
+def _flaps(port: Port) -> int:
+    """Times that it was seen to come back; once, too, when it went away now and had done so before by its counter."""
+    states = [look.value.state == "ACTIVE" for look in port.changes]
+    back = sum(1 for before, after in itertools.pairwise(states) if after and not before)
+    left = any(before and not after for before, after in itertools.pairwise(states))
+    return back or int(left and port.counters.get("link_downed", 0) > 1)
+
+
+def _counted(grown: Mapping[str, int]) -> str:
+    return listed([f"{name} +{number}" for name, number in grown.items()])
+
+
+def _state_proof(node: Node, port: Port) -> Evidence:
+    facts = port.facts
+    text = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate_text or 'unknown'}"
+    at = port.changes[-1].at if port.changes else None
+    return Evidence(f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)

@@ -1,0 +1,109 @@
+"""A GPU that is slower than its peers: throttled, or on a narrow link."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+from collectors.samples import GpuSample
+from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.tables.thresholds import (
+    BAD_EVENT_REASONS,
+    LATE_LOOKS,
+    LOAD_UTILIZATION,
+    LOW_CLOCK_SHARE,
+    SLOW_CLOCK_SHARE,
+)
+from hangtop.diagnosis.words import listed
+
+LAST_LOOKS = 8
+"""Looks back: what was cured is not reported."""
+
+
+def gpu_throttled(job: Job) -> Iterator[Finding]:
+    """gpu_throttled: under load, a bad event reason and an SM clock under its peers', in most of the last looks.
+
+    Needs utilisation, SM clock and event reasons of nvidia-smi in two looks or more. Without slower peers to compare
+    with (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
+    """
+    peers: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for node, gpu in _loaded(job):
+        clocks = [look.value.sm_clock for look in _under_load(gpu) if look.value.sm_clock is not None]
+        if clocks:
+            peers[_model(gpu)].append((gpu_name(node, gpu), median(clocks)))
+    for node, gpu in _loaded(job):
+        looks = _under_load(gpu)
+        bad = [look for look in looks if (look.value.event_reasons or 0) & sum(BAD_EVENT_REASONS)]
+        clocks = [look.value.sm_clock for look in bad if look.value.sm_clock is not None]
+        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or not clocks:
+            continue
+        clock = median(clocks)
+        others = [value for name, value in peers[_model(gpu)] if name != gpu_name(node, gpu)]
+        top = gpu.facts.sm_clock_max if gpu.facts else None
+        slower = bool(others) and clock < SLOW_CLOCK_SHARE * median(others)
+        low = top is not None and clock < LOW_CLOCK_SHARE * top
+        if not slower and not low:
+            continue
+        reasons = _reasons(bad[-1].value)
+        against = f"its peers run at {median(others):.0f}" if slower else f"its maximum is {top}"
+        yield Finding(
+            "gpu_throttled", "warning", 0.9 if slower else 0.75,
+            f"GPU {gpu.index} on {node.name} runs at {clock:.0f} MHz, {against}: {reasons}",
+            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
+            evidence=(Evidence(f"nvidia-smi on {node.name}", bad[-1].at, _row(gpu, bad[-1].value)),),
+            advice="Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move "
+            "the job off it.",
+        )  # fmt: skip
+
+
+def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
+    """gpu_pcie_degraded: link generation or width under its maximum in every look under load.
+
+    Needs the PCIe columns of nvidia-smi under load: links fall back when idle.
+    """
+    for node, gpu in _loaded(job):
+        looks, facts = _under_load(gpu), gpu.facts
+        if facts is None or len(looks) < LATE_LOOKS:
+            continue
+        wrong = []
+        for what, top, values in (
+            ("generation", facts.pcie_gen_max, [look.value.pcie_gen for look in looks]),
+            ("width", facts.pcie_width_max, [look.value.pcie_width for look in looks]),
+        ):
+            known = [value for value in values if value is not None]
+            if top and len(known) >= LATE_LOOKS and max(known) < top:
+                wrong.append(f"{what} {known[-1]} of {top}")
+        if wrong:
+            yield Finding(
+                "gpu_pcie_degraded", "warning", 0.8,
+                f"GPU {gpu.index} on {node.name} has a slow PCIe link under load: {listed(wrong)}",
+                ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
+                evidence=(Evidence(f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),),
+                advice="Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
+            )  # fmt: skip
+
+
+def _loaded(job: Job) -> list[tuple[Node, Gpu]]:
+    return [(node, gpu) for node, gpu in all_gpus(job) if _under_load(gpu)]
+
+
+def _under_load(gpu: Gpu) -> list[Look[GpuSample]]:
+    return [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+
+
+def _model(gpu: Gpu) -> str:
+    return gpu.facts.name if gpu.facts else ""
+
+
+def _reasons(sample: GpuSample) -> str:
+    return listed([text for bit, text in BAD_EVENT_REASONS.items() if (sample.event_reasons or 0) & bit])
+
+
+def _row(gpu: Gpu, sample: GpuSample) -> str:
+    return (
+        f"GPU {gpu.index}: {sample.utilization} %, {sample.sm_clock} MHz, {sample.power} W, {sample.temperature} °C, "
+        f"clocks_event_reasons {sample.event_reasons or 0:#x}"
+    )

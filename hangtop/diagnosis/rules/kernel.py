@@ -1,0 +1,62 @@
+"""Kernel lines that explain ranks that do not move: storage that does not answer, tasks and CPUs that are stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectors.samples import LogEvent
+from hangtop.diagnosis.devices import event_line, events_on, pid_of, ranks_on_node
+from hangtop.diagnosis.failures import text_of
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.words import duration, listed
+
+
+def storage_stalled(job: Job) -> Iterator[Finding]:
+    """storage_stalled: the kernel says that an NFS server does not answer, and has not said that it is back.
+
+    Needs the kernel log.
+    """
+    for name in sorted(job.nodes):
+        last: dict[str, LogEvent] = {}
+        for event in events_on(job, job.nodes[name], "kernel.nfs"):
+            last[text_of(event, "server")] = event
+        away = {server: event for server, event in sorted(last.items()) if event.data.get("ok") is not True}
+        if away:
+            yield Finding(
+                "storage_stalled", "critical", 0.85,
+                f"{name} gets no answer from {listed([f'NFS server {server}' for server in away])}",
+                ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, away.values())),
+                advice="Ranks that read or write there hang in the kernel until the server is back.",
+            )  # fmt: skip
+
+
+def kernel_trouble(job: Job) -> Iterator[Finding]:
+    """kernel_trouble: tasks blocked for minutes, CPUs that are locked up.
+
+    Needs the kernel log. Names the ranks whose own processes the lines name, else those of the node.
+    """
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        events = [event for kind in ("kernel.hung_task", "kernel.lockup") for event in events_on(job, node, kind)]
+        if not events:
+            continue
+        pids = {pid_of(event) for event in events}
+        own = tuple(
+            sorted(
+                rank.rank
+                for rank in job.ranks
+                if rank.node == name and pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
+            )
+        )
+        first = events[0]
+        seconds = first.data.get("seconds")
+        long = f" for {duration(float(seconds))}" if isinstance(seconds, (int, float)) else ""
+        task = text_of(first, "process") or "a task"
+        what = "a CPU is locked up" if first.kind == "kernel.lockup" else f"{task} is blocked"
+        yield Finding(
+            "kernel_trouble", "critical" if own else "warning", 0.85 if own else 0.6,
+            f"{what} in the kernel of {name}{long}",
+            ranks=own, nodes=(name,), evidence=tuple(map(event_line, events[:4])),
+            advice="Storage or a driver does not answer; drain the node if it does not come back.",
+        )  # fmt: skip

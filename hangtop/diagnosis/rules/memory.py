@@ -1,0 +1,134 @@
+"""Memory that ran out: on a GPU, in /dev/shm; and what else logs say of a node's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collectors.samples import LogEvent
+from hangtop.diagnosis.devices import ranks_on_gpu
+from hangtop.diagnosis.failures import number_of, text_of
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.words import listed, size, who
+
+FIRST_WITHIN_S = 2.0
+"""Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
+
+
+def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
+    """gpu_out_of_memory: CUDA out of memory on a rank; says whether the other GPUs had room.
+
+    Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
+    """
+    events = [*said(job, "torch.out_of_memory"), *said(job, "python.exception", "out_of_memory")]
+    if not events:
+        return
+    first = _first_ones(events)
+    ranks = ranks_in(first)
+    figures = next((event for event in first if event.kind == "torch.out_of_memory"), first[0])
+    tried, device = number_of(figures, "tried"), number_of(figures, "device")
+    gpus = _gpus_of(job, ranks, device)
+    room = _room_elsewhere(job, gpus)
+    yield Finding(
+        "gpu_out_of_memory", "critical", 0.92,
+        f"{who(ranks)} ran out of GPU memory"
+        f"{f' asking for {size(tried)}' if tried else ''}{_figures(figures)}{room}",
+        ranks=ranks, nodes=hosts_in(job, first), gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus),
+        evidence=(*lines(first), *_usage(gpus)),
+        advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
+        "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is fragmented.",
+    )  # fmt: skip
+
+
+def shm_too_small(job: Job) -> Iterator[Finding]:
+    """shm_too_small: NCCL or a data loader's worker could not get shared memory; with the node's own figure.
+
+    Needs NCCL's warning, a worker killed by SIGBUS or torch's message; the size of /dev/shm where the host tells.
+    """
+    workers = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") == "bus"]
+    events = [*warned(job, "shared_memory"), *workers]
+    if not events:
+        return
+    hosts = hosts_in(job, events)
+    figures = [
+        f"/dev/shm on {name} has {size(node.load.shm_total)}, {size(node.load.shm_used or 0)} used"
+        for name, node in sorted(job.nodes.items())
+        if (name in hosts or not hosts) and node.load and node.load.shm_total
+    ]
+    ranks = ranks_in(events)
+    yield Finding(
+        "shm_too_small", "critical", 0.92,
+        f"{who(ranks)} could not get shared memory"
+        f"{f' on {listed(hosts)}' if hosts else ''}{f': {figures[0]}' if figures else ''}",
+        ranks=ranks, nodes=hosts,
+        evidence=(*lines(events), *(Evidence("host", None, figure) for figure in figures[:4])),
+        advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
+    )  # fmt: skip
+
+
+def worker_died(job: Job) -> Iterator[Finding]:
+    """rank_crashed through a data loader's worker that was killed or crashed (a SIGBUS is shm_too_small).
+
+    Needs torch's message about its worker.
+    """
+    events = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") not in ("bus", "timeout")]
+    if not events:
+        return
+    first = events[0]
+    reason = text_of(first, "reason") or "ended"
+    ranks = ranks_in([first])
+    yield Finding(
+        "rank_crashed", "critical", 0.85,
+        f"a data loader worker of {who(ranks)} was lost: {reason}",
+        ranks=ranks, nodes=hosts_in(job, [first]), evidence=lines(events),
+        advice="Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
+    )  # fmt: skip
+
+
+def _first_ones(events: Sequence[LogEvent]) -> list[LogEvent]:
+    times = [event.at for event in events if event.at is not None]
+    if not times:
+        return list(events)
+    earliest = min(times)
+    return [event for event in events if event.at is not None and event.at <= earliest + FIRST_WITHIN_S]
+
+
+def _figures(event: LogEvent) -> str:
+    capacity, free = number_of(event, "capacity"), number_of(event, "free")
+    if capacity is None:
+        return ""
+    return f" on a GPU of {size(capacity)}" + (f" with {size(free)} free" if free is not None else "")
+
+
+def _gpus_of(job: Job, ranks: Sequence[int], device: int | None) -> list[tuple[Node, Gpu]]:
+    found: list[tuple[Node, Gpu]] = []
+    for rank in job.ranks:
+        node = job.nodes.get(rank.node)
+        if rank.rank not in ranks or node is None:
+            continue
+        wanted = rank.gpus if len(rank.gpus) == 1 else (device,) if device is not None else ()
+        found.extend((node, gpu) for gpu in node.gpus if gpu.index in wanted)
+    return found
+
+
+def _room_elsewhere(job: Job, full: Sequence[tuple[Node, Gpu]]) -> str:
+    names = {(node.name, gpu.index) for node, gpu in full}
+    shares = [
+        (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
+        for node in job.nodes.values()
+        for gpu in node.gpus
+        if names and (node.name, gpu.index) not in names and gpu.looks and gpu.facts and gpu.facts.memory_total
+        and ranks_on_gpu(job, node, gpu.index)
+    ]  # fmt: skip
+    return f"; the other GPUs are at most {max(shares):.0%} full" if shares and max(shares) < 0.8 else ""
+
+
+def _usage(gpus: Sequence[tuple[Node, Gpu]]) -> tuple[Evidence, ...]:
+    lines_of = []
+    for node, gpu in gpus:
+        if gpu.looks:
+            at, sample = gpu.looks[-1]
+            used = f"GPU {gpu.index}: {size(sample.memory_used or 0)} used"
+            lines_of.append(Evidence(f"nvidia-smi on {node.name}", at, used))
+    return tuple(lines_of)

@@ -1,0 +1,222 @@
+"""What NCCL's own warnings prove: GPUs given twice, interfaces that are not there, peers out of reach, dead links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectors.samples import LogEvent
+from hangtop.diagnosis.failures import number_of, numbers_of, text_of
+from hangtop.diagnosis.finding import Finding, Severity
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.words import listed, ranks_text, who
+
+
+class Warned(NamedTuple):
+    """A signature of NCCL's warnings that is a finding by itself."""
+
+    signatures: tuple[str, ...]
+    kind: str
+    severity: Severity
+    confidence: float
+    summary: str
+    advice: str
+
+
+TABLE = (
+    Warned(
+        ("no_interface",), "nccl_no_interface", "critical", 0.93,
+        "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME",
+        "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.",
+    ),
+    Warned(
+        ("version_mismatch",), "nccl_version_mismatch", "critical", 0.95,
+        "ranks run different versions of NCCL",
+        "Give every node the same image, or the same wheel of torch.",
+    ),
+    Warned(
+        ("ib_memory",), "memlock_limit", "critical", 0.85,
+        "the InfiniBand driver could not pin memory",
+        "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
+    ),
+    Warned(
+        ("open_files",), "open_files_limit", "critical", 0.9,
+        "NCCL ran out of file descriptors",
+        "Raise the limit of open files (ulimit -n 1048576).",
+    ),
+    Warned(
+        ("ib_queue_pair",), "nccl_init_failed", "critical", 0.8,
+        "InfiniBand queue pairs cannot be connected: GID index or RoCE routing",
+        "Leave NCCL_IB_GID_INDEX unset from NCCL 2.21 on; check that the nodes' RoCE networks route to each other.",
+    ),
+    Warned(
+        ("nvls",), "nccl_init_failed", "critical", 0.75,
+        "NVLink SHARP could not be set up",
+        "Check the fabric manager and IMEX on these nodes; NCCL_NVLS_ENABLE=0 works around it.",
+    ),
+    Warned(
+        ("ib_port_error",), "ib_link_flapped", "warning", 0.85,
+        "an InfiniBand port of this host reported an error",
+        "Check cable and transceiver of that port.",
+    ),
+    Warned(
+        ("truncated",), "collective_size_mismatch", "critical", 0.75,
+        "a rank received a message of another size than it expected",
+        "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
+    ),
+)  # fmt: skip
+"""Signatures are those of ``docs/log-events.md``."""
+
+
+def warnings(job: Job) -> Iterator[Finding]:
+    """Every kind of the table above: nccl_no_interface, nccl_version_mismatch, memlock_limit and others.
+
+    Needs NCCL's warnings (NCCL_DEBUG=WARN or more).
+    """
+    for row in TABLE:
+        events = warned(job, *row.signatures)
+        if events:
+            ranks = ranks_in(events)
+            yield Finding(
+                row.kind, row.severity, row.confidence,
+                f"{row.summary}{f' ({ranks_text(ranks)})' if ranks else ''}{_detail(events)}",
+                ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=row.advice,
+            )  # fmt: skip
+
+
+def connect_failed(job: Job) -> Iterator[Finding]:
+    """nccl_connect_failed: a rank could not connect to a peer; many ranks and one peer accuse the peer.
+
+    Needs NCCL's warnings.
+    """
+    events = warned(job, "connect_failed")
+    if not events:
+        return
+    peers = sorted({text_of(event, "peer") for event in events} - {""})
+    ranks = ranks_in(events)
+    yield Finding(
+        "nccl_connect_failed", "critical", 0.8,
+        f"{who(ranks, 'ranks')} cannot connect to {listed(peers) or 'a peer'}{_detail(events)}",
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+        advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
+        "path to it.",
+    )  # fmt: skip
+
+
+def duplicate_gpu(job: Job) -> Iterator[Finding]:
+    """duplicate_gpu and invalid_device: two ranks on one GPU, or an ordinal that does not exist.
+
+    Needs NCCL's warning, or CUDA's error in torch's words.
+    """
+    events = warned(job, "duplicate_gpu")
+    if events:
+        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, "group_ranks")}))
+        device = text_of(events[0], "device") or number_of(events[0], "device")
+        yield Finding(
+            "duplicate_gpu", "critical", 0.95,
+            f"{who(ranks, 'two ranks')} use the same GPU" + (f", {device}" if device != "" else ""),
+            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
+            "under torchrun.",
+        )  # fmt: skip
+    invalid = (*warned(job, "invalid_device"), *said(job, "torch.cuda_error", "invalid_device"))
+    if invalid:
+        ranks = ranks_in(invalid)
+        yield Finding(
+            "invalid_device", "critical", 0.9,
+            f"{who(ranks)} asks for a GPU that it does not have",
+            ranks=ranks, nodes=hosts_in(job, invalid), evidence=lines(invalid),
+            advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
+        )  # fmt: skip
+
+
+def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
+    """ib_retry_exceeded: completion status 12, the other side of an InfiniBand connection stopped answering.
+
+    Needs NCCL's warnings. Flushes (status 5) that follow are consequences. A peer that several ranks name is the one.
+    """
+    events = warned(job, "ib_retry_exceeded")
+    if not events:
+        return
+    peers = [text_of(event, "peer") for event in events if text_of(event, "peer")]
+    named = sorted(set(peers), key=lambda peer: (-peers.count(peer), peer))
+    one = f"; all name {named[0]}" if len(named) == 1 and len(events) > 1 else ""
+    ranks = ranks_in(events)
+    device = sorted({text_of(event, "device") for event in events} - {""})
+    yield Finding(
+        "ib_retry_exceeded", "critical", 0.88,
+        f"{who(ranks)} got no answer over InfiniBand from {listed(named) or 'a peer'}{one}"
+        f"{f' (device {listed(device)})' if device else ''}",
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+        advice="A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of "
+        "both ports. A longer NCCL_IB_TIMEOUT only hides it.",
+    )  # fmt: skip
+
+
+def lost_connections(job: Job) -> tuple[LogEvent, ...]:
+    """Words of ranks that lost a peer: they are victims."""
+    return (
+        *warned(job, "connection_closed", "ib_flush"),
+        *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
+        *said(job, "gloo.closed"),
+    )
+
+
+def remote_error(job: Job) -> Iterator[Finding]:
+    """nccl_remote_error: "remote process exited", connections closed by the peer. A consequence: the peer failed first.
+
+    Needs NCCL's warnings, torch's watchdog or gloo's errors.
+    """
+    events = lost_connections(job)
+    if not events:
+        return
+    ranks = ranks_in(events)
+    peers = sorted({text_of(event, "peer") for event in events} - {""})
+    yield Finding(
+        "nccl_remote_error", "critical", 0.5,
+        f"{who(ranks, 'ranks')} lost {listed(peers, 2) or 'a peer'}, which ended first",
+        nodes=hosts_in(job, events), evidence=lines(events),
+        advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
+    )  # fmt: skip
+
+
+def socket_fallback(job: Job) -> Iterator[Finding]:
+    """network_socket_fallback: NCCL uses plain sockets on nodes that have active InfiniBand or RoCE ports.
+
+    Needs NCCL's INFO lines and the node's ports, or NCCL's word that it found no device on some ranks while others did.
+    """
+    used: dict[str, list[LogEvent]] = {}
+    for event in said(job, "nccl.network"):
+        used.setdefault(text_of(event, "network").lower(), []).append(event)
+    sockets = [event for network, events in used.items() if network.startswith("socket") for event in events]
+    if not sockets:
+        return
+    homes = {rank.rank: rank.node for rank in job.ranks}
+    fast = {name for name, node in job.nodes.items() if any(_fast(p.facts.state, p.facts.rate) for p in node.ports)}
+    with_ports = [event for event in sockets if event.rank is not None and homes.get(event.rank, event.host) in fast]
+    mixed = len(used) > 1
+    if not with_ports and not mixed:
+        return
+    events = with_ports or sockets
+    better = listed(sorted(name for name in used if not name.startswith("socket")))
+    why = f"while other ranks use {better}" if mixed else "though its nodes have active InfiniBand or RoCE ports"
+    yield Finding(
+        "network_socket_fallback", "warning", 0.85 if with_ports else 0.75,
+        f"NCCL uses plain sockets on {ranks_text(ranks_in(events)) if ranks_in(events) else 'some ranks'}, {why}",
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
+        advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, and at NCCL_IB_HCA.",
+    )  # fmt: skip
+
+
+def _fast(state: str, rate: float | None) -> bool:
+    return state == "ACTIVE" and (rate is None or rate >= 40)
+
+
+def _detail(events: Sequence[LogEvent]) -> str:
+    first = events[0]
+    for name in ("interface", "device", "error", "status_name"):
+        value = text_of(first, name)
+        if value:
+            return f": {value}"
+    return ""

@@ -1,0 +1,95 @@
+"""Nodes that do not answer, or do not tell all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangtop.diagnosis.devices import ranks_on_node
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S, SILENT_S
+from hangtop.diagnosis.words import count, duration, ranks_text
+
+ESSENTIAL = ("ranks",)
+"""Sources without which nothing can be said of a node."""
+
+
+def node_unreachable(job: Job) -> Iterator[Finding]:
+    """node_unreachable: a node that gave no answer, or that answered before and does no more, while others do.
+
+    Needs the state of the connections and their own reasons. Where no node answers, the fault may lie on this side.
+    """
+    answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        if not _silent(node, job.now):
+            continue
+        ranks = ranks_on_node(job, name)
+        was_there = node.seen_at is not None
+        since = f" since {duration(max(0.0, job.now - (node.seen_at or node.since)))}" if was_there else ""
+        cut = was_there and bool(ranks) and bool(answering)
+        needed = answering and (ranks or not _all_elsewhere(job, name))
+        yield Finding(
+            "node_unreachable", "critical" if needed else "warning", 0.9 if cut else 0.8 if answering else 0.5,
+            f"{name} {'no longer answers' + since if was_there else 'cannot be reached'}"
+            f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
+            ranks=ranks, nodes=(name,),
+            evidence=(Evidence(f"ssh {name}", node.since or None, node.why or node.link),),
+            advice="The other nodes answer, so look at this one: console, power, its network port."
+            if answering else "No node answers: check the network of this machine first.",
+        )  # fmt: skip
+
+
+def _all_elsewhere(job: Job, name: str) -> bool:
+    """True when every rank of the job runs on other nodes: this one is none of its own."""
+    world = world_size(job)
+    living = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
+    return world is not None and len(living) >= world
+
+
+def _silent(node: Node, now: float) -> bool:
+    if node.link == "stale":
+        return node.seen_at is not None and now - node.seen_at >= SILENT_S
+    return node.link == "lost" or (node.link == "connecting" and bool(node.why))
+
+
+def node_limited(job: Job) -> Iterator[Finding]:
+    """node_limited: a node that answers, but whose ranks cannot be seen.
+
+    Needs the state of the connection and of the node's sources.
+    """
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        blind = [node.sources[source] for source in ESSENTIAL if source in node.sources]
+        closed = [state for state in blind if state.state in ("denied", "failed", "late")]
+        if node.link != "limited" and not closed:
+            continue
+        why = node.why or "; ".join(f"{state.source}: {state.why}" for state in closed)
+        yield Finding(
+            "node_limited", "warning", 0.9, f"{name} shows only a part: {why}", nodes=(name,),
+            evidence=tuple(Evidence(f"{state.source} on {name}", state.since, state.why) for state in closed)
+            or (Evidence(f"ssh {name}", node.since or None, why),),
+            advice="Rules that need what is missing here say nothing about this node.",
+        )  # fmt: skip
+
+
+def clock_skew(job: Job) -> Iterator[Finding]:
+    """clock_skew: clocks of the nodes differ so far that their logs cannot be put in order.
+
+    Needs the offset of each node's clock, as measured over its connection.
+    """
+    known = {name: node.clock_offset for name, node in job.nodes.items() if node.clock_offset is not None}
+    if len(known) < 2:
+        return
+    middle = sorted(known.values())[len(known) // 2]
+    off = {name: offset - middle for name, offset in sorted(known.items()) if abs(offset - middle) > CLOCK_SKEW_S}
+    if off:
+        worst = max(off, key=lambda name: abs(off[name]))
+        yield Finding(
+            "clock_skew", "info", 0.8,
+            f"clocks of {count(len(off), 'node')} are off, {worst} by {off[worst]:+.1f} s",
+            nodes=tuple(off),
+            evidence=tuple(Evidence(f"clock of {name}", None, f"{offset:+.2f} s") for name, offset in off.items()),
+            advice="Start time synchronisation (chrony, ntpd); times of different logs do not compare until then.",
+        )  # fmt: skip

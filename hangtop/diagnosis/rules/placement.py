@@ -1,0 +1,164 @@
+"""Who is on which GPU: two ranks on one, a full one among half-empty ones, and processes that should be gone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Gpu, Job, Node, Rank
+from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
+from hangtop.diagnosis.words import count, listed, ranks_text, size
+
+
+def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
+    """gpu_assignment_conflict: ranks that share their only GPU, or whose settings leave them without one.
+
+    Needs the GPUs of each rank (the driver's list of processes) or CUDA_VISIBLE_DEVICES and LOCAL_RANK. A rank that
+    merely has a context on GPU 0 beside its own GPU is no conflict. GPUs split by MIG are left out.
+    """
+    told: set[frozenset[int]] = set()
+    for node, gpu in all_gpus(job):
+        if gpu.facts and gpu.facts.mig.lower() == "enabled":
+            continue
+        only_here = [r for r in _living(job, node.name) if r.gpus == (gpu.index,)]
+        if len(only_here) < 2:
+            continue
+        numbers = tuple(sorted(rank.rank for rank in only_here))
+        told.add(frozenset(numbers))
+        idle = [g.index for g in node.gpus if not g.processes and _used(g) < MEMORY_IDLE_BYTES]
+        free = f", while GPU {listed([str(index) for index in idle])} is idle" if idle else ""
+        yield Finding(
+            "gpu_assignment_conflict", "warning", 0.92,
+            f"{ranks_text(numbers)} share GPU {gpu.index} on {node.name}{free}",
+            ranks=numbers, nodes=(node.name,), gpus=(gpu_name(node, gpu),),
+            evidence=tuple(_given(rank) for rank in only_here[:4]),
+            advice="Call torch.cuda.set_device(LOCAL_RANK) before anything else touches CUDA, and leave "
+            "CUDA_VISIBLE_DEVICES alone under torchrun.",
+        )  # fmt: skip
+    yield from _conflicts_by_settings(job, told)
+
+
+def _conflicts_by_settings(job: Job, told: set[frozenset[int]]) -> Iterator[Finding]:
+    """LOCAL_RANK n counts within CUDA_VISIBLE_DEVICES: a list that is shorter leaves that rank without a GPU."""
+    for name in sorted(job.nodes):
+        short: list[Rank] = []
+        for rank in _living(job, name):
+            visible = rank.process.env.get("CUDA_VISIBLE_DEVICES")
+            local = rank.process.local_rank
+            if visible is None or local is None or rank.process.launcher != "torchrun" or rank.gpus:
+                continue
+            devices = [word for word in visible.split(",") if word.strip()]
+            if devices and len(devices) <= local and len(_living(job, name)) > len(devices) > 1:
+                short.append(rank)
+        numbers = tuple(sorted(rank.rank for rank in short))
+        if numbers and frozenset(numbers) not in told:
+            yield Finding(
+                "gpu_assignment_conflict", "warning", 0.7,
+                f"{ranks_text(numbers)} on {name} {'has' if len(numbers) == 1 else 'have'} a LOCAL_RANK beyond the "
+                "GPUs of CUDA_VISIBLE_DEVICES",
+                ranks=numbers, nodes=(name,), evidence=tuple(_given(rank) for rank in short[:4]),
+                advice="Under torchrun every rank must see as many GPUs as there are ranks on the node.",
+            )  # fmt: skip
+
+
+def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
+    """gpu_memory_imbalance: one GPU of the job holds far more than the rest, and who uses it.
+
+    Needs used and total memory of the GPUs that the job's ranks are on.
+    """
+    used = {
+        gpu_name(node, gpu): (node, gpu, _used(gpu))
+        for node, gpu in all_gpus(job)
+        if ranks_on_gpu(job, node, gpu.index) and gpu.facts and gpu.facts.memory_total and gpu.looks
+    }
+    if len(used) < 3:
+        return
+    for name, (node, gpu, amount) in used.items():
+        total = gpu.facts.memory_total if gpu.facts else None
+        rest = median(value for other, (_, _, value) in used.items() if other != name)
+        if not total or amount - rest < MEMORY_IMBALANCE_SHARE * total:
+            continue
+        users = [f"pid {p.pid} {p.name or ''} {size(p.memory or 0)}".replace("  ", " ") for p in gpu.processes]
+        strangers = _strangers(job, node, gpu)
+        crowded = len(gpu.processes) > 1
+        why = f"; {count(len(gpu.processes), 'process', 'processes')} on it" if crowded else ""
+        yield Finding(
+            "gpu_memory_imbalance", "warning" if crowded else "info", 0.8 if crowded else 0.5,
+            f"GPU {gpu.index} on {node.name} holds {size(amount)}, the others of the job {size(rest)}{why}",
+            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(name,),
+            evidence=(Evidence(f"nvidia-smi on {node.name}", gpu.looks[-1].at, listed(users, 6) or "no users listed"),),
+            advice="End the processes that are not of this job." if strangers else
+            "Every rank that loads a checkpoint to cuda:0, or that sets its device too late, leaves memory on GPU 0.",
+        )  # fmt: skip
+
+
+def zombie_process(job: Job) -> Iterator[Finding]:
+    """zombie_process: processes of an earlier run that are still alive, hold GPU memory or the job's port.
+
+    Needs living processes whose environment belongs to another run, or GPU processes that are no process of this job
+    on a node where the job's own processes can be told by their pid.
+    """
+    by_node: dict[str, list[Rank]] = defaultdict(list)
+    for other in job.others:
+        by_node[other.node].append(other)
+    for name, others in sorted(by_node.items()):
+        holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
+        pids = listed([str(other.process.pid) for other in others])
+        yield Finding(
+            "zombie_process", "warning", 0.8 if holds else 0.65,
+            f"{count(len(others), 'process', 'processes')} of another run still on {name}: pid {pids}"
+            + (f", on GPU {listed(holds)}" if holds else ""),
+            nodes=(name,), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
+            advice=f"If that run is over, end them: kill {' '.join(str(o.process.pid) for o in others[:8])}",
+        )  # fmt: skip
+    for node, gpu in all_gpus(job):
+        strangers = _strangers(job, node, gpu)
+        mine = ranks_on_gpu(job, node, gpu.index)
+        known = {other.process.pid for other in job.others if other.node == node.name}
+        unknown = [(pid, amount, what) for pid, amount, what in strangers if pid not in known]
+        if unknown and mine:
+            text = listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in unknown])
+            yield Finding(
+                "zombie_process", "warning", 0.6,
+                f"GPU {gpu.index} on {node.name} is also used by a process that is not of this job: {text}",
+                ranks=mine, nodes=(node.name,), gpus=(gpu_name(node, gpu),),
+                evidence=(Evidence(f"nvidia-smi on {node.name}", None, text),),
+                advice="If it is left over from an earlier run, end it.",
+            )  # fmt: skip
+
+
+def _living(job: Job, node: str) -> list[Rank]:
+    return [rank for rank in job.ranks if rank.node == node and rank.gone_at is None]
+
+
+def _used(gpu: Gpu) -> int:
+    return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
+
+
+def _strangers(job: Job, node: Node, gpu: Gpu) -> list[tuple[int, int, str]]:
+    """Processes of real size on this GPU that are no rank and no helper; empty where pids cannot be compared.
+
+    Inside a container the driver lists host pids: then none of them matches, and nothing can be said.
+    """
+    own = {rank.process.pid for rank in _living(job, node.name)}
+    own |= {helper.pid for rank in _living(job, node.name) for helper in rank.helpers}
+    if not any(process.pid in own for other in node.gpus for process in other.processes):
+        return []
+    found = [(p.pid, p.memory or 0, p.name) for p in gpu.processes if p.pid not in own]
+    return [item for item in found if item[1] >= MEMORY_IDLE_BYTES]
+
+
+def _given(rank: Rank) -> Evidence:
+    visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
+    on = listed([str(index) for index in rank.gpus]) or "none"
+    text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}, on GPU {on}"
+    return Evidence(f"rank {rank.rank}, pid {rank.process.pid} on {rank.node}", None, text)
+
+
+def _identity(rank: Rank) -> Evidence:
+    process = rank.process
+    text = f"RANK={rank.rank}, run {process.run_id or 'unnamed'}, user {process.user}: {process.command}"
+    return Evidence(f"/proc/{process.pid}/environ on {rank.node}", process.started, text)

@@ -1,0 +1,138 @@
+"""Ranks that do not find each other: the store, the rendezvous, the port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangtop.diagnosis.failures import number_of, text_of
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.words import listed, ranks_text, who
+
+
+def address_in_use(job: Job) -> Iterator[Finding]:
+    """address_in_use: the rendezvous port is taken; with the process that holds it, or TIME_WAIT.
+
+    Needs the error of the store's server; the users of that port where the node tells.
+    """
+    events = said(job, "torch.address_in_use")
+    if not events:
+        return
+    port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
+    holders, proof = [], []
+    for name, node in sorted(job.nodes.items()):
+        for use in node.network.ports:
+            if use.port != port:
+                continue
+            if use.listeners:
+                holders.append(f"{listed(use.listeners, 2)} on {name}")
+            elif use.time_wait:
+                holders.append(f"{use.time_wait} connections in TIME_WAIT on {name}")
+            users = listed(use.listeners) or "nobody listens"
+            proof.append(Evidence(f"/proc/net/tcp on {name}", job.now, f"port {port}: {users}"))
+    held = f", held by {listed(holders)}" if holders else ""
+    yield Finding(
+        "address_in_use", "critical", 0.93,
+        f"port {port if port is not None else 'of the rendezvous'} is already in use{held}",
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *proof[:2]),
+        advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
+    )  # fmt: skip
+
+
+def store_timeout(job: Job) -> Iterator[Finding]:
+    """store_timeout: waits in the store or the rendezvous ended by time-out; who did not come, or who was not found.
+
+    Needs the store's or the rendezvous' own lines.
+    """
+    events = [*said(job, "torch.store_timeout"), *said(job, "elastic.rendezvous")]
+    if not events:
+        return
+    clients = [event for event in events if number_of(event, "joined") is not None]
+    connects = [event for event in events if text_of(event, "phase") == "connect"]
+    address = next((a for event in events if (a := _address(event.data.get("address"), event.data.get("port")))), "")
+    ranks: tuple[int, ...] = ()
+    if clients:
+        joined, expected = number_of(clients[0], "joined"), number_of(clients[0], "expected")
+        what = f"only {joined} of {expected} came to the store"
+        present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
+        world = world_size(job) or expected or 0
+        absent = tuple(rank for rank in range(world) if rank not in present)
+        ranks = absent if present and len(absent) < world else ()
+    elif connects:
+        ranks = ranks_in(connects)
+        what = f"{who(ranks)} did not reach the store{f' at {address}' if address else ''}"
+    else:
+        keys = text_of(events[0], "keys")
+        what = f"a wait in the store ended by time-out{f' (keys {keys})' if keys else ''}"
+    missing = f"; {ranks_text(ranks)} left no word" if clients and ranks else ""
+    yield Finding(
+        "store_timeout", "critical", 0.8 if clients or connects else 0.6, f"{what}{missing}",
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+        advice="Look at the ranks that did not come: did they start, and can they reach MASTER_ADDR and its port from "
+        "their node?",
+    )  # fmt: skip
+
+
+def unresolved(job: Job) -> Iterator[Finding]:
+    """init_hang by a name: MASTER_ADDR does not resolve on a node.
+
+    Needs torch's warning about the address; one that is followed by a start that works is no fault, so it counts only
+    beside a store that could not be reached.
+    """
+    events = said(job, "torch.unresolved")
+    stores = [e for e in said(job, "torch.store_timeout") if text_of(e, "phase") == "connect"]
+    if not events or not (stores or said(job, "torch.store_retry")):
+        return
+    address = text_of(events[0], "address")
+    yield Finding(
+        "init_hang", "critical", 0.85, f"MASTER_ADDR {address or ''} does not resolve".replace("  ", " "),
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
+        advice="Use an address that every node resolves, or the first node's IP address.",
+    )  # fmt: skip
+
+
+def nccl_init_stuck(job: Job) -> Iterator[Finding]:
+    """init_hang by NCCL's log: a communicator's Init START without COMPLETE on some ranks.
+
+    Needs NCCL INFO lines; live, only a start that is a minute old counts.
+    """
+    begun: dict[tuple[str, str], dict[int, float | None]] = {}
+    sizes: dict[tuple[str, str], int] = {}
+    proof: dict[tuple[str, str], list[str]] = {}
+    for event in said(job, "nccl.init"):
+        comm, rank = text_of(event, "comm_id"), number_of(event, "group_rank")
+        if not comm or rank is None:
+            continue
+        key = comm, text_of(event, "parent")
+        proof.setdefault(key, []).append(f"{event.source}:{event.line}")
+        size = number_of(event, "size")
+        if size:
+            sizes[key] = size
+        if text_of(event, "phase") == "start":
+            begun.setdefault(key, {})[rank] = event.at
+        else:
+            begun.setdefault(key, {}).pop(rank, None)
+    for key, open_ranks in sorted(begun.items()):
+        times = [at for at in open_ranks.values() if at is not None]
+        if not open_ranks or (job.live and (not times or job.now - max(times) < job.alarm_after)):
+            continue
+        started = set(open_ranks)
+        absent = set(range(sizes.get(key, 0))) - started
+        named = tuple(sorted(absent)) if absent and len(absent) * 2 <= sizes.get(key, 0) else ()
+        who = f"; {ranks_text(named)} of it never began" if named else ""
+        yield Finding(
+            "init_hang", "critical", 0.75,
+            f"NCCL communicator {key[0]} was begun by {ranks_text(started)} and never completed{who}",
+            ranks=named if key[1] == "" else (),
+            evidence=tuple(Evidence(where, None, "Init START") for where in proof[key][:3]),
+            advice="A rank did not come, or its bootstrap connection is blocked: look at its stack, its interface, a "
+            "firewall.",
+        )  # fmt: skip
+
+
+def _address(address: object, port: object) -> str:
+    if not isinstance(address, str) or not address:
+        return ""
+    return f"{address}:{port}" if isinstance(port, int) else address

@@ -1,0 +1,118 @@
+"""A job that moves, but slowly: a rank that the others wait for again and again, or all of them waiting for data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import comb
+
+from hangtop.diagnosis.case import Case
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.proof import stack_of
+from hangtop.diagnosis.scene import Standing, waits_for_others
+from hangtop.diagnosis.tables.thresholds import (
+    CHANCE,
+    DATA_BOUND_SHARE,
+    STRAGGLER_LOOKS,
+    STRAGGLER_SHARE,
+)
+from hangtop.diagnosis.words import count, on_nodes, ranks_text
+
+
+def straggler_rank(case: Case) -> Iterator[Finding]:
+    """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
+
+    Needs four looks or more at every rank, at any times, and no wait that lasts through all of them (that is a hang).
+    Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks.
+    """
+    seen = _seen(case)
+    if _stands_still(case) or len(seen) < 2:
+        return
+    waits = {one.rank: sum(waits_for_others(glance) for glance in one.glances) for one in seen}
+    looks = {one.rank: len(one.glances) for one in seen}
+    late = []
+    for one in seen:
+        others_looks = sum(looks.values()) - looks[one.rank]
+        others_waits = sum(waits.values()) - waits[one.rank]
+        usual = (others_waits + 1) / (others_looks + 2)
+        chance = _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)
+        if others_waits >= STRAGGLER_SHARE * others_looks and chance < CHANCE:
+            late.append(one)
+    if not late or len(late) > max(1, len(seen) // 4):
+        return
+    ranks = tuple(one.rank for one in late)
+    rest = [one for one in seen if one not in late]
+    share = sum(waits[one.rank] for one in rest) / sum(looks[one.rank] for one in rest)
+    own = sum(waits[rank] for rank in ranks) / sum(looks[rank] for rank in ranks)
+    where = _usual_place(late)
+    stack = stack_of(late[0])
+    yield Finding(
+        "straggler_rank", "warning", 0.8 if share - own > STRAGGLER_SHARE else 0.65,
+        f"the others wait for {ranks_text(ranks)} {on_nodes(one.node for one in late)}".rstrip()
+        + f" in {share:.0%} of the looks{f': {where}' if where else ''}",
+        ranks=ranks, nodes=tuple(sorted({one.node for one in late if one.node})),
+        evidence=(
+            *((stack,) if stack else ()),
+            Evidence(
+                f"py-spy, {sum(looks.values())} stacks", late[0].glances[-1].at,
+                f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
+            ),
+        ),
+        advice="Compare this rank with its peers: clocks and temperature of its GPU, its data, other processes on its "
+        "node.",
+    )  # fmt: skip
+
+
+def data_bound(case: Case) -> Iterator[Finding]:
+    """data_bound: the job moves, and every rank spends most looks in loading data.
+
+    Needs four looks or more at every rank.
+    """
+    seen = _seen(case)
+    if _stands_still(case) or not seen or not any(one.frozen is False for one in seen):
+        return
+    loading = {
+        one.rank: sum(glance.kind == "data" or "data" in glance.context for glance in one.glances) / len(one.glances)
+        for one in seen
+    }
+    share = sum(loading.values()) / len(loading)
+    if share < DATA_BOUND_SHARE or min(loading.values()) < DATA_BOUND_SHARE / 2:
+        return
+    where = _usual_place(seen)
+    yield Finding(
+        "data_bound", "warning", 0.7,
+        f"all {count(len(loading), 'rank')} load data in {share:.0%} of the looks{f': {where}' if where else ''}",
+        ranks=tuple(sorted(loading)), nodes=tuple(sorted({one.node for one in seen if one.node})),
+        evidence=(
+            Evidence(
+                "py-spy", seen[0].glances[-1].at,
+                f"{share:.0%} of {sum(len(one.glances) for one in seen)} stacks were in data loading",
+            ),
+        ),
+        advice="More workers, a larger prefetch factor, or faster storage.",
+    )  # fmt: skip
+
+
+def _seen(case: Case) -> list[Standing]:
+    """Ranks that were looked at often enough; none where that is not most of the job."""
+    dumped = case.scene.dumped
+    often = [one for one in dumped if len(one.glances) >= STRAGGLER_LOOKS]
+    return often if len(often) * 4 >= len(dumped) * 3 else []
+
+
+def _usual_place(standings: list[Standing]) -> str:
+    """Where these ranks were met most often while they did not wait for others."""
+    places = Counter(
+        glance.where for one in standings for glance in one.glances if glance.where and not waits_for_others(glance)
+    )
+    return min(places, key=lambda place: (-places[place], place)) if places else ""
+
+
+def _stands_still(case: Case) -> bool:
+    """One and the same wait lasted through all looks: it may become a hang, it is no rhythm."""
+    return case.hung or (case.jam is not None and case.jam.frozen)
+
+
+def _at_most(times: int, looks: int, share: float) -> float:
+    """Probability of at most ``times`` hits in ``looks`` looks of which each hits with ``share``."""
+    return sum(comb(looks, k) * share**k * (1 - share) ** (looks - k) for k in range(times + 1))

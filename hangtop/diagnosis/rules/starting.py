@@ -1,0 +1,88 @@
+"""A job that does not come up: ranks wait in init_process_group, in the store or in NCCL's bootstrap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from hangtop.diagnosis.case import Case
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.proof import crowd_of, of_standing
+from hangtop.diagnosis.scene import Standing
+from hangtop.diagnosis.tables.thresholds import START_S
+from hangtop.diagnosis.words import count, duration, ranks_text
+
+COMING_UP = frozenset({"init", "store"})
+
+
+def init_hang(case: Case) -> Iterator[Finding]:
+    """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
+
+    Needs stacks of the waiting ranks, the age of their processes, and MASTER_ADDR and MASTER_PORT of their environment.
+    Names the ranks that are there and not in that wait, those that are not there, else those whose master differs.
+    """
+    coming = [s for s in case.scene.of("waiting") if s.activity and s.activity.kind in COMING_UP]
+    jam = case.jam
+    if jam is None or not coming or len(coming) * 2 < len(case.scene.of("waiting")):
+        return
+    age = min((case.job.now - s.process.process.started for s in coming if s.process), default=START_S)
+    late = [culprit for culprit in jam.culprits if culprit not in coming]
+    stuck = [one for one in late if one.stance in ("working", "stopped", "uninterruptible") and one.frozen is not False]
+    if jam.held < case.alarm_after or (age < START_S and not stuck):
+        return
+    strangers = _other_master(coming)
+    named = tuple(sorted({s.rank for s in late} or strangers))
+    address = _address(coming)
+    if late:
+        where = f", still in {late[0].where}" if late[0].where else ""
+        why = f"{ranks_text(named)} {'has' if len(named) == 1 else 'have'} not come{where}"
+    elif strangers:
+        why = f"{ranks_text(named)} {'looks' if len(named) == 1 else 'look'} for another master"
+    else:
+        why = "all are there, and do not reach each other"
+    yield Finding(
+        "init_hang", "critical", 0.85 if named else 0.7,
+        f"{count(len(coming), 'rank')} {'waits' if len(coming) == 1 else 'wait'} to start"
+        f"{f' at {address}' if address else ''}: {why}",
+        ranks=named,
+        nodes=tuple(sorted({s.node for s in (late or coming) if s.node})),
+        evidence=(
+            *(of_standing(late[0]) if late else ()),
+            *crowd_of(jam),
+            *_master_proof(coming),
+            Evidence("watch", None, f"up for {duration(age)}"),
+        ),
+        advice="Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
+        "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
+    )  # fmt: skip
+
+
+def _masters(standings: Sequence[Standing]) -> Counter[str]:
+    known = [s.process.process for s in standings if s.process and s.process.process.master_addr]
+    return Counter(f"{process.master_addr}:{process.master_port}" for process in known)
+
+
+def _other_master(standings: Sequence[Standing]) -> set[int]:
+    """Ranks whose master differs from that of the most; a name and an address of one host cannot be told from two."""
+    masters = _masters(standings)
+    if len(masters) < 2:
+        return set()
+    usual = masters.most_common(1)[0][0]
+    return {
+        s.rank
+        for s in standings
+        if s.process and f"{s.process.process.master_addr}:{s.process.process.master_port}" != usual
+    }
+
+
+def _address(standings: Sequence[Standing]) -> str:
+    masters = _masters(standings)
+    return masters.most_common(1)[0][0] if masters else ""
+
+
+def _master_proof(standings: Sequence[Standing]) -> tuple[Evidence, ...]:
+    masters = _masters(standings)
+    lines = [
+        f"MASTER_ADDR:MASTER_PORT {master} on {count(number, 'rank')}" for master, number in masters.most_common(3)
+    ]
+    return tuple(Evidence("environment of the ranks", None, line) for line in lines)

@@ -1,0 +1,214 @@
+"""NCCL's watchdog, torch's checks of collectives, and what they say about who did not come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from collectors.samples import LogEvent
+from hangtop.diagnosis.collectives.vote import vote
+from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.words import count, duration, listed, ranks_text, who
+
+SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
+"""Operations that need the same number of elements on every rank."""
+SHAPE_ONLY = frozenset({"shape", "dtype"})
+
+
+def watchdog_timeout(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout: collectives that ran into their time-out; a consequence that carries who had launched least.
+
+    Needs the watchdog's lines. One group at a time: the rank that had enqueued least did not come; a rank that reports
+    nothing at all while its peers do had nothing outstanding, so it had not come either. Where operations or sizes at
+    one sequence number differ, it is a mismatch.
+    """
+    groups: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in (*said(job, "torch.watchdog_timeout"), *said(job, "torch.watchdog_status")):
+        groups[text_of(event, "group_name") or text_of(event, "group")].append(event)
+    if not groups:
+        return
+    name, events = min(groups.items(), key=lambda item: (min(e.at or float("inf") for e in item[1]), item[0]))
+    timeouts = [event for event in events if event.kind == "torch.watchdog_timeout"]
+    mismatched = _mismatch(job, timeouts)
+    if mismatched:
+        yield mismatched
+    behind, how = _behind(job, events)
+    first = timeouts[0] if timeouts else events[0]
+    op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
+    what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
+    waited = f" after {duration(ran / 1000)}" if ran else ""
+    group = f" of group {name}" if name and len(groups) > 1 else ""
+    yield Finding(
+        "watchdog_timeout", "critical", 0.8 if behind else 0.6,
+        f"{what}{group} timed out on {count(len(ranks_in(events)), 'rank')}{waited}"
+        + (f": {ranks_text(behind)} {how}" if behind else ": all had launched it, and it did not complete"),
+        ranks=behind, nodes=hosts_in(job, events) if not behind else _homes(job, behind), evidence=lines(events),
+        advice="The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
+        if behind else "Every rank had launched it: suspect the network, a GPU, or sizes that differ.",
+    )  # fmt: skip
+
+
+def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str]:
+    """Ranks that had launched least, and how that is known."""
+    enqueued: dict[int, int] = {}
+    for event in events:
+        last = number_of(event, "enqueued")
+        if event.rank is not None and last is not None:
+            enqueued[event.rank] = max(last, enqueued.get(event.rank, last))
+    if len(set(enqueued.values())) > 1:
+        least = min(enqueued.values())
+        ranks = tuple(sorted(rank for rank, last in enqueued.items() if last == least))
+        if len(ranks) * 2 <= len(enqueued):
+            return ranks, f"had launched {least} of {max(enqueued.values())}"
+    # torch 2.4 names the group in the status alone: a rank whose status has the same work reported it, too
+    works = {number_of(event, "seq") for event in events} - {None}
+    reported = set(ranks_in(events)) | set(
+        ranks_in(event for event in said(job, "torch.watchdog_status") if number_of(event, "work") in works)
+    )
+    world = world_size(job)
+    known = set(range(world)) if world else {rank.rank for rank in job.ranks} | _ranks_with_words(job)
+    silent = tuple(sorted(known - reported))
+    if silent and reported and len(silent) * 2 < len(known):
+        return silent, f"{'was' if len(silent) == 1 else 'were'} waiting for nothing: had not launched it"
+    return (), ""
+
+
+def _ranks_with_words(job: Job) -> set[int]:
+    return {event.rank for event in job.events if event.rank is not None}
+
+
+def _mismatch(job: Job, timeouts: Sequence[LogEvent]) -> Finding | None:
+    """Compare what ranks had outstanding at one sequence number of one group."""
+    by_number: dict[tuple[str, int], dict[int, LogEvent]] = defaultdict(dict)
+    for event in timeouts:
+        sequence = number_of(event, "seq")
+        if event.rank is not None and sequence is not None:
+            by_number[text_of(event, "group_name") or text_of(event, "group"), sequence].setdefault(event.rank, event)
+    for (_, sequence), own in sorted(by_number.items()):
+        ops = vote({rank: text_of(event, "op") for rank, event in own.items()})
+        if ops is None:
+            continue
+        if ops.odd:
+            return _odd(job, "collective_mismatch", own, sequence, ops.odd_ranks, ops.odd, ops.usual)
+        sizes = vote({rank: number_of(event, "numel_in") or 0 for rank, event in own.items()})
+        if sizes is not None and sizes.odd and ops.usual in SIZED:
+            odd = {rank: f"{size} elements" for rank, size in sizes.odd.items()}
+            usual = f"{ops.usual} of {sizes.usual} elements"
+            return _odd(job, "collective_size_mismatch", own, sequence, sizes.odd_ranks, odd, usual)
+    return None
+
+
+def _odd(
+    job: Job,
+    kind: str,
+    own: Mapping[int, LogEvent],
+    sequence: int,
+    ranks: tuple[int, ...],
+    odd: Mapping[int, str],
+    usual: str,
+) -> Finding:
+    told = listed([f"rank {rank} in {value}" for rank, value in sorted(odd.items())])
+    return Finding(
+        kind, "critical", 0.85,
+        f"at collective #{sequence} ranks differ: {told}, the others in {usual}",
+        ranks=ranks, nodes=_homes(job, ranks),
+        evidence=lines([own[rank] for rank in (*sorted(odd), *sorted(set(own) - set(odd)))]),
+        advice="Look for a collective behind `if rank == …`, or batches whose shape differs from rank to rank.",
+    )  # fmt: skip
+
+
+def fingerprints(job: Job) -> Iterator[Finding]:
+    """collective_mismatch and collective_size_mismatch by TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+    Needs the lines about fingerprints. Each names a pair of ranks only, so what every rank ran is gathered from all of
+    them and put to the vote.
+    """
+    events = said(job, "torch.fingerprint")
+    if not events:
+        return
+    ran: dict[int, tuple[str, str, str, int | None]] = {}
+    differs: set[str] = set()
+    for event in events:
+        differs.update(words_of(event, "differs"))
+        for side in ("a", "b"):
+            rank = number_of(event, f"rank_{side}")
+            if rank is not None:
+                ran.setdefault(rank, _fingerprint(event, side))
+    counted = vote(ran)
+    if counted is None or not counted.odd:
+        return
+    size_only = bool(differs) and differs <= SHAPE_ONLY
+    kind = "collective_size_mismatch" if size_only else "collective_mismatch"
+    told = listed([f"rank {rank} ran {_told(value, size_only)}" for rank, value in sorted(counted.odd.items())])
+    yield Finding(
+        kind, "critical", 0.75 if counted.tied else 0.93,
+        f"{told}; {ranks_text(counted.usual_ranks)} ran {_told(counted.usual, size_only)}",
+        ranks=counted.odd_ranks, nodes=_homes(job, counted.odd_ranks), evidence=lines(events),
+        advice="Look for a collective behind `if rank == …`, or for shapes that depend on a rank's data.",
+    )  # fmt: skip
+
+
+def _fingerprint(event: LogEvent, side: str) -> tuple[str, str, str, int | None]:
+    shape = event.data.get(f"shape_{side}")
+    return (
+        text_of(event, f"op_{side}"),
+        str(shape) if isinstance(shape, list) else text_of(event, f"shape_{side}"),
+        text_of(event, f"dtype_{side}"),
+        number_of(event, f"seq_{side}"),
+    )
+
+
+def _told(value: tuple[str, str, str, int | None], whole: bool) -> str:
+    op, shape, dtype, sequence = value
+    return f"{op} of {shape} {dtype}".strip() if whole else op + (f" #{sequence}" if sequence is not None else "")
+
+
+def did_not_join(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by desync reports and monitored barriers: the ranks that did not join.
+
+    Needs TORCH_NCCL_DESYNC_DEBUG's report or monitoredBarrier's lines.
+    """
+    desync = [event for event in said(job, "torch.desync") if numbers_of(event, "lagging")]
+    failed = [event for event in said(job, "torch.barrier_failed") if numbers_of(event, "missing")]
+    if desync:
+        first = desync[0]
+        ranks = tuple(sorted(set(numbers_of(first, "lagging"))))
+        done, missing = number_of(first, "finished"), number_of(first, "missing")
+        after = f"finished collective #{done} and did not join #{missing}" if missing is not None else "did not join"
+        yield _laggards(job, ranks, after, desync)
+    if failed:
+        ranks = tuple(sorted({rank for event in failed for rank in numbers_of(event, "missing")}))
+        yield _laggards(job, ranks, "did not come to the monitored barrier that the others wait in", failed)
+
+
+def _laggards(job: Job, ranks: tuple[int, ...], what: str, events: Sequence[LogEvent]) -> Finding:
+    return Finding(
+        "collective_mismatch", "critical", 0.85, f"{ranks_text(ranks)} {what}",
+        ranks=ranks, nodes=_homes(job, ranks), evidence=lines(events),
+        advice="They are elsewhere in the program: look at their last log lines, or at their stacks while it hangs.",
+    )  # fmt: skip
+
+
+def gloo_sizes(job: Job) -> Iterator[Finding]:
+    """collective_size_mismatch by gloo: a message came in another size than the receiver had set up.
+
+    Needs gloo's enforce message. It is printed by the receiving rank, which may be either side of the disagreement.
+    """
+    events = said(job, "gloo.size_mismatch")
+    if events:
+        ranks = ranks_in(events)
+        yield Finding(
+            "collective_size_mismatch", "critical", 0.7,
+            f"{who(ranks)} received a message of another size than its own tensor: "
+            "ranks called one collective with different sizes",
+            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
+        )  # fmt: skip
+
+
+def _homes(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
+    return tuple(sorted({rank.node for rank in job.ranks if rank.rank in ranks}))

@@ -1,0 +1,295 @@
+"""What one rank is doing: its dumps in, one Activity out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collectors.samples import Frame, StackDump, ThreadStack
+from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, Role, ThreadNote
+from hangtop.diagnosis.stacks.folding import folded
+from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
+from hangtop.diagnosis.stacks.reading import Reading, read
+from hangtop.diagnosis.stacks.roles import autograd_threads, main_thread, role
+from hangtop.diagnosis.stacks.system import System, system
+
+_BUSY, _BLOCKED = 0.5, 0.05
+_SHORTEST_SPAN = 0.2
+"""Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
+
+_SAME_CLASS = 3
+_FED_BY_A_THREAD = ("queue", "future", "thread to end", "pool of threads", "lock or an event")
+_STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One dump of a rank's own process, read."""
+
+    dump: StackDump
+    reading: Reading
+    role: Role
+    helper: StackDump | None
+    helper_reading: Reading | None
+
+    @property
+    def user(self) -> tuple[Frame, ...]:
+        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
+        if self.helper_reading is not None and self.helper_reading.user:
+            return self.helper_reading.user
+        return self.reading.user
+
+    @property
+    def place(self) -> str:
+        """Folded frames joined; without the line of an innermost user frame that is itself running."""
+        lines = list(folded(self.reading))
+        if self.reading.decided_by is None and lines and self.reading.user:
+            running = place(self.reading.user[0])
+            lines = [line.rpartition(":")[0] if line == running else line for line in lines]
+        if self.helper_reading is not None:
+            lines.extend(place(frame) for frame in reversed(self.helper_reading.user))
+        return ";".join(lines)
+
+    @property
+    def raw(self) -> tuple[tuple[str, str, int], ...]:
+        """Frames as they were, to tell moving from frozen."""
+        found = [(frame.name, frame.file, frame.line) for frame in self.reading.frames if not frame.native]
+        if self.helper_reading is not None:
+            found.extend((frame.name, frame.file, frame.line) for frame in self.helper_reading.frames)
+        return tuple(found)
+
+
+def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
+    """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
+
+    Where main waits in backward, autograd's thread is judged instead, if it runs Python.
+    """
+    if not dump.threads:
+        return None
+    main = main_thread(dump)
+    if main is None:
+        return None
+    reading, judged = read(main.frames, system(dump)), role(main, dump)
+    if reading.kind == "backward":
+        for thread in autograd_threads(dump):
+            inner = read(thread.frames, System(), main=False)
+            if inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
+                reading, judged = inner, "autograd"
+                break
+    helper, helper_reading = _helper(reading, helpers)
+    return Look(dump, reading, judged, helper, helper_reading)
+
+
+def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:
+    """The helper that a rank waits for: one that is in user code, rather than one that waits for work."""
+    if reading.waits != "helper":
+        return None, None
+    for dump in helpers:
+        main = main_thread(dump)
+        if main is None:
+            continue
+        found = read(main.frames, system(dump))
+        if found.user:
+            return dump, found
+    return None, None
+
+
+def activity(dumps: Sequence[StackDump]) -> Activity:
+    """What a rank is doing, from all dumps of its process and its helpers: any number of looks, in any order.
+
+    Raises :class:`ValueError` for no dumps at all.
+    """
+    if not dumps:
+        raise ValueError("no dumps")
+    ordered = sorted(dumps, key=lambda dump: dump.at)
+    mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
+    looks = [seen for dump in mine if (seen := look(dump, _near(ordered, dump))) is not None]
+    newest = mine[-1]
+    if not looks or looks[-1].dump is not newest:
+        return _unknown(newest, mine)
+    return _of_looks(looks, mine)
+
+
+def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
+    """Dumps of a process's helpers, nearest in time first."""
+    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
+    return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
+
+
+def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
+    last = looks[-1]
+    reading, dump = last.reading, last.dump
+    notes, holder_reading, holder = _threads(last)
+    kind, label, waits, where = reading.kind, reading.label, reading.waits, _stays(looks)
+    if kind == "code" and holder is not None:
+        kind, label, waits = "lock", "waits for a lock", "lock"
+    if kind == "lock" and holder_reading is not None and holder_reading.kind in ("data", "checkpoint"):
+        # the thread that should feed the queue is the one that is stuck
+        kind, where = holder_reading.kind, holder_reading.user[0] if holder_reading.user else where
+        label = f"{label}: thread {holder.name if holder else ''} {holder_reading.label}"
+    moving = len({seen.raw for seen in looks}) > 1 if len(looks) > 1 else None
+    return Activity(
+        kind=kind,
+        op=reading.op,
+        label=label,
+        waits=waits,
+        context=reading.context,
+        group=reading.group,
+        world=reading.world,
+        peer=reading.peer,
+        frame=where,
+        where=place(where) if where is not None else "",
+        decided_by=reading.decided_by,
+        place=last.place,
+        frames=_for_people(last),
+        cpu=_cpu(mine),
+        moving=moving,
+        thread=last.role,
+        others=notes,
+        gil=_gil(dump),
+        holder=holder,
+        helper_pid=last.helper.pid if last.helper is not None else None,
+        native_would_tell=reading.native_would_tell and not (moving and reading.waits == "nothing"),
+        state=dump.state,
+        wchan=dump.wchan,
+        syscall=dump.syscall,
+        waiting_on=dump.waiting_on or (last.helper.waiting_on if last.helper is not None else ""),
+        error="",
+        said="",
+        looks=len(mine),
+        at=dump.at,
+        since=_since(looks),
+    )
+
+
+def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
+    """No frames: what the kernel says, and what py-spy said, is the evidence."""
+    error, _, said = newest.error.partition(": ")
+    known = system(newest)
+    return Activity(
+        kind="unknown",
+        op="",
+        label=known.label if known.waits != "unknown" or newest.state in ("T", "t") else "cannot be looked into",
+        waits=known.waits,
+        context=frozenset(),
+        group="",
+        world=None,
+        peer=None,
+        frame=None,
+        where="",
+        decided_by=None,
+        place="",
+        frames=(),
+        cpu=_cpu(mine),
+        moving=None,
+        thread="main",
+        others=(),
+        gil=None,
+        holder=None,
+        helper_pid=None,
+        native_would_tell=False,
+        state=newest.state,
+        wchan=newest.wchan,
+        syscall=newest.syscall,
+        waiting_on=newest.waiting_on,
+        error=error or "torn",
+        said=said or "no main thread in the dump",
+        looks=len(mine),
+        at=newest.at,
+        since=newest.at,
+    )
+
+
+def _for_people(seen: Look) -> tuple[str, ...]:
+    lines = folded(seen.reading)
+    if seen.helper is None or seen.helper_reading is None:
+        return lines
+    return (*lines, f"[data worker {seen.helper.pid}]", *folded(seen.helper_reading))
+
+
+def _stays(looks: Sequence[Look]) -> Frame | None:
+    """Innermost user frame; of a rank that moves, the innermost that all looks have in common."""
+    newest = looks[-1].user
+    if not newest:
+        return None
+    paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
+    if len(paths) == 1 or {seen.reading.kind for seen in looks} - _STAYS:
+        return newest[0]
+    common = 0
+    for level in zip(*paths, strict=False):
+        if len(set(level)) > 1:
+            break
+        common += 1
+    return newest[len(newest) - common] if common else newest[0]
+
+
+def _since(looks: Sequence[Look]) -> float:
+    place_now = looks[-1].place
+    since = looks[-1].dump.at
+    for seen in reversed(looks):
+        if seen.place != place_now:
+            break
+        since = seen.dump.at
+    return since
+
+
+def _cpu(mine: Sequence[StackDump]) -> Cpu:
+    first, last = mine[0], mine[-1]
+    span = last.at - first.at
+    if first.pid != last.pid or span < _SHORTEST_SPAN:
+        return "unknown"
+    share = (last.cpu - first.cpu) / span
+    return "busy" if share > _BUSY else "blocked" if share < _BLOCKED else "mixed"
+
+
+def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:
+    return ThreadNote(
+        thread.name or f"thread {thread.os_thread_id or thread.thread_id}",
+        role(thread, dump),
+        reading.where,
+        reading.waits,
+        thread.owns_gil,
+    )
+
+
+def _threads(seen: Look) -> tuple[tuple[ThreadNote, ...], Reading | None, ThreadNote | None]:
+    """Other threads in the job's own code, and the one that most likely holds what the judged thread waits for."""
+    dump, judged = seen.dump, seen.reading
+    others: list[tuple[ThreadNote, Reading]] = []
+    for thread in dump.threads:
+        if own(thread.frames) == judged.frames or thread is main_thread(dump):
+            continue
+        if any(is_user(frame) for frame in thread.frames):
+            inner = read(thread.frames, System(), main=False)
+            others.append((_note(thread, dump, inner), inner))
+    notes = tuple(note for note, _ in others)
+    # in C code at a futex it may be a lock as well: then only a thread in the same class makes it one
+    needed = 1 if judged.kind == "lock" else _SAME_CLASS
+    if judged.frame is None or not (judged.kind == "lock" or (judged.kind == "code" and dump.syscall == "futex")):
+        return notes, None, None
+    ranked = sorted(others, key=lambda pair: _likeness(judged.frame, pair[1]), reverse=True)
+    if not ranked or _likeness(judged.frame, ranked[0][1]) < needed:
+        return notes, None, None
+    note, inner = ranked[0]
+    feeds = any(words in judged.label for words in _FED_BY_A_THREAD)
+    return notes, inner if feeds else None, note
+
+
+def _likeness(waiting: Frame | None, other: Reading) -> int:
+    """How likely a thread holds what a frame waits for: it is in the same class or file, and not at the same point."""
+    if waiting is None or (other.user and (other.user[0].name, other.user[0].line) == (waiting.name, waiting.line)):
+        return 0
+    score = 0
+    for frame in other.user:
+        if owner_class(waiting.name) and owner_class(frame.name) == owner_class(waiting.name):
+            score = max(score, _SAME_CLASS)
+        elif frame.file == waiting.file:
+            score = max(score, 2)
+    return score or (1 if other.user else 0)
+
+
+def _gil(dump: StackDump) -> ThreadNote | None:
+    for thread in dump.threads:
+        if thread.owns_gil:
+            return _note(thread, dump, read(thread.frames, System(), main=thread is main_thread(dump)))
+    return None

@@ -1,0 +1,190 @@
+"""Reads one thread's stack: what it means, whose code it is in, how people write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collectors.samples import Frame
+from hangtop.diagnosis.stacks import hints
+from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
+from hangtop.diagnosis.stacks.frames import is_user, own, place
+from hangtop.diagnosis.stacks.leaf import Leaf, find
+from hangtop.diagnosis.stacks.system import System
+from hangtop.diagnosis.stacks.tables import group_of, phase_of
+from hangtop.diagnosis.stacks.vocabulary import Phase
+
+_DECIDING: frozenset[Context] = frozenset(("data", "checkpoint", "compile", "shutdown"))
+_WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
+_WITHIN: tuple[tuple[Context, str], ...] = (
+    ("checkpoint", "of a checkpoint"), ("evaluation", "of evaluation"), ("compile", "of compiling")
+)  # fmt: skip
+_FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_bootstrap", "run_path"))
+
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What one thread's frames mean; fields as in :class:`~hangtop.diagnosis.stacks.doing.Activity`.
+
+    Ranks at the same point share one Reading, so it is compared, and looked up, by identity.
+    """
+
+    kind: Kind
+    op: str
+    label: str
+    meaning: str
+    """The label without what differs from rank to rank (file, peer)."""
+    waits: Waits
+    context: frozenset[Context]
+    group: Group
+    world: bool | None
+    peer: int | None
+    decided_by: Frame | None
+    user: tuple[Frame, ...]
+    """Frames of user code, innermost first."""
+    frames: tuple[Frame, ...]
+    """All frames of this process, innermost first."""
+    native_would_tell: bool
+
+    @property
+    def frame(self) -> Frame | None:
+        """Innermost user frame."""
+        return self.user[0] if self.user else None
+
+    @property
+    def where(self) -> str:
+        """The innermost user frame as people write it."""
+        return place(self.user[0]) if self.user else ""
+
+
+_read_before: dict[tuple[object, ...], Reading] = {}
+
+
+def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Reading:
+    """Read a thread's frames (innermost first). ``system`` is what the kernel says of it; empty for other threads.
+
+    ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
+    """
+    # Thousands of ranks wait at the same few points: each point is read once.
+    key = (tuple([(*frame[:4], _told(frame)) for frame in frames]), system, main)
+    known = _read_before.get(key)
+    if known is None:
+        if len(_read_before) >= _REMEMBERED:
+            _read_before.clear()
+        known = _read_before[key] = _read(frames, system, main=main)
+    return known
+
+
+def _told(frame: Frame) -> tuple[str | None, ...]:
+    """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
+    told = frame.arguments
+    if not told:
+        return ()
+    return told.get("group_given"), told.get("src"), told.get("dst"), "None" if told.get("group") == "None" else None
+
+
+def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
+    mine = own(frames)
+    user = tuple(frame for frame in mine if is_user(frame))
+    phases = [row for frame in mine if (row := phase_of(frame)) is not None]
+    hint = hints.of_stack(user)
+    context: set[Context] = {row.context for row in phases}
+    if hint is not None:
+        context.add(hint)
+    if main and _left_program(mine):
+        context.add("shutdown")
+    leaf = find(mine, generic=False)
+    generic = None if leaf is not None else find(mine, generic=True)
+    decided = leaf or generic
+    if leaf is not None:
+        kind, waits, meaning = leaf.kind, leaf.waits, _of_leaf(leaf, context)
+    else:
+        nearest = next((row for row in phases if row.kind is not None), None)
+        kind, waits, meaning = _without_leaf(generic, nearest, hint, "shutdown" in context, mine, system)
+    return Reading(
+        kind=kind,
+        op=leaf.op if leaf is not None and kind in _WITH_OPERATION else "",
+        label=_label(meaning, leaf, system),
+        meaning=meaning,
+        waits=waits,
+        context=frozenset(context),
+        group=next((group for frame in mine if (group := group_of(frame))), ""),
+        world=leaf.world if leaf is not None else None,
+        peer=leaf.peer if leaf is not None else None,
+        decided_by=decided.frame if decided is not None else None,
+        user=user,
+        frames=mine,
+        native_would_tell=decided is None and _open(kind, waits, mine),
+    )
+
+
+def _without_leaf(
+    generic: Leaf | None,
+    nearest: Phase | None,
+    hint: hints.Hint | None,
+    leaving: bool,
+    frames: tuple[Frame, ...],
+    system: System,
+) -> tuple[Kind, Waits, str]:
+    """Kind, whom it waits for, and meaning of a stack that shows neither a wait for peers nor one for its GPU."""
+    waits = generic.waits if generic is not None else system.waits
+    if nearest is not None and nearest.kind is not None and nearest.context in _DECIDING:
+        return nearest.kind, nearest.waits if waits == "unknown" else waits, nearest.label
+    if leaving:
+        return "shutdown", waits, "has left the program"
+    if generic is not None and generic.kind == "lock":
+        return "lock", waits, generic.row.label
+    if hint in ("data", "checkpoint"):
+        return hint, waits, "reads data" if hint == "data" else "saves or loads a checkpoint"
+    if generic is not None:
+        return generic.kind, waits, generic.row.label
+    if waits == "time":
+        return "sleep", waits, "sleeps"
+    if nearest is not None and nearest.kind is not None:
+        return nearest.kind, waits, nearest.label
+    inside = _inside_of(frames)
+    if inside is not None:
+        return "backward" if inside.context == "backward" else "forward", waits, inside.label
+    return "code", waits, system.label
+
+
+def _of_leaf(leaf: Leaf, context: set[Context]) -> str:
+    meaning = leaf.row.label.format(op=leaf.op)
+    within = next((words for phase, words in _WITHIN if phase in context), "")
+    return f"{meaning} {within}" if within and leaf.waits == "peers" else meaning
+
+
+def _label(meaning: str, leaf: Leaf | None, system: System) -> str:
+    if leaf is not None:
+        if leaf.peer is None:
+            return meaning
+        return f"waits to {'receive from' if 'recv' in leaf.op else 'send to'} rank {leaf.peer}"
+    named = system.waits == "storage" and system.waiting_on
+    return f"{meaning} ({system.waiting_on})" if named else meaning
+
+
+def _inside_of(frames: tuple[Frame, ...]) -> Phase | None:
+    """Backward or a wrapper's forward, when nothing but libraries is further in than that."""
+    for frame in frames:
+        if is_user(frame):
+            return None
+        row = phase_of(frame)
+        if row is not None and row.context in ("backward", "forward"):
+            return row
+    return None
+
+
+def _left_program(frames: tuple[Frame, ...]) -> bool:
+    """A main thread that has returned from the program's first line, or has no frame at all, is on its way out."""
+    python = [frame for frame in frames if not frame.native]
+    return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
+
+
+def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
+    """Whether native frames could say more: C code that Python called is not on a Python stack."""
+    if any(frame.native for frame in frames):
+        return False
+    return kind in ("backward", "forward") or waits == "unknown" or (kind == "code" and waits in ("device", "nothing"))

@@ -1,0 +1,103 @@
+"""Where a number becomes a finding. Each threshold names its source; "ours" was chosen here, and says why."""
+
+from __future__ import annotations
+
+# --- movement of a process ---------------------------------------------------------------------------------------
+
+IDLE_CORES = 0.05
+"""Ours: a rank that waits in gloo uses under 0.005 of a core, its watchdog and heartbeat threads included."""
+BUSY_CORES = 0.5
+"""Ours: a thread that spins uses 1.0; half allows for a node that is twice oversubscribed."""
+STILL_SWITCHES_PER_S = 3.0
+"""Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
+QUIET_SWITCHES_PER_S = 0.05
+"""Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
+STILL_BYTES_PER_S = 4096.0
+"""Ours: a log line now and then is no progress."""
+WORK_BYTES_PER_S = 65536.0
+"""Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
+LATE_LOOKS = 2
+"""Looks that a state must persist over before it means anything (rule of evidence 3)."""
+UNINTERRUPTIBLE_S = 2.0
+"""Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
+
+# --- waiting -----------------------------------------------------------------------------------------------------
+
+LOOKS_SLACK_S = 1.0
+LOOKS_SLACK_SHARE = 0.25
+"""Ours: looks lie within the watch; a short watch loses up to a quarter at its ends, a long one a second."""
+STOOD_STILL_S = 3.0
+"""Ours: a pause shorter than this belongs to the rhythm of a job."""
+LONG_WORK_S = 60.0
+"""Least wait on a rank that visibly works (computes in forward or backward, compiles, saves, evaluates) before it may
+be called stuck, however short the watch: the card's default patience."""
+WORTH_SAYING_S = 3.0
+"""Ours: a wait shorter than this is not even mentioned."""
+STRAGGLER_LOOKS = 4
+"""Ours: fewer looks cannot tell one rank from chance."""
+STRAGGLER_SHARE = 0.6
+"""Ours: least share of looks in which the others wait."""
+DATA_BOUND_SHARE = 0.6
+"""Ours: least share of all looks, over all ranks, that fell into data loading."""
+
+# --- GPUs --------------------------------------------------------------------------------------------------------
+
+LOAD_UTILIZATION = 50
+"""Per cent. Clocks and PCIe generation fall at idle by design; they are judged under load alone (nvidia-smi manual)."""
+SLOW_CLOCK_SHARE = 0.92
+"""Ours: SM clock under this share of the median of its peers. Boost clocks of equal GPUs differ by 1 to 3 %."""
+LOW_CLOCK_SHARE = 0.75
+"""Ours: SM clock under this share of the GPU's own maximum; power caps alone take 10 to 20 %."""
+BAD_EVENT_REASONS = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""Bits of clocks_event_reasons.active that mean trouble (NVML's nvmlClocksEventReasons; the same set that gpud and
+Azure's health checks use). 0x4, the software power cap, is normal under load."""
+SPIN_UTILIZATION = 95
+"""Per cent: a NCCL kernel that waits keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
+SPIN_POWER_SHARE = 0.45
+"""Ours, from reports: A100 85 to 90 W of 400, H100 and GB200 240 to 280 W of 700 while they only wait."""
+IDLE_UTILIZATION = 5
+"""Per cent."""
+MEMORY_IMBALANCE_SHARE = 0.25
+"""Ours: of the GPU's memory, by which one GPU is above the median of the job's GPUs."""
+MEMORY_IDLE_BYTES = 1 << 30
+"""Ours: a CUDA context takes 0.3 to 0.6 GiB; under 1 GiB a GPU counts as unused."""
+REMAPPED_ROWS_UNCORRECTABLE = 512
+"""Azure HPC node health checks: fail above."""
+
+# --- network -----------------------------------------------------------------------------------------------------
+
+TCP_RETRANSMIT_SHARE = 0.03
+"""Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
+TCP_RETRANSMITS_PER_S = 10.0
+"""Ours: below that rate the share says nothing."""
+MOVING_SEGMENTS_PER_S = 2000.0
+"""Ours: our own channels cost tens of segments a second; a collective that moves data sends thousands."""
+LINK_FLAPS = 1
+"""Any growth of link_downed during the job is a finding (kernel ABI: the port failed its error recovery)."""
+
+# --- host --------------------------------------------------------------------------------------------------------
+
+SHM_LEAST = 1 << 30
+"""NCCL's troubleshooting guide asks for 1 GB of /dev/shm."""
+OPEN_FILES_NEAR = 0.9
+"""Ours: share of the limit."""
+
+# --- starting and ending -----------------------------------------------------------------------------------------
+
+START_S = 20.0
+"""Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
+GONE_S = 2.0
+"""Ours: ranks of one job end within a second of each other when it ends well."""
+INIT_S = 60.0
+"""Ours: communicators of thousands of ranks come up within a minute."""
+SILENT_S = 8.0
+"""Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
+CLOCK_SKEW_S = 1.0
+"""Ours: below it the order of failures can still be told from most logs."""
+CHANCE = 0.05
+"""Common practice: a share that chance would give less often than once in twenty is not chance."""

@@ -1,0 +1,42 @@
+"""What a process in state D waits for, by the kernel function that it sleeps in.
+
+Names are functions of the kernel's own sources (fs/nfs, fs/fuse, mm, block, kernel/locking) and of NVIDIA's and
+Mellanox's open modules; only beginnings are compared, since compilers append suffixes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Sleep(NamedTuple):
+    """What a sleep means, and whether it ends by itself in a healthy system, however long it takes."""
+
+    meaning: str
+    ordinary: bool
+
+
+_BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
+    (("nfs", "rpc_", "__rpc", "nfs4"), "the NFS server does not answer", False),
+    (("fuse_", "request_wait_answer", "__fuse"), "a FUSE file system (object store mount) does not answer", False),
+    (("ll_", "cl_", "osc_", "ldlm_", "ptlrpc", "obd_"), "Lustre does not answer", False),
+    (("cxi", "gpfs", "mmfs", "kxWait"), "the parallel file system does not answer", False),
+    (("ceph",), "Ceph does not answer", False),
+    (("p9_", "v9fs"), "the 9p file system does not answer", False),
+    (("nv_", "nvidia", "_nv", "os_acquire", "uvm_", "rm_"), "NVIDIA's driver does not answer", False),
+    (("mlx5", "ib_", "rdma_", "uverbs"), "the InfiniBand driver does not answer", False),
+    (("io_schedule", "blk_", "bit_wait_io", "wait_on_page", "folio_wait"), "waits for a disk", True),
+    (("jbd2", "ext4", "xfs_", "btrfs", "submit_bio", "sync_"), "waits for a local file system", True),
+    (("balance_dirty",), "writes faster than its disk", True),
+    (("vfork", "wait_for_vfork"), "waits for a child of vfork", True),
+    (("rwsem_", "down_read", "down_write", "mmap_"), "waits for a lock of its address space", True),
+    (("throttle", "mem_cgroup"), "its cgroup is out of memory", False),
+)
+
+
+def sleep_at(wchan: str) -> Sleep:
+    """Say what a sleep in this kernel function means; an unknown one counts as extraordinary."""
+    for starts, meaning, ordinary in _BEGINNINGS:
+        if wchan.startswith(starts):
+            return Sleep(meaning, ordinary)
+    return Sleep("", False)

@@ -1,0 +1,188 @@
+"""Ranks that are not there, that leave, and jobs that do not come up."""
+
+from __future__ import annotations
+
+from hangtop.diagnosis.job import Node
+from tests.support.jobs import (
+    ALL_REDUCE,
+    BACKWARD,
+    COMPUTING,
+    DESTROY,
+    INIT,
+    NOW,
+    READING,
+    Sketch,
+    alarms,
+    first,
+    kinds,
+)
+
+
+def test_missing() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).absent()
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.severity) == ("rank_missing", (2,), "critical")
+    assert "of 4" in found.summary
+    assert "node2" in found.summary
+
+
+def test_most_are_missing() -> None:
+    job = Sketch(world=8)
+    job.ranks(0).at(ALL_REDUCE)
+    job.ranks(1, 2, 3, 4, 5, 6, 7).absent()
+    assert first(job.verdict()).ranks == (1, 2, 3, 4, 5, 6, 7)
+
+
+def test_ranks_on_nodes_that_were_not_named_are_no_alarm() -> None:
+    """Only one of the job's nodes is watched, and the job moves."""
+    job = Sketch(nodes=2)
+    job.ranks(0, 1).at(BACKWARD, COMPUTING, BACKWARD, READING).pulse(switches=40, cores=0.9)
+    job.ranks(2, 3).absent()
+    assert alarms(job.verdict()) == []
+
+
+def test_ranks_on_a_node_that_does_not_answer_are_that_nodes_matter() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).absent()
+    job.node("node2", link="lost", why="no answer for 15 s", seen_at=None)
+    verdict = job.verdict()
+    assert first(verdict).kind == "node_unreachable"
+    assert "rank_missing" not in kinds(verdict)
+    assert verdict.outcome == "hung"
+
+
+def test_a_young_job_is_starting() -> None:
+    job = Sketch(age=6.0)
+    job.ranks(0, 1, 3).at(INIT)
+    job.ranks(2).absent()
+    verdict = job.verdict()
+    assert verdict.outcome == "starting"
+    assert all(finding.severity != "critical" for finding in verdict.findings)
+
+
+def test_waiting_to_start_for_someone_who_never_came() -> None:
+    job = Sketch(age=120.0)
+    job.ranks(0, 1, 3).at(INIT)
+    job.ranks(2).absent()
+    verdict = job.verdict()
+    assert kinds(verdict) == ["rank_missing", "init_hang"]
+    assert verdict.findings[1].cause == "rank_missing"
+    assert verdict.findings[1].confidence < verdict.findings[0].confidence
+
+
+def test_all_are_there_and_do_not_meet() -> None:
+    job = Sketch(age=120.0)
+    job.ranks().at(INIT)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", ())
+    assert "node1:29500" in found.summary
+
+
+def test_another_master() -> None:
+    job = Sketch(age=120.0)
+    job.ranks().at(INIT)
+    job.ranks(3).process(master_addr="10.9.9.9")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (3,))
+
+
+def test_gone_without_a_word() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).gone()
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.nodes) == ("rank_killed", (3,), ("node2",))
+
+
+def test_gone_with_a_traceback() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).gone()
+    job.says(
+        "python.exception", 3, ago=11.0, type="ValueError", message="bad shard", frame="load (d.py:3)", signature="user"
+    )
+    verdict = job.verdict()
+    assert kinds(verdict) == ["rank_crashed"]
+    assert verdict.outcome == "crashed"
+
+
+def test_ranks_that_end_together_are_no_alarm() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(DESTROY)
+    job.ranks(3).gone(ago=1.0)
+    assert alarms(job.verdict()) == []
+
+
+def test_left_early() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(BACKWARD)
+    job.ranks(3).at(DESTROY)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_left_early", (3,))
+    assert "3 others" in found.summary
+
+
+def test_all_leave() -> None:
+    job = Sketch()
+    job.ranks().at(DESTROY)
+    assert alarms(job.verdict()) == []
+
+
+def test_an_exception_that_ends_in_a_hanging_shutdown_is_a_crash() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(BACKWARD)
+    job.ranks(3).at(DESTROY)
+    job.says("python.exception", 3, ago=30.0, type="KeyError", message="'lr'", frame="step (t.py:8)", signature="user")
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_crashed", (3,))
+    assert "rank_left_early" not in alarms(verdict) or verdict.findings[1].cause == "rank_crashed"
+
+
+def test_idle_nodes() -> None:
+    job = Sketch(world=0)
+    verdict = job.verdict()
+    assert (verdict.outcome, verdict.findings) == ("idle", ())
+
+
+def test_nobody_answers() -> None:
+    job = Sketch(world=0)
+    for name in ("node1", "node2"):
+        job.node(name, link="connecting", why="connection refused", seen_at=None)
+    assert job.verdict().outcome == "unknown"
+    assert {unknown.why for unknown in job.verdict().unknown} == {"connection refused"}
+
+
+def test_a_wait_of_an_earlier_attempt_is_history() -> None:
+    """The newest process of a rank counts; dumps of the one before are not its own."""
+    job = Sketch()
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    picture = job.job()
+    stale = picture.stacks[0]._replace(pid=77, rank_pid=77, at=NOW)
+    from dataclasses import replace
+
+    from hangtop.diagnosis.verdict import diagnose
+
+    mixed = replace(picture, stacks=(*picture.stacks, stale), stack_nodes=(*picture.stack_nodes, "node1"))
+    assert diagnose(mixed) == diagnose(picture)
+
+
+def test_one_has_not_come_to_init() -> None:
+    job = Sketch(age=12.0)
+    job.ranks(0, 2, 3).at(INIT)
+    job.ranks(1).at(READING, syscall="read")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (1,))
+    assert "read_shard" in found.summary
+
+
+def test_a_dead_node_that_is_none_of_the_jobs_comes_second() -> None:
+    job = Sketch(nodes=2)
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).at(READING, syscall="read")
+    job.made_nodes["dead"] = Node("dead", link="lost", why="connection refused")
+    verdict = job.verdict()
+    assert kinds(verdict) == ["rank_stuck_in_data", "node_unreachable"]
+    assert verdict.outcome == "hung"

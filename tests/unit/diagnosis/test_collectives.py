@@ -1,0 +1,228 @@
+"""Flight recorders, NCCL RAS and NCCL's own log, put side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collectors.samples import (
+    Collective,
+    CommProgress,
+    GroupStatus,
+    RasCommunicator,
+    RasRank,
+    RasReport,
+    RecorderDump,
+)
+from hangtop.diagnosis.collectives.recorder import match
+from hangtop.diagnosis.collectives.vote import vote
+from hangtop.diagnosis.job import Look
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, after, alarms, collective, first, kinds
+
+
+def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None = None) -> RecorderDump:
+    """A rank's dump, taken a minute ago."""
+    done = [entry.seq for entry in entries if entry.retired and not entry.p2p]
+    seqs = [entry.seq for entry in entries if not entry.p2p]
+    status = [GroupStatus(rank, "0", max(seqs, default=-1), None, max(done, default=-1))]
+    groups = {"0": [0, 1, 2, 3]} if members is None else members
+    return RecorderDump(rank, "2.10", f"/tmp/fr_{rank}", NOW - 60, groups, status, list(entries))
+
+
+def history(rank: int, until: int, **last: Any) -> list[Collective]:
+    """Finished collectives up to ``until``, and, with ``last``, an open one after them."""
+    entries = [collective(rank, seq) for seq in range(1, until + 1)]
+    if last:
+        entries.append(collective(rank, until + 1, done=False)._replace(**last))
+    return entries
+
+
+def recorded(*dumps: RecorderDump) -> Sketch:
+    job = after()
+    job.recorders.extend(dumps)
+    return job
+
+
+def test_one_did_not_join() -> None:
+    job = recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 2)), dump(3, *history(3, 6)))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (3,))
+    assert "all_reduce #7" in found.summary
+    assert "finished #6" in found.summary
+
+
+def test_rank_0_joined_something_else() -> None:
+    others = [dump(r, *history(r, 6, op="all_reduce")) for r in (1, 2, 3)]
+    job = recorded(dump(0, *history(0, 6, op="broadcast")), *others)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (0,))
+    assert "broadcast" in found.summary
+
+
+@pytest.mark.parametrize("odd", [{"input_sizes": [[8]]}, {"input_dtypes": ["Half"]}])
+def test_sizes_and_types(odd: dict[str, Any]) -> None:
+    dumps = [dump(r, *history(r, 6, **(odd if r == 2 else {"op": "all_reduce"}))) for r in range(4)]
+    found = first(recorded(*dumps).verdict())
+    assert (found.kind, found.ranks) == ("collective_size_mismatch", (2,))
+
+
+def test_uneven_all_to_all_is_right() -> None:
+    dumps = [dump(r, *history(r, 6, op="all_to_all", input_sizes=[[r + 1]])) for r in range(4)]
+    assert "collective_size_mismatch" not in kinds(recorded(*dumps).verdict())
+
+
+def test_a_rank_without_a_dump_is_evidence() -> None:
+    found = first(recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3))).verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
+    assert found.confidence < 0.7
+    assert "no dump" in found.summary
+
+
+def test_gloo_never_says_completed_and_has_no_groups() -> None:
+    def quirky(rank: int, until: int, *, open_one: bool) -> RecorderDump:
+        entries = [entry._replace(state="scheduled", backend="gloo") for entry in history(rank, until)]
+        if open_one:
+            entries.append(collective(rank, until + 1, done=False)._replace(state="scheduled", backend="gloo"))
+        return dump(rank, *entries, members={})
+
+    job = recorded(*(quirky(r, 6, open_one=True) for r in (0, 2, 3)), quirky(1, 6, open_one=False))
+    assert first(job.verdict()).ranks == (1,)
+
+
+def test_all_joined_and_none_completed() -> None:
+    found = first(recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in range(4))).verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+
+
+def test_all_finished() -> None:
+    assert alarms(recorded(*(dump(r, *history(r, 9)) for r in range(4))).verdict()) == []
+
+
+def test_a_wait_is_followed_through_two_groups() -> None:
+    """Ranks 0 and 1 wait in the world for the pair, 2 waits in the pair for 3, and 3 waits for nobody."""
+    groups = {"0": [0, 1, 2, 3], "tp": [2, 3]}
+    pair = collective(2, 4, done=False)._replace(group="tp")
+    dumps = (
+        dump(0, *history(0, 6, op="all_reduce"), members=groups),
+        dump(1, *history(1, 6, op="all_reduce"), members=groups),
+        dump(2, *history(2, 6), pair, members=groups),
+        dump(3, *history(3, 6), collective(3, 3)._replace(group="tp"), members=groups),
+    )
+    assert match(dumps).culprits == (3,)
+    assert first(recorded(*dumps).verdict()).ranks == (3,)
+
+
+def test_receives_in_a_circle() -> None:
+    def wants(rank: int, peer: int) -> RecorderDump:
+        return dump(rank, collective(rank, 1, op="recv", done=False, p2p=True, peer=peer))
+
+    found = first(recorded(wants(0, 1), wants(1, 0), dump(2), dump(3)).verdict())
+    assert (found.kind, found.ranks) == ("p2p_deadlock", (0, 1))
+
+
+def test_open_collectives_of_a_job_that_moves_are_none() -> None:
+    job = Sketch(patience=60.0)
+    fresh = [collective(r, 7, done=False, created=NOW - 61) for r in range(3)]
+    job.recorders.extend(dump(r, *history(r, 6), *fresh[r : r + 1]) for r in range(4))
+    assert alarms(job.verdict()) == []
+
+
+def test_votes() -> None:
+    assert vote({0: "a"}) is None
+    even = vote({0: "a", 1: "b"})
+    assert even is not None
+    assert (even.tied, even.odd_ranks) == (True, (0, 1))
+    odd = vote({0: "b", 1: "a", 2: "a"})
+    assert odd is not None
+    assert (odd.usual, odd.odd_ranks, odd.tied) == ("a", (0,), False)
+
+
+# --- NCCL RAS ----------------------------------------------------------------------------------------------------
+
+
+def answer(at: float, *counts: int, away: int | None = None) -> Look[RasReport]:
+    """One answer: AllReduce counts of the ranks, and one of them that is not found."""
+    ranks = [
+        RasRank(r, "node1" if r < 2 else "node2", 1000 + r, r, "running" if r != away else "unresponsive", 0,
+                {} if r == away else {"AllReduce": count})
+        for r, count in enumerate(counts)
+    ]  # fmt: skip
+    one = RasCommunicator("27a079b8", len(counts), ranks, "RUNNING", "OK")
+    return Look(at, RasReport(at, "node1", "2.28.9", [one], [], complete=True, took=0.1))
+
+
+def test_counts_that_stand_still_and_differ() -> None:
+    job = Sketch()
+    job.ranks().at(["spin x.py:1"])
+    job.ras.extend(answer(NOW - ago, 6650, 6650, 6649, 6650) for ago in (30, 20, 10))
+    found = next(one for one in job.verdict().findings if one.kind == "collective_mismatch")
+    assert found.ranks == (2,)
+    assert "6649" in found.summary
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [(6649, 6650), (6650, 6651), (6651, 6652)],  # they move
+        [(6649, 6650), (6649, 6650)],  # two answers only
+        [(6650, 6650)] * 3,  # even
+    ],
+)
+def test_counts_that_mean_nothing(polls: list[tuple[int, int]]) -> None:
+    job = Sketch(world=2)
+    job.ras.extend(answer(NOW - 30 + index, *counts) for index, counts in enumerate(polls))
+    assert alarms(job.verdict()) == []
+
+
+def test_ranks_that_ras_cannot_find() -> None:
+    job = Sketch()
+    job.ras.extend(answer(NOW - ago, 5, 5, 5, 5, away=3) for ago in (30, 20, 10))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_missing", (3,))
+
+
+# --- NCCL's log --------------------------------------------------------------------------------------------------
+
+
+def launched(
+    rank: int, count: int, op: str = "AllReduce", *, op_count: int | None = None, elements: int = 64
+) -> CommProgress:
+    return CommProgress(
+        "0xfeed", rank, 8, rank, "node1", 1000 + rank, op, elements, "fp32", count if op_count is None else op_count,
+        count, None, f"rank{rank}.log", 9000 + rank,
+    )  # fmt: skip
+
+
+def test_one_rank_launched_less() -> None:
+    job = after(8)
+    job.progress.extend(launched(rank, 7713 if rank == 7 else 7714) for rank in range(8))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (7,))
+    assert "AllReduce #7713" in found.summary
+    assert "AllReduce #7714" in found.summary
+
+
+def test_lines_are_counted_where_op_count_stands_still() -> None:
+    job = after(8)
+    job.progress.extend(launched(rank, 41 if rank == 0 else 42, op_count=0) for rank in range(8))
+    assert first(job.verdict()).ranks == (0,)
+
+
+def test_another_operation_or_size_at_the_same_count() -> None:
+    job = after(8)
+    job.progress.extend(launched(rank, 9, "Broadcast" if rank == 3 else "AllReduce") for rank in range(8))
+    assert (first(job.verdict()).kind, first(job.verdict()).ranks) == ("collective_mismatch", (3,))
+    sized = after(8)
+    sized.progress.extend(launched(rank, 9, elements=63 if rank == 5 else 64) for rank in range(8))
+    assert (first(sized.verdict()).kind, first(sized.verdict()).ranks) == ("collective_size_mismatch", (5,))
+
+
+def test_logs_of_a_job_in_motion() -> None:
+    even, spread = after(8), after(8)
+    even.progress.extend(launched(rank, 7714) for rank in range(8))
+    spread.progress.extend(launched(rank, 7700 + rank) for rank in range(8))
+    live = Sketch(world=8)
+    live.ranks().at(ALL_REDUCE).pulse(switches=30, cores=0.5)
+    live.progress.extend(launched(rank, 7713 if rank == 7 else 7714) for rank in range(8))
+    assert [alarms(job.verdict()) for job in (even, spread, live)] == [[], [], []]

@@ -1,0 +1,183 @@
+"""After a failure: who failed first, who fell over afterwards, and who was only told to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collectors.samples import Interface
+from hangtop.diagnosis.job import NetworkUse
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, GIB, Sketch, after, alarms, first, gpu, kinds
+
+
+def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
+    """Ranks that lost their connections."""
+    for rank in ranks:
+        job.says("gloo.closed", rank, ago=ago, peer="[10.0.0.2]:4000", text="Connection closed by peer")
+        job.says("python.exception", rank, ago=ago, type="RuntimeError", message="Connection closed by peer",
+                 signature="connection", consequence=True)  # fmt: skip
+    return job
+
+
+def test_the_first_exception_is_the_cause() -> None:
+    job = after()
+    job.says("python.exception", 1, ago=59, type="RuntimeError", message="late", signature="user", frame="b (x.py:2)")
+    job.says(
+        "python.exception", 2, ago=60, type="ValueError", message="bad shard", signature="user", frame="a (x.py:1)"
+    )
+    victim(job, 0, 3)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.ranks, verdict.outcome) == ("rank_crashed", (2,), "crashed")
+    assert "ValueError: bad shard at a (x.py:1)" in found.summary
+    assert "3 others fell over" in found.summary
+    assert all(one.cause == "rank_crashed" for one in verdict.findings[1:])
+
+
+def test_ranks_that_raise_the_same_are_one_finding() -> None:
+    job = after()
+    for rank in range(4):
+        job.says("python.exception", rank, ago=60 - rank, type="FileNotFoundError", message="/data/x", signature="user",
+                 frame="open_index (index.py:9)")  # fmt: skip
+    assert kinds(job.verdict()) == ["rank_crashed"]
+    assert first(job.verdict()).ranks == (0, 1, 2, 3)
+
+
+def test_bare_exit_codes_are_no_likeness() -> None:
+    """Two agents, each with a "root cause" of its own: the earliest in time is the one."""
+    job = after(8)
+    job.says("elastic.failure", None, ago=100, root=True, failed_rank=4, exitcode=1, host="n2", detail=False)
+    job.says("elastic.failure", None, ago=49, root=True, failed_rank=0, exitcode=1, host="n1", detail=False)
+    assert first(job.verdict()).ranks == (4,)
+
+
+@pytest.mark.parametrize("data", [{"exitcode": -9, "signal": "SIGKILL"}, {"exitcode": 137}])
+def test_killed_by_a_launchers_word(data: dict[str, Any]) -> None:
+    job = after()
+    job.says("elastic.failure", None, ago=60, root=True, failed_rank=1, **data)
+    job.says("elastic.failure", None, ago=59, failed_rank=0, exitcode=-15, signal="SIGTERM")
+    victim(job, 2, 3)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (1,))
+
+
+def test_killed_by_the_kernel() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).gone()
+    job.says("kernel.oom", node="node2", ago=11, pid=1003, process="python")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (3,))
+    assert "out of memory" in found.summary
+
+
+def test_an_oom_kill_of_another_process_is_not_ours() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    job.says("kernel.oom", node="node2", ago=11, pid=31_337, process="chrome")
+    assert alarms(job.verdict()) == []
+
+
+def test_the_one_that_left_no_word_was_killed() -> None:
+    job = after()
+    job.says("log.end", 1, ago=30, lines=3)
+    victim(job, 0, 2, 3)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (1,))
+    assert "left no word" in found.summary
+
+
+def test_many_silent_ranks_prove_nothing() -> None:
+    job = after(8)
+    victim(job, 0, 7)
+    assert "rank_killed" not in kinds(job.verdict())
+
+
+def test_all_told_to_end() -> None:
+    job = after()
+    for rank in range(4):
+        job.says("elastic.failure", None, ago=60, failed_rank=rank, exitcode=-15, signal="SIGTERM")
+    job.says("slurm.cancelled", None, ago=61, reason="time_limit", host="n1")
+    found = first(job.verdict())
+    assert found.kind == "rank_killed"
+    assert "time limit" in found.summary
+
+
+def test_no_detail() -> None:
+    job = after()
+    job.says("elastic.failure", None, ago=60, root=True, failed_rank=2, exitcode=1, detail=False)
+    assert {"child_failed_no_detail"} <= set(kinds(job.verdict()))
+    told = after()
+    told.says("elastic.failure", None, ago=60, root=True, failed_rank=2, exitcode=1, detail=True)
+    told.says("python.exception", 2, ago=60, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
+    assert kinds(told.verdict()) == ["rank_crashed"]
+
+
+def test_gpu_memory_and_room_elsewhere() -> None:
+    job = Sketch(world=2, nodes=1)
+    job.node("node1", gpus=(gpu(0, pids=[1000], memory=79 * GIB), gpu(1, pids=[1001], memory=20 * GIB)))
+    job.says("torch.out_of_memory", 0, ago=5, tried=2 * GIB, device=0, capacity=80 * GIB, free=GIB)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.gpus) == ("gpu_out_of_memory", (0,), ("node1:0",))
+    assert "2.0 GiB" in found.summary
+    assert "25% full" in found.summary
+
+
+def test_out_of_memory_is_told_once() -> None:
+    job = after()
+    job.says("torch.out_of_memory", 1, ago=60, tried=GIB)
+    job.says("python.exception", 1, ago=60, type="torch.OutOfMemoryError", message="CUDA …", signature="out_of_memory")
+    victim(job, 0, 2, 3)
+    verdict = job.verdict()
+    assert first(verdict).kind == "gpu_out_of_memory"
+    assert [f.kind for f in verdict.findings if not f.cause] == ["gpu_out_of_memory"]
+
+
+def test_a_traceback_that_was_survived_is_no_crash() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    job.says("python.exception", 1, ago=100, type="TimeoutError", message="retry", signature="user")
+    assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
+    gone = after()
+    gone.says("python.exception", 1, ago=100, type="TimeoutError", message="retry", signature="user", survived=True)
+    gone.says("elastic.finished", None, ago=5)
+    assert (gone.verdict().outcome, alarms(gone.verdict())) == ("healthy", [])
+
+
+def test_failures_before_a_restart_are_history() -> None:
+    job = Sketch(age=60.0)
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    job.says("python.exception", 1, ago=100, type="ValueError", message="old", signature="user")
+    job.says("gloo.closed", 0, ago=99, peer="x")
+    assert alarms(job.verdict()) == []
+
+
+def test_data_worker_and_shared_memory() -> None:
+    killed = after().says("torch.worker_died", 1, ago=9, worker_pid=5, reason="killed")
+    assert (first(killed.verdict()).kind, first(killed.verdict()).ranks) == ("rank_crashed", (1,))
+    bus = after().says("torch.worker_died", 1, ago=9, worker_pid=5, reason="bus")
+    assert first(bus.verdict()).kind == "shm_too_small"
+    nccl = after().says("nccl.warn", 2, ago=9, signature="shared_memory")
+    assert first(nccl.verdict()).kind == "shm_too_small"
+
+
+def test_killed_before_all_victims_have_been_read() -> None:
+    """Live, seconds after: tracebacks are still being written, rank 3 was not read, and all name the node of rank 1."""
+    job = Sketch()
+    for rank, name in ((0, "node1"), (2, "node2")):
+        job.says("gloo.closed", rank, ago=2, node=name, peer="[10.0.0.1]:4000")
+    for index in (1, 2):
+        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+    job.ranks().gone(ago=2.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (1,))
+    assert "[10.0.0.1]" not in found.summary
+
+
+def test_a_lost_connection_of_a_job_that_goes_on_accuses_nobody() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    job.says("gloo.closed", 0, ago=2, peer="[10.0.0.1]:4000")
+    assert "rank_killed" not in kinds(job.verdict())

@@ -1,0 +1,319 @@
+"""GPUs and ports: broken, slow, or as they are by design."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.samples import GpuFault, Interface, NvlinkCounters
+from hangtop.diagnosis.job import Gpu, NetworkUse
+from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
+
+LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
+SLOWED = {"utilization": 99, "power": 300.0, "sm_clock": 1100, "event_reasons": 0x48}
+
+
+def watched(*gpus: Gpu, **fields: object) -> Sketch:
+    """Rank n on GPU n of node1, and nothing known of their stacks."""
+    job = Sketch(world=len(gpus), nodes=1)
+    with_pids = tuple(
+        replace(one, processes=gpu(one.index, pids=[1000 + one.index]).processes) if not one.processes else one
+        for one in gpus
+    )
+    return job.node("node1", gpus=with_pids, **fields)
+
+
+def test_lost_by_its_own_word() -> None:
+    fault = GpuFault(1, "00000000:11:00.0", "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost")
+    lost = replace(gpu(1), fault=fault)
+    job = watched(gpu(0, [LOAD] * 3), lost)
+    found = first(job.verdict())
+    assert (found.kind, found.gpus, found.severity) == ("gpu_lost", ("node1:1",), "critical")
+    assert "GPU is lost" in found.evidence[0].text
+
+
+def test_lost_by_xid_79_names_gpu_and_rank() -> None:
+    job = watched(gpu(0, [LOAD] * 3), gpu(1, [LOAD] * 3))
+    job.says("kernel.xid", node="node1", ago=20, code=79, bus_id="0000:11:00", text="NVRM: Xid (PCI:0000:11:00): 79")
+    found = first(job.verdict())
+    assert (found.kind, found.gpus, found.ranks) == ("gpu_lost", ("node1:1",), (1,))
+
+
+def test_an_xid_of_another_job_is_history() -> None:
+    job = watched(gpu(0, [LOAD] * 3))
+    job.says("kernel.xid", node="node1", ago=90_000, code=79, bus_id="0000:10:00")
+    assert alarms(job.verdict()) == []
+
+
+def test_an_xid_of_another_node_is_not_ours() -> None:
+    job = watched(gpu(0, [LOAD] * 3))
+    job.says("kernel.xid", node="node9", ago=5, code=48, bus_id="0000:10:00")
+    assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"), [(48, "critical"), (119, "critical"), (13, "warning"), (43, "info"), (45, "info")]
+)
+def test_xid_classes(code: int, severity: str) -> None:
+    job = watched(gpu(0, [LOAD] * 3))
+    job.says("kernel.xid", node="node1", ago=5, code=code, bus_id="0000:10:00")
+    found = first(job.verdict())
+    assert (found.kind, found.severity, found.gpus) == ("gpu_xid", severity, ("node1:0",))
+
+
+def test_driver_hung() -> None:
+    late = source("gpus", "late", "no row for 30 s")
+    found = first(watched(gpu(0), sources={"gpus": late}).verdict())
+    assert (found.kind, found.nodes) == ("gpu_driver_hung", ("node1",))
+
+
+def test_a_node_without_gpus_has_no_driver_that_hangs() -> None:
+    assert alarms(watched(sources={"gpus": source("gpus", "absent", "no nvidia-smi")}).verdict()) == []
+
+
+def test_a_silent_node_says_nothing_of_its_driver() -> None:
+    job = watched(gpu(0), sources={"gpus": source("gpus", "late")}, link="lost", why="gone")
+    assert "gpu_driver_hung" not in kinds(job.verdict())
+
+
+def test_throttled() -> None:
+    job = watched(gpu(0, [LOAD] * 4), gpu(1, [SLOWED] * 4), gpu(2, [LOAD] * 4))
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.gpus, found.ranks, verdict.outcome) == ("gpu_throttled", ("node1:1",), (1,), "slow")
+    assert "thermal" in found.summary
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**LOAD, "event_reasons": 0x4, "sm_clock": 1500},  # the software power cap under load
+        {**SLOWED, "utilization": 0},  # idle clocks
+        {**LOAD, "event_reasons": 0x40},  # as fast as its peers all the same
+    ],
+)
+def test_not_throttled(row: dict[str, object]) -> None:
+    job = watched(gpu(0, [LOAD] * 4), gpu(1, [row] * 4), gpu(2, [LOAD] * 4))
+    assert "gpu_throttled" not in kinds(job.verdict())
+
+
+def test_one_slow_look_is_no_throttling() -> None:
+    job = watched(gpu(0, [LOAD] * 4), gpu(1, [SLOWED, LOAD, LOAD, LOAD]))
+    assert alarms(job.verdict()) == []
+
+
+def test_all_throttled_are_measured_by_their_own_maximum() -> None:
+    job = watched(gpu(0, [SLOWED] * 4), gpu(1, [SLOWED] * 4))
+    assert kinds(job.verdict()) == ["gpu_throttled", "gpu_throttled"]
+
+
+def test_pcie_under_load_and_idle() -> None:
+    narrow = {"pcie_width": 4}
+    assert first(watched(gpu(0, [{**LOAD, **narrow}] * 3)).verdict()).kind == "gpu_pcie_degraded"
+    assert alarms(watched(gpu(0, [{"pcie_gen": 1}] * 3)).verdict()) == []
+
+
+def test_memory_errors() -> None:
+    grows = watched(gpu(0, [{"ecc_uncorrected": 0}, {"ecc_uncorrected": 2}]))
+    assert (first(grows.verdict()).kind, first(grows.verdict()).severity) == ("gpu_ecc", "critical")
+    old = watched(gpu(0, [{"ecc_uncorrected": 2}] * 2))
+    assert first(old.verdict()).severity == "warning"
+    pending = watched(gpu(0, [{"remap_pending": True, "recovery_action": "Reset"}]))
+    assert kinds(pending.verdict()) == ["gpu_row_remap", "gpu_needs_reset"]
+    fine = watched(gpu(0, [{"remapped_correctable": 3, "recovery_action": "None"}]))
+    assert kinds(fine.verdict()) == []
+
+
+def test_nvlink() -> None:
+    links = (NvlinkCounters(0, 0, True, 5, 0, 0, None, None), NvlinkCounters(0, 1, True, 0, 0, 0, None, None))
+    bad = replace(gpu(0), nvlinks=links, nvlink_grown={0: {"replay_errors": 5}, 1: {"replay_errors": 0}})
+    assert first(watched(bad).verdict()).kind == "nvlink_errors"
+    assert alarms(watched(replace(bad, nvlink_grown={})).verdict()) == []
+
+
+# --- ports -------------------------------------------------------------------------------------------------------
+
+
+def fabric(**ports: object) -> Sketch:
+    """Three nodes with a port each; those of ``ports`` are given."""
+    job = Sketch(world=3, nodes=3)
+    for name in ("node1", "node2", "node3"):
+        given = ports.get(name, (port(),))
+        assert isinstance(given, tuple)
+        job.node(name, ports=given)
+    return job
+
+
+def test_port_down() -> None:
+    found = first(fabric(node2=(port(states=["ACTIVE", "DOWN"], phys="Polling"),)).verdict())
+    assert (found.kind, found.ports, found.severity) == ("ib_port_down", ("node2:mlx5_0/1",), "critical")
+    assert "no signal" in found.summary
+
+
+def test_a_port_that_is_down_everywhere_is_not_cabled() -> None:
+    down = (port(), port("mlx5_1", states=["DOWN"], phys="Disabled"))
+    assert alarms(fabric(node1=down, node2=down, node3=down).verdict()) == []
+
+
+def test_flapping() -> None:
+    flaps = port(states=["ACTIVE", "DOWN", "ACTIVE"], link_downed=1)
+    found = first(fabric(node3=(flaps,)).verdict())
+    assert (found.kind, found.ports) == ("ib_link_flapped", ("node3:mlx5_0/1",))
+
+
+def test_a_port_that_is_away_again_flaps() -> None:
+    flaps = port(states=["ACTIVE", "DOWN"], phys="Polling", link_downed=4)
+    assert kinds(fabric(node3=(flaps,)).verdict()) == ["ib_link_flapped"]
+
+
+@pytest.mark.parametrize(
+    ("counter", "kind"),
+    [
+        ("symbol_error", "ib_symbol_errors"),
+        ("port_rcv_errors", "ib_receive_errors"),
+        ("port_xmit_discards", "ib_transmit_discards"),
+        ("excessive_buffer_overrun_errors", "ib_buffer_overrun"),
+        ("local_link_integrity_errors", "ib_buffer_overrun"),
+        ("link_error_recovery", "ib_link_flapped"),
+    ],
+)
+def test_error_counters(counter: str, kind: str) -> None:
+    found = first(fabric(node1=(replace(port(), grown={counter: 3}),)).verdict())
+    assert (found.kind, found.ports) == (kind, ("node1:mlx5_0/1",))
+
+
+def test_pressure_is_no_error() -> None:
+    pressed = port(port_xmit_wait=9_000_000, np_cnp_sent=400, rp_cnp_handled=12, np_ecn_marked_roce_packets=80)
+    assert alarms(fabric(node1=(pressed,)).verdict()) == []
+
+
+def test_retransmits_tell_their_direction() -> None:
+    job = fabric(node1=(port(packet_seq_err=40),), node3=(port(out_of_sequence=41),))
+    found = first(job.verdict())
+    assert (found.kind, found.nodes) == ("roce_retransmits", ("node1", "node3"))
+    assert "from node1 to node3" in found.summary
+
+
+# --- network -----------------------------------------------------------------------------------------------------
+
+
+def interface(name: str, mtu: int, address: str, kind: str = "physical") -> Interface:
+    return Interface(name, mtu, 100_000, True, [address], kind)
+
+
+def test_tcp_retransmits() -> None:
+    job = Sketch(nodes=2)
+    job.node("node2", network=NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0))
+    found = first(job.verdict())
+    assert (found.kind, found.nodes) == ("tcp_retransmits", ("node2",))
+    job.node("node2", network=NetworkUse(segments_per_s=100.0, retransmitted_per_s=6.0))
+    assert alarms(job.verdict()) == [], "a few segments are no share"
+
+
+def test_mtu_mismatch() -> None:
+    job = Sketch(world=3, nodes=3)
+    for index, mtu in enumerate((9000, 1500, 9000), 1):
+        own = interface("eth0", mtu, f"10.0.0.{index}/24")
+        bridge = interface("docker0", 1500 - index, "172.17.0.1/16")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(own, bridge)))
+    found = first(job.verdict())
+    assert (found.kind, found.nodes) == ("mtu_mismatch", ("node2",))
+    assert kinds(job.verdict()) == ["mtu_mismatch"]
+
+
+def test_networks_of_their_own_may_differ() -> None:
+    job = Sketch(nodes=2)
+    job.node("node1", network=NetworkUse(interfaces=(interface("eth0", 9000, "10.0.0.1/24"),)))
+    job.node("node2", network=NetworkUse(interfaces=(interface("eth0", 1500, "10.9.0.1/24"),)))
+    assert alarms(job.verdict()) == []
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_cut_off_while_watched() -> None:
+    job = Sketch()
+    job.node("node2", link="lost", why="no answer for 8 s", seen_at=NOW - 12)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.nodes, found.ranks, found.severity) == (
+        "node_unreachable",
+        ("node2",),
+        (2, 3),
+        "critical",
+    )
+    assert "no answer for 8 s" in found.summary
+
+
+def test_a_pause_of_a_second_is_no_loss() -> None:
+    job = Sketch()
+    job.node("node2", link="stale", seen_at=NOW - 3)
+    assert alarms(job.verdict()) == []
+
+
+def test_no_node_answers() -> None:
+    job = Sketch(world=0)
+    for name in ("node1", "node2"):
+        job.node(name, link="lost", why="network is unreachable", seen_at=None)
+    assert {finding.severity for finding in job.verdict().findings} == {"warning"}
+
+
+def test_limited() -> None:
+    job = Sketch(world=0, nodes=1)
+    job.node("node1", link="limited", why="no Python there", sources={"ranks": source("ranks", "denied", "hidepid=2")})
+    assert first(job.verdict()).kind == "node_limited"
+    assert job.verdict().outcome == "unknown"
+
+
+def test_clocks() -> None:
+    job = Sketch(world=3, nodes=3)
+    job.node("node3", clock_offset=42.0)
+    found = first(job.verdict())
+    assert (found.kind, found.nodes, found.severity) == ("clock_skew", ("node3",), "info")
+
+
+# --- placement ---------------------------------------------------------------------------------------------------
+
+
+def test_two_ranks_on_one_gpu() -> None:
+    job = Sketch(world=2, nodes=1)
+    job.node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, memory=0)))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.gpus) == ("gpu_assignment_conflict", (0, 1), ("node1:0",))
+    assert "GPU 1 is idle" in found.summary
+
+
+def test_a_context_on_gpu_0_is_no_conflict() -> None:
+    job = Sketch(world=2, nodes=1)
+    job.node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, pids=[1001])))
+    assert "gpu_assignment_conflict" not in kinds(job.verdict())
+
+
+def test_memory_imbalance() -> None:
+    job = Sketch(world=4, nodes=1)
+    gpus = [
+        gpu(0, pids=[1000, 1001, 1002], memory=70 * GIB),
+        *(gpu(i, pids=[1000 + i], memory=30 * GIB) for i in (1, 2, 3)),
+    ]
+    job.node("node1", gpus=tuple(gpus))
+    found = first(job.verdict())
+    assert (found.kind, found.gpus) == ("gpu_memory_imbalance", ("node1:0",))
+    job.node("node1", gpus=tuple(gpu(i, pids=[1000 + i], memory=(40 + i) * GIB) for i in range(4)))
+    assert alarms(job.verdict()) == []
+
+
+def test_leftovers_of_an_earlier_run() -> None:
+    job = Sketch()
+    old = Sketch(world=1, nodes=1).job().ranks[0]
+    job.others.append(replace(old, process=old.process._replace(pid=77, run_id="yesterday")))
+    found = first(job.verdict())
+    assert (found.kind, found.nodes) == ("zombie_process", ("node1",))
+    assert "kill 77" in found.advice
+
+
+def test_a_stranger_on_a_gpu() -> None:
+    job = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB))
+    assert first(job.verdict()).kind == "zombie_process"
+    container = watched(gpu(0, pids=[900_001], memory=20 * GIB))
+    assert alarms(container.verdict()) == [], "pids of another namespace compare with nothing"

@@ -1,0 +1,163 @@
+"""Everybody waits: mismatches, circles of sends and receives, stuck sub-groups, and waits in which nobody is odd."""
+
+from __future__ import annotations
+
+from tests.support.jobs import (
+    ALL_REDUCE,
+    BACKWARD,
+    BARRIER,
+    Sketch,
+    alarms,
+    c10d,
+    first,
+    gpu,
+    kinds,
+)
+
+_TORCH = "/venv/lib/python3.11/site-packages/torch"
+SPINNING = {"utilization": 100, "power": 110.0}
+ITEM = [f"synchronize {_TORCH}/cuda/__init__.py:900", "step loop.py:30", "main loop.py:9"]
+
+
+def test_one_rank_waits_elsewhere() -> None:
+    for odd in (0, 3):
+        job = Sketch()
+        job.ranks().at(BACKWARD)
+        job.ranks(odd).at(BARRIER)
+        found = first(job.verdict())
+        assert (found.kind, found.ranks) == ("collective_mismatch", (odd,))
+        assert "barrier" in found.summary
+        assert "end_of_epoch (loop.py:77)" in found.summary
+        assert "backward" in found.summary
+
+
+def test_minority_of_eight() -> None:
+    job = Sketch(world=8)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0, 4).at(c10d("broadcast", "sync sync.py:3"))
+    assert first(job.verdict()).ranks == (0, 4)
+
+
+def test_two_against_two_names_both_and_is_less_sure() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).at(c10d("broadcast", "sync sync.py:3"))
+    tied = first(job.verdict())
+    assert tied.ranks == (0, 1, 2, 3)
+    job.ranks(2).at(ALL_REDUCE)
+    assert tied.confidence < first(job.verdict()).confidence
+
+
+def test_a_subgroup_is_nearer_to_the_end_of_the_wait_than_the_crowd() -> None:
+    """Ranks 4 to 7 are the majority and innocent: they wait for the pair, in the default group."""
+    job = Sketch(world=8)
+    job.ranks().at(ALL_REDUCE, arguments={"group_given": "no"})
+    job.ranks(2).at(c10d("all_gather", "gather_heads tp.py:11"), arguments={"group_given": "yes"})
+    job.ranks(3).at(c10d("reduce_scatter", "split_heads tp.py:25"), arguments={"group_given": "yes"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3))
+
+
+def test_a_pair_stuck_in_one_operation() -> None:
+    job = Sketch(world=8)
+    job.ranks().at(BACKWARD)
+    job.ranks(2, 3).at(c10d("all_reduce", "join_heads tp.py:11"), arguments={"group_given": "yes"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (2, 3))
+    assert "6 others wait for them" in found.summary
+
+
+def test_tensor_parallel_by_its_callers() -> None:
+    """No arguments in the dump: Megatron's own function says which group it is."""
+    job = Sketch(world=8)
+    job.ranks().at(BACKWARD)
+    mappings = "/venv/lib/python3.11/site-packages/megatron/core/tensor_parallel/mappings.py"
+    job.ranks(6).at(c10d("all_reduce", f"_reduce {mappings}:30", "forward layer.py:3"))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (6,))
+
+
+def test_all_at_the_same_operation() -> None:
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+    assert found.confidence < 0.8
+
+
+def test_data_that_moves_is_no_stall() -> None:
+    """One long collective over a slow network: nothing switches, but segments flow."""
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    for name in ("node1", "node2"):
+        job.node(name, network=job.made_nodes[name].network.__class__(segments_per_s=20_000.0))
+    assert alarms(job.verdict()) == []
+
+
+def test_spinning_counts_only_with_spinning_gpus() -> None:
+    """NCCL keeps the CPU busy: without the GPUs' word nobody can tell a stall from a fast job."""
+    job = Sketch()
+    job.ranks().at(ITEM, state="R").pulse(cores=1.0)
+    assert alarms(job.verdict()) == []
+    for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        job.node(name, gpus=tuple(gpu(i, [SPINNING] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
+    assert first(job.verdict()).kind == "collective_stalled"
+
+
+def test_gpus_at_work_are_no_stall() -> None:
+    job = Sketch()
+    job.ranks().at(ITEM, state="R").pulse(cores=1.0)
+    working = [{"utilization": 99, "power": 620.0}] * 5
+    for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        job.node(name, gpus=tuple(gpu(i, working, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
+    assert alarms(job.verdict()) == []
+
+
+def test_both_receive_first() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD)
+    job.ranks(2).at(c10d("recv", "swap halo.py:9"), arguments={"src": "3"})
+    job.ranks(3).at(c10d("recv", "swap halo.py:9"), arguments={"src": "2"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("p2p_deadlock", (2, 3))
+    assert "rank 2 in recv with rank 3" in found.summary
+    assert kinds(job.verdict()) == ["p2p_deadlock"]
+
+
+def test_a_ring_of_receives() -> None:
+    job = Sketch()
+    for rank in range(4):
+        job.ranks(rank).at(c10d("recv", "pass_on ring.py:9"), arguments={"src": str((rank - 1) % 4)})
+    assert first(job.verdict()).ranks == (0, 1, 2, 3)
+
+
+def test_both_receive_and_the_peers_are_unknown() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD)
+    job.ranks(2, 3).at(c10d("recv", "swap halo.py:9"))
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("p2p_deadlock", (2, 3))
+
+
+def test_a_send_that_meets_its_receive_is_no_circle() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD)
+    job.ranks(2).at(c10d("send", "swap halo.py:9"), arguments={"dst": "3"})
+    job.ranks(3).at(c10d("recv", "swap halo.py:12"), arguments={"src": "2"})
+    assert "p2p_deadlock" not in kinds(job.verdict())
+
+
+def test_a_receive_from_one_who_is_stuck_is_no_circle() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD)
+    job.ranks(2).at(c10d("recv", "swap halo.py:9"), arguments={"src": "3"})
+    job.ranks(3).at(["spill cache.py:8", "main run.py:2"])
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (3,))
+
+
+def test_moving_ranks_at_different_operations_are_healthy() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(BACKWARD, ALL_REDUCE).pulse(switches=30, cores=0.3)
+    job.ranks(3).at(BARRIER, BACKWARD).pulse(switches=30, cores=0.3)
+    assert alarms(job.verdict()) == []

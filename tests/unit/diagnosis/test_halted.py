@@ -1,0 +1,83 @@
+"""Ranks that the kernel does not let run, and ranks that cannot be looked into."""
+
+from __future__ import annotations
+
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+
+
+def test_stopped() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="T")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.nodes) == ("rank_stopped", (3,), ("node2",))
+    assert "kill -CONT 1003" in found.advice
+    assert kinds(job.verdict()) == ["rank_stopped"]
+
+
+def test_stopped_by_a_debugger() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="t")
+    assert "debugger" in first(job.verdict()).summary
+
+
+def test_a_stop_that_one_look_saw_is_none() -> None:
+    """A look that pauses its target makes it look stopped for a moment."""
+    job = Sketch(looks=1)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="t")
+    assert alarms(job.verdict()) == []
+
+
+def test_uninterruptible() -> None:
+    job = Sketch()
+    job.ranks(0, 2, 3).at(BACKWARD)
+    job.ranks(1).at(READING, state="D").pulse(wchan="rpc_wait_bit_killable")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
+    assert "NFS" in found.summary
+
+
+def test_a_local_disk_is_waited_for() -> None:
+    job = Sketch()
+    job.ranks(0, 2, 3).at(BACKWARD)
+    job.ranks(1).at(READING, state="D").pulse(wchan="io_schedule")
+    assert alarms(job.verdict()) == []
+    job.span = job.watched = 70.0
+    assert first(job.verdict()).kind == "rank_uninterruptible"
+
+
+def test_reading_a_disk_between_looks_is_no_hang() -> None:
+    job = Sketch()
+    job.ranks(0, 2, 3).at(BACKWARD, COMPUTING).pulse(switches=20)
+    job.ranks(1).at(READING, COMPUTING, state="D").pulse(switches=50, wchan="io_schedule")
+    assert "rank_uninterruptible" not in kinds(job.verdict())
+
+
+def test_the_one_that_refuses() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).unread("failed: Failed to suspend process: EPERM")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_uninterruptible", (3,))
+    assert "EPERM" in found.summary
+
+
+def test_all_refuse() -> None:
+    """No right to look at any of them: unknown, not a finding."""
+    job = Sketch()
+    job.ranks().unread("denied: ptrace_scope is 1")
+    verdict = job.verdict()
+    assert alarms(verdict) == []
+    assert [(unknown.source, unknown.nodes) for unknown in verdict.unknown] == [("stacks", ("node1", "node2"))]
+    assert "ptrace_scope" in verdict.unknown[0].why
+
+
+def test_one_node_refuses_as_a_whole() -> None:
+    """The ranks of node2 belong to somebody else: they are unknown, and not all of them can be the culprit."""
+    job = Sketch()
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).unread("denied: not your process")
+    assert "rank_uninterruptible" not in kinds(job.verdict())
+    assert job.verdict().unknown

@@ -1,0 +1,198 @@
+"""What log lines prove: NCCL's warnings, the watchdog, torch's checks, the rendezvous."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collectors.samples import PortUse
+from hangtop.diagnosis.job import NetworkUse
+from tests.support.jobs import COMPUTING, NOW, Sketch, after, alarms, first, kinds, port
+
+
+@pytest.mark.parametrize(
+    ("signature", "kind"),
+    [
+        ("no_interface", "nccl_no_interface"),
+        ("version_mismatch", "nccl_version_mismatch"),
+        ("ib_memory", "memlock_limit"),
+        ("open_files", "open_files_limit"),
+        ("ib_queue_pair", "nccl_init_failed"),
+        ("connect_failed", "nccl_connect_failed"),
+        ("ib_retry_exceeded", "ib_retry_exceeded"),
+        ("connection_closed", "nccl_remote_error"),
+        ("truncated", "collective_size_mismatch"),
+    ],
+)
+def test_nccl_warnings(signature: str, kind: str) -> None:
+    found = first(after().says("nccl.warn", 3, ago=9, signature=signature, peer="10.0.0.7<4000>").verdict())
+    assert found.kind == kind
+    assert found.evidence[0].source == "rank3.err:1"
+
+
+@pytest.mark.parametrize("signature", ["env", "net_plugin", "other"])
+def test_warnings_that_mean_nothing(signature: str) -> None:
+    assert alarms(after().says("nccl.warn", 3, ago=9, signature=signature).verdict()) == []
+
+
+def test_a_dead_link_makes_victims() -> None:
+    job = after()
+    job.says("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2")
+    job.says("nccl.warn", 0, ago=59, signature="connection_closed", peer="10.0.0.3")
+    job.says("torch.watchdog_timeout", 0, ago=20, op="ALLREDUCE", seq=9, timeout_ms=600_000)
+    verdict = job.verdict()
+    assert first(verdict).kind == "ib_retry_exceeded"
+    assert all(one.cause for one in verdict.findings[1:])
+
+
+def test_duplicate_gpu_and_ordinal() -> None:
+    twice = after().says("nccl.warn", 1, ago=9, signature="duplicate_gpu", group_ranks=[0, 1], device="1a000")
+    assert (first(twice.verdict()).kind, first(twice.verdict()).ranks) == ("duplicate_gpu", (0, 1))
+    ordinal = after().says("torch.cuda_error", 3, ago=9, signature="invalid_device", error="invalid device ordinal")
+    assert (first(ordinal.verdict()).kind, first(ordinal.verdict()).ranks) == ("invalid_device", (3,))
+
+
+def test_socket_fallback() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING)
+    job.node("node1", ports=(port(),)).node("node2", ports=(port(),))
+    job.says("nccl.network", 0, ago=9, network="Socket")
+    found = first(job.verdict())
+    assert (found.kind, found.nodes) == ("network_socket_fallback", ("node1",))
+    plain = Sketch()
+    plain.ranks().at(COMPUTING)
+    plain.says("nccl.network", 0, ago=9, network="Socket")
+    assert alarms(plain.verdict()) == [], "without an adapter a socket is right"
+
+
+def test_watchdog_names_who_had_launched_least() -> None:
+    job = after()
+    for rank in range(4):
+        job.says(
+            "torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=1829, ran_ms=600_000, group_name="default_pg"
+        )
+        job.says("torch.watchdog_status", rank, ago=9, enqueued=1828 if rank == 2 else 1830, completed=1828, work=1829,
+                 group_name="default_pg")  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (2,))
+    assert "ALLREDUCE #1829" in found.summary
+
+
+def test_the_rank_without_a_timeout_had_nothing_outstanding() -> None:
+    job = after()
+    for rank in (0, 1, 3):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, group_name="default_pg")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (2,))
+
+
+def test_all_timed_out_in_the_same_operation() -> None:
+    job = after()
+    for rank in range(4):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, numel_in=64, group_name="default_pg")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", ())
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [({"op": "BROADCAST"}, "collective_mismatch"), ({"numel_in": 63}, "collective_size_mismatch")],
+)
+def test_watchdog_tells_what_was_outstanding(odd: dict[str, Any], kind: str) -> None:
+    job = after()
+    for rank in range(4):
+        fields: dict[str, Any] = {
+            "op": "ALLREDUCE",
+            "seq": 7,
+            "numel_in": 64,
+            "group_name": "default_pg",
+            **(odd if rank == 1 else {}),
+        }
+        job.says("torch.watchdog_timeout", rank, ago=9, **fields)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == (kind, (1,))
+
+
+def test_fingerprints_are_put_to_the_vote() -> None:
+    """Every line names a pair; rank 0 is the odd one, and each of the others says so."""
+    job = after()
+    for rank in (1, 2, 3):
+        job.says("torch.fingerprint", rank, ago=9, rank_a=rank, op_a="ALLREDUCE", shape_a=[4], dtype_a="Float", seq_a=1,
+                 rank_b=0, op_b="BROADCAST", shape_b=[4], dtype_b="Float", seq_b=1, differs=["op"])  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (0,))
+
+
+def test_fingerprints_that_differ_in_shape() -> None:
+    job = after()
+    for rank in (0, 2):
+        job.says("torch.fingerprint", rank, ago=9, rank_a=rank, op_a="ALLREDUCE", shape_a=[4], dtype_a="Float",
+                 rank_b=1, op_b="ALLREDUCE", shape_b=[8], dtype_b="Float", differs=["shape"])  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_size_mismatch", (1,))
+
+
+def test_who_did_not_join() -> None:
+    barrier = after().says("torch.barrier_failed", 0, ago=9, missing=[1, 3], timeout_ms=8000)
+    assert (first(barrier.verdict()).kind, first(barrier.verdict()).ranks) == ("collective_mismatch", (1, 3))
+    desync = after().says("torch.desync", 0, ago=9, lagging=[1], finished=2, missing=3)
+    assert first(desync.verdict()).ranks == (1,)
+    assert "#3" in first(desync.verdict()).summary
+
+
+def test_unused_parameters() -> None:
+    job = after().says("torch.unused_parameters", 0, ago=9, names=["head.bias"], indices=[7])
+    found = first(job.verdict())
+    assert found.kind == "unused_parameters"
+    assert "head.bias" in found.summary
+
+
+def test_address_in_use_with_its_holder() -> None:
+    job = Sketch()
+    use = PortUse(29500, ["4711 python old.py"], True, 0, 0)
+    job.node("node1", network=NetworkUse(ports=(use,)))
+    job.says("torch.address_in_use", 0, ago=9, port=29500)
+    found = first(job.verdict())
+    assert found.kind == "address_in_use"
+    assert "4711 python old.py on node1" in found.summary
+
+
+def test_store_timeout_names_who_did_not_come() -> None:
+    job = after()
+    for rank in (0, 1, 3):
+        job.says("torch.store_retry", rank, ago=20)
+    job.says("torch.store_timeout", 0, ago=9, joined=3, expected=4, seconds=300, phase="clients")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("store_timeout", (2,))
+    assert "3 of 4" in found.summary
+
+
+def test_communicator_that_never_came_up() -> None:
+    job = after()
+    for rank in range(3):
+        job.says("nccl.init", rank, ago=90, phase="start", comm_id="0xabc", group_rank=rank, size=4)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (3,))
+    for rank in range(4):
+        job.says("nccl.init", rank, ago=89, phase="start", comm_id="0xabc", group_rank=rank, size=4)
+        job.says("nccl.init", rank, ago=88, phase="complete", comm_id="0xabc", group_rank=rank, size=4)
+    assert alarms(job.verdict()) == []
+
+
+def test_storage_that_does_not_answer() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING)
+    job.says("kernel.nfs", node="node2", ago=30, server="fs1", ok=False)
+    assert first(job.verdict()).kind == "storage_stalled"
+    job.says("kernel.nfs", node="node2", ago=3, server="fs1", ok=True)
+    assert alarms(job.verdict()) == []
+
+
+def test_stuck_tasks() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING)
+    job.says("kernel.hung_task", node="node1", at=NOW - 9, pid=1001, process="python", seconds=120)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("kernel_trouble", (1,))
+    assert kinds(job.verdict()) == ["kernel_trouble"]

@@ -1,0 +1,65 @@
+"""Jobs that move, but slowly."""
+
+from __future__ import annotations
+
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+
+SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
+
+
+def test_one_rank_is_late_in_every_look() -> None:
+    job = Sketch()
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.ranks, verdict.outcome) == ("straggler_rank", (2,), "slow")
+    assert "slow_matmul (model.py:50)" in found.summary
+    assert "100% of the looks" in found.summary
+
+
+def test_another_rank_late_each_time_is_chance() -> None:
+    job = Sketch()
+    for rank in range(4):
+        stacks = [SLUGGISH if look == rank else BACKWARD for look in range(5)]
+        job.ranks(rank).at(*stacks).pulse(switches=9, cores=0.3)
+    assert alarms(job.verdict()) == []
+
+
+def test_three_looks_are_too_few() -> None:
+    job = Sketch(looks=3)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    assert alarms(job.verdict()) == []
+
+
+def test_one_of_many_ranks_that_wait_half_the_time_is_chance() -> None:
+    """Of 64 ranks that wait in every second look, some are never met waiting in four looks."""
+    job = Sketch(world=64, nodes=8, looks=4)
+    for rank in range(64):
+        job.ranks(rank).at(*([BACKWARD, SLUGGISH] if rank % 2 else [SLUGGISH, BACKWARD])).pulse(switches=9, cores=0.4)
+    job.ranks(7).at(SLUGGISH).pulse(switches=9, cores=0.4)
+    assert alarms(job.verdict()) == []
+
+
+def test_a_slow_node() -> None:
+    job = Sketch(world=16, nodes=8, looks=6)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(4, 5).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    found = first(job.verdict())
+    assert (found.ranks, found.nodes) == ((4, 5), ("node3",))
+
+
+def test_all_load_data() -> None:
+    job = Sketch()
+    other = ["fill data.py:60", *READING[1:]]
+    job.ranks().at(READING, other, READING, COMPUTING, other).pulse(switches=50, cores=0.4, written=0)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.ranks, verdict.outcome) == ("data_bound", (0, 1, 2, 3), "slow")
+
+
+def test_data_now_and_then_is_healthy() -> None:
+    job = Sketch()
+    job.ranks().at(READING, COMPUTING, BACKWARD, COMPUTING, ALL_REDUCE).pulse(switches=50, cores=0.7)
+    assert "data_bound" not in kinds(job.verdict())

@@ -1,0 +1,234 @@
+"""Ranks that hold the others up: named with their frame, however few wait, and never while they merely take long."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.jobs import (
+    ALL_REDUCE,
+    BACKWARD,
+    BARRIER,
+    COMPUTING,
+    LOCKED,
+    READING,
+    Sketch,
+    alarms,
+    c10d,
+    first,
+    kinds,
+)
+
+_TORCH = "/venv/lib/python3.11/site-packages/torch"
+SAVING = [
+    f"_save {_TORCH}/serialization.py:1100",
+    f"save {_TORCH}/serialization.py:900",
+    "keep run.py:51",
+    "main run.py:9",
+]
+SPINNING = ["drain queue.py:7", "main run.py:9"]
+
+
+def held_up_by(culprit: int, *stacks: list[str], world: int = 4, crowd: list[str] = ALL_REDUCE, **at: object) -> Sketch:
+    """A job in which all but one wait."""
+    job = Sketch(world=world)
+    job.ranks().at(crowd)
+    job.ranks(culprit).at(*stacks, **at)  # type: ignore[arg-type]
+    return job
+
+
+@pytest.mark.parametrize("culprit", [0, 3])
+def test_reader(culprit: int) -> None:
+    job = held_up_by(culprit, READING, syscall="read", waiting_on="/data/shard-7")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.severity) == ("rank_stuck_in_data", (culprit,), "critical")
+    assert "read_shard (data.py:88)" in found.summary
+    assert "3 others" in found.summary
+    assert job.verdict().outcome == "hung"
+    assert any("/data/shard-7" in line.text for line in found.evidence)
+    assert any("ranks" in line.source and "all_reduce" in line.text for line in found.evidence)
+
+
+def test_checkpoint() -> None:
+    found = first(held_up_by(0, SAVING, crowd=BARRIER).verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_checkpoint", (0,))
+
+
+def test_lock() -> None:
+    acquire = ["acquire /usr/lib/python3.11/threading.py:451", "wait /usr/lib/python3.11/threading.py:331", *LOCKED]
+    found = first(held_up_by(2, acquire[1:]).verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
+
+
+def test_busy_loop_says_busy() -> None:
+    job = held_up_by(1, SPINNING, ["drain queue.py:8", "main run.py:9"], state="R", syscall="running")
+    job.ranks(1).pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
+    assert "busy" in found.summary
+
+
+def test_two_ranks_are_decided_by_who_waits() -> None:
+    for culprit in (0, 1):
+        job = Sketch(world=2)
+        job.ranks(1 - culprit).at(BACKWARD)
+        job.ranks(culprit).at(READING)
+        assert first(job.verdict()).ranks == (culprit,)
+
+
+def test_few_wait_for_many_who_are_stuck() -> None:
+    job = Sketch(world=8)
+    job.ranks().at(READING, syscall="read")
+    job.ranks(5).at(ALL_REDUCE)
+    found = first(job.verdict())
+    assert found.kind == "rank_stuck_in_data"
+    assert found.ranks == (0, 1, 2, 3, 4, 6, 7)
+
+
+def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> None:
+    """62 wait in the data-parallel group for the pair, one of the pair waits in its own group for the other."""
+    job = Sketch(world=64, nodes=8)
+    job.ranks().at(BACKWARD)
+    job.ranks(20).at(c10d("all_reduce", "reduce_from_tensor_region mappings.py:30"), arguments={"group_given": "yes"})
+    job.ranks(21).at(LOCKED)
+    found = first(job.verdict())
+    assert found.ranks == (21,)
+    assert "63 others" in found.summary
+
+
+def test_several_culprits_at_one_place_are_one_finding() -> None:
+    job = Sketch(world=8)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2, 6).at(READING)
+    verdict = job.verdict()
+    assert kinds(verdict) == ["rank_stuck_in_data"]
+    assert first(verdict).ranks == (2, 6)
+    assert first(verdict).nodes == ("node1", "node2")
+
+
+def test_a_rank_that_moves_on_is_not_stuck_while_another_stands() -> None:
+    job = Sketch(world=8)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(1).at(READING)
+    job.ranks(2).at(COMPUTING, ["mul model.py:33", *COMPUTING[1:]], READING).pulse(cores=0.9)
+    assert first(job.verdict()).ranks == (1,)
+    assert kinds(job.verdict()) == ["rank_stuck_in_data"]
+
+
+def test_one_look_proves_nothing() -> None:
+    job = held_up_by(3, READING)
+    job.looks = 1
+    assert alarms(job.verdict()) == []
+
+
+def test_one_look_at_a_job_that_stood_still_does() -> None:
+    job = held_up_by(3, READING)
+    job.looks, job.patience, job.watched, job.stood_still = 1, 60.0, 600.0, 90.0
+    assert first(job.verdict()).ranks == (3,)
+
+
+def test_patience_is_waited_for() -> None:
+    job = held_up_by(3, READING)
+    job.patience, job.stood_still, job.watched = 60.0, 20.0, 600.0
+    verdict = job.verdict()
+    assert alarms(verdict) == []
+    assert verdict.outcome != "hung"
+
+
+def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
+    job = held_up_by(3, READING)
+    job.patience, job.watched, job.stood_still, job.usual_pause = 60.0, 4000.0, 400.0, 300.0
+    assert alarms(job.verdict()) == []
+    job.stood_still = 700.0
+    assert first(job.verdict()).ranks == (3,)
+
+
+def test_a_save_that_writes_is_waited_for() -> None:
+    job = held_up_by(0, SAVING, crowd=BARRIER)
+    job.ranks(0).pulse(written=50e6)
+    verdict = job.verdict()
+    assert alarms(verdict) == []
+    assert kinds(verdict) == ["waiting"]
+    assert (verdict.outcome, first(verdict).ranks) == ("healthy", (0,))
+    assert "keep" in verdict.summary or "_save" in verdict.summary
+
+
+def test_a_compile_that_computes_is_waited_for() -> None:
+    job = held_up_by(
+        2, [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], crowd=BACKWARD, state="R"
+    )
+    job.ranks(2).pulse(cores=1.0)
+    assert alarms(job.verdict()) == []
+
+
+def test_a_long_forward_is_waited_for_a_minute() -> None:
+    job = held_up_by(2, COMPUTING, ["add model.py:34", *COMPUTING[1:]], crowd=BACKWARD, state="R")
+    job.ranks(2).pulse(cores=1.0)
+    assert alarms(job.verdict()) == []
+
+
+def test_waits_that_end_and_begin_again_are_no_hang() -> None:
+    """Every look meets the same line, but the main threads switch: one collective after the other."""
+    job = held_up_by(3, READING)
+    job.ranks(0, 1, 2).pulse(cores=0.02, switches=6.0)
+    job.ranks(3).pulse(cores=0.02, switches=3.0)
+    assert job.verdict().outcome != "hung"
+
+
+def test_polling_waits_are_still_waits() -> None:
+    job = held_up_by(3, READING)
+    job.ranks().env(TORCH_NCCL_BLOCKING_WAIT="1")
+    job.ranks(0, 1, 2).pulse(cores=0.02, switches=100.0)
+    assert first(job.verdict()).ranks == (3,)
+
+
+@pytest.mark.parametrize("stack", [COMPUTING, READING, ["nap train.py:5", "main train.py:9"]])
+def test_nobody_waits(stack: list[str]) -> None:
+    """A job whose step takes long: all are in their own code, and no rank holds up another."""
+    job = Sketch()
+    job.ranks().at(stack)
+    verdict = job.verdict()
+    assert alarms(verdict) == []
+    assert verdict.outcome == "healthy"
+
+
+def test_healthy_motion() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING, BACKWARD, READING, ALL_REDUCE, BARRIER, state="R").pulse(cores=0.8, switches=40)
+    verdict = job.verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+
+
+def test_a_lock_that_has_no_frame() -> None:
+    """``with lock:`` blocks in C below the user's own line: the system call tells, less surely than a frame would."""
+    found = first(held_up_by(2, LOCKED, syscall="futex").verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
+    assert found.confidence < 0.8
+
+
+def test_most_ranks_asleep_in_c_code_wait_for_an_operation_begun_earlier() -> None:
+    """``handle.wait()`` shows no frame of torch's: three of four are there, the fourth reads."""
+    job = held_up_by(1, READING, crowd=["settle sync.py:20", "main run.py:4"], syscall="read")
+    job.ranks(0, 2, 3).at(["settle sync.py:20", "main run.py:4"], syscall="futex")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
+    assert "3 others" in found.summary
+
+
+def test_native_frames_settle_what_python_frames_leave_open() -> None:
+    from hangtop.diagnosis.follow_up import native_wanted
+
+    assert native_wanted(held_up_by(2, LOCKED, syscall="futex").job()) == (2,)
+    assert native_wanted(held_up_by(2, READING, syscall="read").job()) == ()
+    healthy = Sketch()
+    healthy.ranks().at(COMPUTING, BACKWARD, READING, ALL_REDUCE, BARRIER, state="R").pulse(cores=0.8, switches=40)
+    assert native_wanted(healthy.job()) == ()
+
+
+def test_looks_from_before_the_job_stood_still_are_history() -> None:
+    """It moved for the first half of the looks; what it did then must not make a straggler of the culprit."""
+    job = Sketch(looks=9, span=80.0, watched=300.0, patience=30.0, stood_still=42.0)
+    job.ranks(0, 1, 3).at(*[COMPUTING, BACKWARD] * 2, *[BACKWARD] * 5)
+    job.ranks(2).at(*[COMPUTING, READING] * 2, *[READING] * 5)
+    verdict = job.verdict()
+    assert kinds(verdict) == ["rank_stuck_in_data"]
+    assert "42 s" in " ".join(line.text for line in first(verdict).evidence)

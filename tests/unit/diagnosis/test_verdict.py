@@ -1,0 +1,204 @@
+"""The verdict as a whole: order, consequences, words; and that no picture whatever breaks it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.samples import StackDump
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.ranking import rank_findings
+from hangtop.diagnosis.tables.kinds import BROKEN, CRASHED, EXPLANATIONS, HUNG, SLOW
+from hangtop.diagnosis.verdict import diagnose
+from tests.support.jobs import (
+    ALL_REDUCE,
+    BACKWARD,
+    BARRIER,
+    COMPUTING,
+    DESTROY,
+    INIT,
+    LOCKED,
+    NOW,
+    READING,
+    Ranks,
+    Sketch,
+    c10d,
+    first,
+    gpu,
+    kinds,
+    port,
+    source,
+)
+
+STACKS = [ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, DESTROY, INIT, LOCKED, READING, c10d("recv"), c10d("send"), []]
+EVENTS = [
+    "python.exception", "gloo.closed", "torch.watchdog_timeout", "torch.watchdog_status", "elastic.failure",
+    "kernel.xid", "kernel.oom", "nccl.warn", "nccl.init", "torch.fingerprint", "torch.store_timeout",
+    "launcher.exit", "torch.desync", "process.signal", "something.new",
+]  # fmt: skip
+FIELDS = [
+    "code", "seq", "op", "signature", "missing", "lagging", "rank_a", "rank_b", "enqueued", "exitcode", "signal",
+    "failed_rank", "bus_id", "pid", "joined", "expected", "phase", "comm_id", "group_rank", "size", "tried", "peer",
+]  # fmt: skip
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False), st.text(max_size=8),
+    st.lists(st.integers(-9, 9), max_size=3),
+)  # fmt: skip
+
+
+def hang() -> Sketch:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(READING, syscall="read")
+    return job
+
+
+def test_hardware_under_the_culprit_is_the_cause() -> None:
+    job = hang()
+    job.node("node2", gpus=(gpu(0, pids=[1002]), gpu(1, pids=[1003])))
+    job.says("kernel.xid", node="node2", ago=60, code=79, bus_id="0000:11:00")
+    verdict = job.verdict()
+    assert kinds(verdict) == ["gpu_lost", "rank_stuck_in_data"]
+    assert verdict.findings[1].cause == "gpu_lost"
+    assert verdict.outcome == "hung"
+
+
+def test_hardware_elsewhere_explains_nothing() -> None:
+    job = hang()
+    job.node("node1", gpus=(gpu(0, [{"remap_pending": True}], pids=[1000]), gpu(1, pids=[1001])))
+    verdict = job.verdict()
+    assert first(verdict).kind == "rank_stuck_in_data"
+    assert verdict.findings[1].cause == ""
+
+
+def test_configuration_never_outranks_a_hang() -> None:
+    job = hang()
+    job.ranks().env(NCCL_TIMEOUT="1800", NCCL_IB_TIMEOUT="1000")
+    verdict = job.verdict()
+    assert first(verdict).kind == "rank_stuck_in_data"
+    healthy = Sketch()
+    healthy.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9).env(NCCL_TIMEOUT="1800")
+    assert healthy.verdict().outcome == "healthy"
+
+
+def test_time_outs_are_consequences_of_what_is_stuck() -> None:
+    job = hang()
+    for rank in (0, 1, 2):
+        job.says("torch.watchdog_timeout", rank, ago=5, op="ALLREDUCE", seq=9)
+    verdict = job.verdict()
+    assert [(f.kind, f.cause) for f in verdict.findings] == [
+        ("rank_stuck_in_data", ""), ("watchdog_timeout", "rank_stuck_in_data"),
+    ]  # fmt: skip
+    assert verdict.findings[1].confidence < verdict.findings[0].confidence
+
+
+def test_two_witnesses_of_one_thing_are_one_finding_and_surer() -> None:
+    one = Finding("rank_stopped", "critical", 0.8, "a", ranks=(1,), evidence=(Evidence("py-spy rank 1", 1.0, "T"),))
+    two = Finding("rank_stopped", "critical", 0.6, "b", ranks=(1,), evidence=(Evidence("/proc/7", 1.0, "T"),))
+    merged = rank_findings([two, one])
+    assert len(merged) == 1
+    assert merged[0].confidence > 0.8
+    assert [line.source for line in merged[0].evidence] == ["py-spy rank 1", "/proc/7"]
+    assert merged[0].summary == "a"
+
+
+def test_unknown_is_told_once_for_all_nodes() -> None:
+    job = Sketch()
+    denied = source("kernel", "denied", "dmesg needs root here")
+    for name in ("node1", "node2"):
+        job.node(name, sources={"kernel": denied, "gpus": source("gpus", "absent", "no nvidia-smi")})
+    assert [(u.source, u.nodes, u.why) for u in job.verdict().unknown] == [
+        ("kernel log", ("node1", "node2"), "dmesg needs root here")
+    ]
+
+
+def test_every_kind_of_the_tables_is_documented_once() -> None:
+    assert not HUNG & CRASHED
+    assert not BROKEN & SLOW
+    for row in EXPLANATIONS:
+        assert not row.cause & row.effects, "nothing explains itself"
+
+
+# --- properties --------------------------------------------------------------------------------------------------
+
+
+def _mishap(who: Ranks, what: str) -> None:
+    if what == "gone":
+        who.gone()
+    elif what == "absent":
+        who.absent()
+    elif what:
+        who.unread(what)
+
+
+@st.composite
+def sketches(draw: st.DrawFn) -> Sketch:
+    job = Sketch(
+        world=draw(st.integers(0, 6)), nodes=draw(st.integers(1, 3)), looks=draw(st.integers(0, 4)),
+        live=draw(st.booleans()), patience=draw(st.sampled_from([2.0, 60.0])), age=draw(st.sampled_from([5.0, 600.0])),
+        stood_still=draw(st.sampled_from([None, 0.0, 90.0])),
+    )  # fmt: skip
+    if job.world == 0:
+        job.people.clear()
+    for rank in list(job.people):
+        who = job.ranks(rank)
+        who.at(
+            *draw(st.lists(st.sampled_from(STACKS), min_size=1, max_size=2)), state=draw(st.sampled_from("RSDTtZ")),
+            arguments=draw(st.sampled_from([{}, {"src": "1"}, {"dst": "0"}, {"group_given": "yes"}, {"src": "x"}])),
+            syscall=draw(st.sampled_from([None, "futex", "read", "none"])),
+        )  # fmt: skip
+        who.pulse(cores=draw(st.sampled_from([0.0, 0.3, 1.0])), switches=draw(st.sampled_from([0.0, 20.0])))
+        _mishap(who, draw(st.sampled_from(["", "", "", "gone", "absent", "denied: no", "odd"])))
+    for _ in range(draw(st.integers(0, 4))):
+        data: dict[str, Any] = draw(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5))
+        whose, place = draw(st.sampled_from([None, 0, 1, 5])), draw(st.sampled_from(["", "node1"]))
+        when = draw(st.sampled_from([None, NOW - 50, NOW]))
+        job.says(draw(st.sampled_from(EVENTS)), whose, node=place, at=when, **data)
+    name = draw(st.sampled_from(sorted(job.made_nodes)))
+    row = {"utilization": draw(st.sampled_from([None, 0, 99])), "event_reasons": draw(st.sampled_from([None, 0, 0x48]))}
+    link = draw(st.sampled_from(["live", "lost", "stale", "connecting", "limited"]))
+    flapping = port(states=["ACTIVE", "DOWN"], link_downed=2)
+    job.node(name, link=link, gpus=(gpu(0, [row] * 3, pids=[1000]),), ports=(flapping,))
+    return job
+
+
+def shuffled(job: Job, seed: int) -> Job:
+    """The same picture, its parts in another order."""
+    dice = random.Random(seed)
+    dumps = list(zip(job.stack_nodes, job.stacks, strict=True))
+    events = list(zip(job.event_nodes, job.events, strict=True))
+    ranks, nodes = list(job.ranks), list(job.nodes.items())
+    for part in (dumps, events, ranks, nodes):
+        dice.shuffle(part)
+    return replace(
+        job, ranks=tuple(ranks), nodes=dict(nodes),
+        stacks=tuple(dump for _, dump in dumps), stack_nodes=tuple(node for node, _ in dumps),
+        events=tuple(event for _, event in events), event_nodes=tuple(node for node, _ in events),
+    )  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(sketches(), st.integers(0, 1000))
+def test_any_picture_has_one_verdict_whatever_the_order_of_its_parts(sketch: Sketch, seed: int) -> None:
+    job = sketch.job()
+    verdict = diagnose(job)
+    assert verdict == diagnose(job)
+    assert verdict == diagnose(shuffled(job, seed))
+    assert verdict.summary
+    for finding in verdict.findings:
+        assert 0.0 < finding.confidence <= 1.0
+        assert finding.summary
+        assert "\n" not in finding.summary
+        assert finding.ranks == tuple(sorted(set(finding.ranks)))
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.sampled_from("SRDTX?"))
+def test_a_dump_may_say_anything(error: str, wchan: str, state: str) -> None:
+    dump = StackDump(1000, 1000, NOW, "none", state, wchan, "", 0.0, error, [])
+    job = replace(Sketch().job(), stacks=(dump,), stack_nodes=("node1",))
+    assert diagnose(job).summary

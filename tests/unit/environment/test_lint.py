@@ -1,0 +1,227 @@
+"""The environment lint: each rule fires on the mistake and leaves the right setting alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.samples import Interface, PortFacts, RankProcess
+from hangtop.diagnosis.addresses import interface_of
+from hangtop.diagnosis.environment.lint import lint
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job, NetworkUse, Node, Port, Rank
+
+
+def process(rank: int, env: dict[str, str], versions: dict[str, str] | None = None) -> RankProcess:
+    return RankProcess(
+        pid=1000 + rank,
+        started=0.0,
+        rank=rank,
+        local_rank=rank,
+        world_size=None,
+        node_rank=None,
+        local_world_size=None,
+        master_addr="",
+        master_port=None,
+        launcher="env",
+        run_id="",
+        restart=None,
+        parent=1,
+        command="python train.py",
+        cwd="/",
+        executable="/usr/bin/python3",
+        container="",
+        uid=0,
+        user="root",
+        memory_limit=None,
+        open_files_limit=None,
+        memlock_limit=None,
+        stdout="",
+        stderr="",
+        nccl_log="",
+        env=env,
+        versions=versions or {},
+    )
+
+
+def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job:
+    """Rank i on node i // 2, with interfaces eth0 and lo, and adapters mlx5_0, mlx5_1, mlx5_10."""
+    ranks = tuple(
+        Rank(i, f"node{i // 2}", process(i, env, versions[i] if versions else None)) for i, env in enumerate(envs)
+    )
+    network = NetworkUse(
+        (
+            Interface("lo", 65536, None, True, ["127.0.0.1"], "loopback"),
+            Interface("docker0", 1500, None, True, ["172.17.0.1"], "virtual"),
+            Interface("eth0", 1500, 10_000, True, ["10.0.0.1"], "physical"),
+            Interface("eth1", 1500, 10_000, False, [], "physical"),
+        )
+    )
+    ports = tuple(
+        Port(PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec (4X NDR)", 1, 1, "", "", ""))
+        for device in ("mlx5_0", "mlx5_1", "mlx5_10")
+    )
+    nodes = {name: Node(name, network=network, ports=ports) for name in {rank.node for rank in ranks}}
+    return Job(now=0.0, watched=0.0, live=True, nodes=nodes, ranks=ranks)
+
+
+def kinds(*envs: dict[str, str]) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in lint(job(*envs))}
+
+
+CLEAN = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_FILE": "/tmp/nccl.%h.%p.log",
+    "NCCL_SOCKET_IFNAME": "eth",
+    "NCCL_IB_HCA": "=mlx5_1",
+    "NCCL_IB_TIMEOUT": "22",
+    "NCCL_BUFFSIZE": "8388608",
+    "NCCL_ALGO": "allreduce:tree;broadcast:ring",
+    "NCCL_DEBUG_SUBSYS": "INIT,^COLL",
+    "NCCL_VERSION": "2.21.5-1",
+    "NCCL_FASTRAK_CTRL_DEV": "eth0",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    "TORCH_FR_BUFFER_SIZE": "20000",
+    "TORCH_LOGS": "recompiles",
+    "CUDA_VISIBLE_DEVICES": "0,1",
+}
+
+
+def test_good_settings_raise_nothing() -> None:
+    assert lint(job(CLEAN, CLEAN, CLEAN, CLEAN)) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_TIMEOUT",
+        "NCCL_REUSE_SOCKET_ADDR",
+        "NCCL_PORT_RANGE",
+        "CUDA_MEMORY_FRACTION",
+        "ACCELERATE_DISABLE_NCCL",
+        "NCCL_RINGS",
+        "NCCL_HEARTBEAT_TIMEOUT",
+    ],
+)
+def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> None:
+    finding = kinds({name: "1800"})["env_unknown"]
+    assert "nobody reads" in finding.summary
+    assert "What does it:" in finding.advice
+    assert finding.evidence[0].text == f"{name}=1800"
+
+
+def test_a_misspelt_name_gets_the_nearest_real_one() -> None:
+    assert "NCCL_SOCKET_IFNAME" in kinds({"NCCL_SOCKET_IFNAMES": "eth0"})["env_unknown"].advice
+    assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in kinds({"TORCH_NCCL_DUMP_ON_TIME_OUT": "1"})["env_unknown"].advice
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_IB_TIMEOUT", "1000"),
+        ("NCCL_IB_TIMEOUT", "1800000"),
+        ("NCCL_IB_TIMEOUT", "soon"),
+        ("NCCL_IB_RETRY_CNT", "13"),
+        ("NCCL_BUFFSIZE", "536870912"),
+        ("NCCL_BUFFSIZE", "1000000"),
+        ("NCCL_NTHREADS", "1024"),
+        ("NCCL_DEBUG", "DEBUG"),
+        ("NCCL_SOCKET_IFNAME", "lo"),
+        ("NCCL_SOCKET_IFNAME", "ens5"),
+        ("NCCL_SOCKET_IFNAME", "eth1"),
+        ("NCCL_IB_QPS_PER_CONNECTION", "0"),
+        ("NCCL_DEBUG_SUBSYS", "INIT,COLLECTIVES"),
+        ("NCCL_PROTO", "LL256"),
+        ("GLOO_SOCKET_IFNAME", "eth"),
+        ("NCCL_IB_HCA", "mlx5_1"),
+    ],
+)
+def test_values_that_are_not_accepted(name: str, value: str) -> None:
+    assert kinds({name: value})["env_invalid"].evidence[0].text == f"{name}={value}"
+
+
+def test_the_product_of_socket_threads_is_bounded() -> None:
+    assert "bound of 64" in kinds({"NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "8"})["env_invalid"].summary
+    assert "env_invalid" not in kinds({"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "8"})
+
+
+def test_a_prefix_that_takes_too_many_adapters_is_named() -> None:
+    assert "mlx5_10" in kinds({"NCCL_IB_HCA": "mlx5_1"})["env_invalid"].summary
+    assert "env_invalid" not in kinds({"NCCL_IB_HCA": "mlx5_10"})
+
+
+def test_old_names_are_told_today_s() -> None:
+    assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" in kinds({"NCCL_ASYNC_ERROR_HANDLING": "1"})["env_deprecated"].advice
+    assert "does nothing" in kinds({"NCCL_LL_THRESHOLD": "0"})["env_deprecated"].summary
+    both = {"NCCL_BLOCKING_WAIT": "0", "TORCH_NCCL_BLOCKING_WAIT": "0"}
+    assert "env_deprecated" not in kinds(both)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_P2P_DISABLE", "1"),
+        ("NCCL_IB_DISABLE", "1"),
+        ("NCCL_DEBUG", "TRACE"),
+        ("CUDA_LAUNCH_BLOCKING", "1"),
+        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),
+    ],
+)
+def test_debugging_settings_left_on(name: str, value: str) -> None:
+    assert name in kinds({name: value})["env_debug_left_on"].summary
+    assert "env_debug_left_on" not in kinds({name: "0" if value == "1" else "INFO"})
+
+
+@pytest.mark.parametrize("value", ["/tmp/nccl.%h.%d.log", "/tmp/nccl.%r.log", "/tmp/nccl.log", "~/nccl.%p"])
+def test_log_files_that_clobber(value: str) -> None:
+    assert "%h.%p" in kinds({"NCCL_DEBUG_FILE": value}, {"NCCL_DEBUG_FILE": value})["env_log_file_clobbered"].advice
+
+
+def test_one_rank_a_node_may_leave_the_pid_out() -> None:
+    setting = {"NCCL_DEBUG_FILE": "/tmp/nccl.%h.log"}
+    assert "env_log_file_clobbered" not in kinds(setting, {"NCCL_DEBUG": "INFO"}, setting)
+
+
+def test_ranks_that_differ_name_the_minority() -> None:
+    proto = {"NCCL_PROTO": "Simple"}
+    finding = kinds(proto, proto, {"NCCL_PROTO": "LL"}, proto)["env_mismatch"]
+    assert finding.ranks == (2,)
+    assert finding.severity == "warning"
+    assert kinds({"WORLD_SIZE": "4"}, {"WORLD_SIZE": "4"}, {"WORLD_SIZE": "8"})["env_mismatch"].severity == "critical"
+
+
+def test_versions_that_differ_or_are_known_to_be_bad() -> None:
+    versions = ({"nccl": "2.28.5", "torch": "2.10.0"}, {"nccl": "2.28.5", "torch": "2.10.0"}, {"nccl": "2.27.7"})
+    found = {finding.kind: finding for finding in lint(job({}, {}, {}, versions=versions))}
+    assert found["env_mismatch"].ranks == (2,)
+    assert found["nccl_known_bad"].ranks == (0, 1)
+    assert lint(job({}, {}, versions=({"nccl": "2.28.9"}, {"nccl": "2.28.9"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "chosen"),
+    [(None, "eth0"), ("eth", "eth0"), ("=lo", "lo"), ("^docker,lo", "eth0"), ("^=docker0,lo", "eth0"), ("ens", None)],
+)
+def test_the_interface_that_nccl_would_choose(setting: str | None, chosen: str | None) -> None:
+    assert interface_of(job({}).nodes["node0"], setting) == chosen
+
+
+NAMES = st.sampled_from(
+    [
+        "NCCL_IB_HCA",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL_DEBUG_FILE",
+        "NCCL_BUFFSIZE",
+        "NCCL_ALGO",
+        "NCCL_X",
+        "NCCL_SOCKET_NTHREADS",
+        "NCCL_NSOCKS_PERTHREAD",
+        "NCCL_IB_TIMEOUT",
+    ]
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, st.text(max_size=12), max_size=4), max_size=4))
+def test_no_value_can_break_the_lint(envs: list[dict[str, str]]) -> None:
+    assert all(finding.evidence for finding in lint(job(*envs)))

@@ -1,0 +1,166 @@
+"""Several looks at a rank, its threads, and ranks that cannot be looked into."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.samples import Frame, StackDump, ThreadStack
+from hangtop.diagnosis.stacks import activity
+from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
+
+ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
+BACKWARD = f"_engine_run_backward {TORCH}/autograd/graph.py:768"
+STEP = f"train_step {SCRIPT}:44"
+
+
+# --- several looks -----------------------------------------------------------------------------------------------
+
+
+def test_a_wait_that_stands_still_is_frozen_and_blocked_since_its_first_look() -> None:
+    doing = activity([main_dump(ALL_REDUCE, STEP, at=at, cpu=5.0) for at in (10.0, 11.0, 13.5)])
+    assert (doing.moving, doing.cpu, doing.since, doing.at, doing.looks) == (False, "blocked", 10.0, 13.5, 3)
+
+
+def test_looks_may_come_in_any_order() -> None:
+    looks = [main_dump(ALL_REDUCE, STEP, at=12.0), main_dump(f"load {SCRIPT}:9", at=11.0, syscall="read")]
+    assert activity(looks) == activity(looks[::-1])
+    assert activity(looks).since == 12.0
+
+
+def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
+    inner = [(f"measure {SCRIPT}:70",), (), (f"sort_key {SCRIPT}:80", f"measure {SCRIPT}:71")]
+    looks = [
+        main_dump(*extra, f"pack {SCRIPT}:{60 + index}", STEP, at=float(index), cpu=float(index), syscall="none")
+        for index, extra in enumerate(inner)
+    ]
+    doing = activity(looks)
+    assert (doing.moving, doing.cpu, doing.waits) == (True, "busy", "nothing")
+    assert doing.where == "pack (train.py:62)"
+    assert not doing.native_would_tell
+
+
+def test_one_look_says_nothing_of_motion() -> None:
+    doing = activity([main_dump(ALL_REDUCE, STEP)])
+    assert (doing.moving, doing.cpu) == (None, "unknown")
+
+
+def test_lines_of_the_running_function_do_not_end_a_place() -> None:
+    looks = [main_dump(f"pack {SCRIPT}:{line}", STEP, at=float(line), syscall="none") for line in (60, 61, 62)]
+    assert activity(looks).since == 60.0
+
+
+# --- threads -----------------------------------------------------------------------------------------------------
+
+
+def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
+    main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
+    hook = thread(
+        ALL_REDUCE,
+        f"_post_backward_hook {TORCH}/distributed/fsdp/_runtime_utils.py:766",
+        name="", tid=101,
+    )  # fmt: skip
+    doing = activity([dump(main, hook)])
+    assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
+
+
+def test_a_python_thread_is_not_taken_for_autograds() -> None:
+    main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
+    other = thread(ALL_REDUCE, f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002", tid=101)
+    doing = activity([dump(main, other._replace(name="Thread-1"))])
+    assert (doing.kind, doing.thread) == ("backward", "main")
+
+
+def test_the_main_thread_of_a_container_is_known_by_its_name() -> None:
+    assert activity([dump(thread(ALL_REDUCE, STEP, f"<module> {SCRIPT}:90", tid=7))]).op == "all_reduce"
+
+
+def test_the_holder_of_the_gil() -> None:
+    busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
+    waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
+    doing = activity([dump(waiting, busy)])
+    assert doing.gil is not None
+    assert (doing.gil.name, doing.gil.where) == ("uploader", "compress (train.py:30)")
+
+
+def test_a_thread_of_a_library_is_not_the_jobs() -> None:
+    monitor = thread(f"run {STDLIB}/site-packages/tqdm/_monitor.py:60", name="Thread-2", tid=101)
+    assert activity([dump(thread(STEP, f"<module> {SCRIPT}:90"), monitor)]).others == ()
+
+
+ADD = f"Budget.add {SCRIPT}:20"
+
+
+def budget_thread(*frames: str, name: str = "uploader") -> ThreadStack:
+    return thread(*frames, f"run {STDLIB}/threading.py:982", name=name, tid=101)
+
+
+def test_c_code_at_a_futex_is_a_lock_when_a_thread_of_its_class_is_inside() -> None:
+    main = thread(ADD, STEP, f"<module> {SCRIPT}:90")
+    holder = budget_thread(f"wait {STDLIB}/threading.py:327", f"Budget.upload {SCRIPT}:33")
+    doing = activity([dump(main, holder)])
+    assert (doing.kind, doing.waits) == ("lock", "lock")
+    assert doing.holder is not None
+    assert doing.holder.where == "Budget.upload (train.py:33)"
+
+
+@pytest.mark.parametrize("other", [ADD, f"Other.upload {SCRIPT}:50"])
+def test_a_thread_at_the_same_point_or_of_another_class_makes_no_lock(other: str) -> None:
+    main = thread(ADD, STEP, f"<module> {SCRIPT}:90")
+    doing = activity([dump(main, budget_thread(other))])
+    assert (doing.kind, doing.waits, doing.holder) == ("code", "unknown", None)
+    assert doing.native_would_tell
+
+
+# --- no frames ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_rank_with_frames_keeps_its_state() -> None:
+    stopped = main_dump(STEP)._replace(state="T")
+    doing = activity([stopped])
+    assert (doing.state, doing.where) == ("T", "train_step (train.py:44)")
+
+
+def test_a_rank_that_refuses_is_unknown_with_its_evidence() -> None:
+    refused = dump(
+        error="denied: Failed to suspend process; EPERM", state="D", wchan="nfs_wait_bit_killable", syscall=""
+    )
+    doing = activity([refused])
+    assert (doing.kind, doing.error, doing.said) == ("unknown", "denied", "Failed to suspend process; EPERM")
+    assert (doing.state, doing.wchan, doing.frames) == ("D", "nfs_wait_bit_killable", ())
+
+
+def test_the_newest_look_counts_even_when_it_has_no_frames() -> None:
+    assert activity([main_dump(ALL_REDUCE, at=1.0), dump(error="gone: no such process", at=2.0)]).error == "gone"
+
+
+def test_nothing_to_judge_is_an_error_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="no dumps"):
+        activity([])
+
+
+# --- anything ----------------------------------------------------------------------------------------------------
+
+TEXT = st.text(max_size=20) | st.sampled_from(
+    ["all_reduce", "wait", "<lambda>", "A.<locals>.<listcomp>", "_bootstrap", "0x7f", "c10d::Reducer::x", ""]
+)
+FILES = st.text(max_size=20) | st.sampled_from(
+    [SCRIPT, f"{TORCH}/distributed/distributed_c10d.py", f"{STDLIB}/queue.py"]
+)
+FRAMES = st.builds(
+    Frame, TEXT, FILES, st.integers(0, 99), st.booleans(), st.dictionaries(st.sampled_from(["src", "group"]), TEXT)
+)
+THREADS = st.builds(ThreadStack, st.integers(), st.none() | st.integers(1, 3), TEXT, st.booleans(), st.booleans(),
+                    st.lists(FRAMES, max_size=5))  # fmt: skip
+DUMPS = st.builds(
+    StackDump, st.integers(1, 3), st.integers(1, 3), st.floats(0, 10), TEXT, TEXT, TEXT, TEXT, st.floats(0, 10), TEXT,
+    st.lists(THREADS, max_size=3), TEXT,
+)  # fmt: skip
+
+
+@given(st.lists(DUMPS, min_size=1, max_size=4))
+def test_any_dump_is_judged(dumps: list[StackDump]) -> None:
+    doing = activity(dumps)
+    assert doing.looks >= 1
+    assert bool(doing.error) == (doing.kind == "unknown")

@@ -1,0 +1,193 @@
+"""Stacks of libraries and versions that are not installed here, written down from their sources."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from collectors.samples import Frame
+from hangtop.diagnosis.stacks import activity
+from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
+
+SITE = "/opt/env/lib/python3.10/site-packages"
+DEEPSPEED = f"{SITE}/deepspeed"
+MEGATRON = "/workspace/Megatron-LM/megatron"
+FSDP2 = f"{TORCH}/distributed/_composable/fsdp"
+ELASTIC = f"{TORCH}/distributed/elastic"
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+LOGGER = f"wrapper {TORCH}/distributed/c10d_logger.py:72"
+STEP = f"train_step {SCRIPT}:44"
+CUDA = "/usr/local/cuda/lib64/libcudart.so.12"
+LIBTORCH = f"{TORCH}/lib/libtorch_cuda.so"
+NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
+
+
+class Case(NamedTuple):
+    frames: tuple[str | Frame, ...]
+    kind: str
+    op: str
+    waits: str
+    group: str = ""
+    context: str = ""
+
+
+CASES = {
+    "torch 2.1: backward ends in autograd/__init__.py": Case(
+        (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
+        "backward", "", "unknown", "", "backward"),
+    "torch 2.1: FSDP in flat_param.py": Case(
+        (f"all_gather_into_tensor {C10D}:2897", LOGGER,
+         f"_all_gather_flat_param {TORCH}/distributed/fsdp/flat_param.py:1366",
+         f"_unshard {TORCH}/distributed/fsdp/_runtime_utils.py:336", STEP),
+        "collective", "all_gather_into_tensor", "peers", "shard"),
+    "torch 2.4: FSDP2 under _composable": Case(
+        (f"all_gather_into_tensor {C10D}:2900", LOGGER,
+         f"foreach_all_gather {FSDP2}/_fsdp_collectives.py:60",
+         f"_pre_forward {FSDP2}/_fsdp_state.py:200", STEP),
+        "collective", "all_gather_into_tensor", "peers", "shard", "forward"),
+    "torch: coalesced": Case(
+        (f"_coalescing_manager {C10D}:2100", f"__exit__ {STDLIB}/contextlib.py:142", STEP),
+        "collective", "coalesced", "peers"),
+    "torch: FSDP's rate limiter waits for an event": Case(
+        (f"synchronize {TORCH}/cuda/streams.py:225", f"_unshard {TORCH}/distributed/fsdp/_runtime_utils.py:290", STEP),
+        "device", "", "device", "shard"),
+    "torch.cuda.synchronize": Case((f"synchronize {TORCH}/cuda/__init__.py:783", STEP), "device", "", "device"),
+    "gradient scaler": Case(
+        (f"<genexpr> {TORCH}/amp/grad_scaler.py:350", f"_maybe_opt_step {TORCH}/amp/grad_scaler.py:350",
+         f"step {TORCH}/amp/grad_scaler.py:454", STEP), "device", "", "device"),
+    "printing a tensor": Case(
+        (f"__init__ {TORCH}/_tensor_str.py:146", f"_str {TORCH}/_tensor_str.py:700", STEP), "device", "", "device"),
+    "torchelastic's barrier": Case(
+        (f"synchronize {ELASTIC}/utils/store.py:98", f"barrier {ELASTIC}/utils/store.py:220",
+         STEP), "store", "barrier", "peers"),
+    "destroy_process_group": Case(
+        (f"_shutdown_backend {C10D}:1490", f"destroy_process_group {C10D}:2035", STEP),
+        "shutdown", "destroy_process_group", "unknown"),
+    "DeepSpeed: all_reduce": Case(
+        (f"all_reduce {C10D}:2806", LOGGER, f"all_reduce {DEEPSPEED}/comm/torch.py:183",
+         f"all_reduce {DEEPSPEED}/comm/comm.py:650", f"log_wrapper {DEEPSPEED}/comm/comm.py:116",
+         f"allreduce_bucket {DEEPSPEED}/runtime/zero/stage_1_and_2.py:1502", STEP),
+        "collective", "all_reduce", "peers", "shard"),
+    "DeepSpeed: ZeRO-3 fetches parameters": Case(
+        (f"wait {DEEPSPEED}/runtime/zero/partition_parameters.py:77",
+         f"fetch_sub_module {DEEPSPEED}/runtime/zero/partitioned_param_coordinator.py:310",
+         f"pre_sub_module_forward_function {DEEPSPEED}/runtime/zero/parameter_offload.py:505", STEP),
+        "collective", "all_gather_into_tensor", "peers", "shard"),
+    "DeepSpeed: pipeline": Case(
+        (f"recv {C10D}:1640", LOGGER, f"recv {DEEPSPEED}/comm/torch.py:353", f"recv {DEEPSPEED}/comm/comm.py:380",
+         f"recv {DEEPSPEED}/runtime/pipe/p2p.py:81", f"_exec_recv_activations {DEEPSPEED}/runtime/pipe/engine.py:1100",
+         STEP), "p2p", "recv", "peers", "pipeline"),
+    "DeepSpeed saves": Case(
+        (f"save {TORCH}/serialization.py:628",
+         f"save {DEEPSPEED}/runtime/checkpoint_engine/torch_checkpoint_engine.py:31",
+         f"save_checkpoint {DEEPSPEED}/runtime/engine.py:4749", STEP), "checkpoint", "", "storage", "", "checkpoint"),
+    "Megatron from a checkout: tensor parallel": Case(
+        (f"all_reduce {C10D}:2806", LOGGER, f"_reduce {MEGATRON}/core/tensor_parallel/mappings.py:36",
+         f"forward {MEGATRON}/core/tensor_parallel/mappings.py:231", STEP),
+        "collective", "all_reduce", "peers", "tensor"),
+    "Megatron: pipeline": Case(
+        (f"_communicate {MEGATRON}/core/pipeline_parallel/p2p_communication.py:400",
+         f"recv_forward {MEGATRON}/core/pipeline_parallel/p2p_communication.py:440", STEP),
+        "p2p", "batch_isend_irecv", "peers", "pipeline"),
+    "Megatron: experts": Case(
+        (f"all_to_all_single {C10D}:4000", LOGGER, f"forward {MEGATRON}/core/tensor_parallel/mappings.py:426",
+         f"token_dispatch {MEGATRON}/core/transformer/moe/token_dispatcher.py:682", STEP),
+        "collective", "all_to_all_single", "peers", "tensor"),
+    "Megatron saves": Case(
+        (f"save_checkpoint {MEGATRON}/training/checkpointing.py:700", STEP),
+        "checkpoint", "", "unknown", "", "checkpoint"),
+    "Accelerate": Case(
+        (f"wait_for_everyone {SITE}/accelerate/state.py:414",
+         f"wait_for_everyone {SITE}/accelerate/accelerator.py:3250", STEP), "collective", "barrier", "peers"),
+    "transformers evaluates, an object is gathered": Case(
+        (f"all_gather_object {C10D}:2300", LOGGER, f"_gpu_gather_object {SITE}/accelerate/utils/operations.py:500",
+         f"evaluation_loop {SITE}/transformers/trainer.py:4200", STEP),
+        "collective", "all_gather_object", "peers", "", "evaluation"),
+    "transformers tokenizes": Case(
+        (f"_batch_encode_plus {SITE}/transformers/tokenization_utils_fast.py:539", f"build {SCRIPT}:20"),
+        "data", "", "unknown", "", "data"),
+    "Hugging Face datasets": Case(
+        (f"__iter__ {SITE}/datasets/iterable_dataset.py:1400", STEP), "data", "", "unknown", "", "data"),
+    "inductor": Case(
+        (f"result {STDLIB}/concurrent/futures/_base.py:451", f"wait {TORCH}/_inductor/async_compile.py:300", STEP),
+        "compile", "", "lock", "", "compile"),
+    "triton": Case(
+        (f"make_cubin {SITE}/triton/compiler/compiler.py:280", STEP), "compile", "", "unknown", "", "compile"),
+    "a build of an extension by somebody else": Case(
+        (f"wait {TORCH}/utils/file_baton.py:49", f"_jit_compile {TORCH}/utils/cpp_extension.py:1726", STEP),
+        "compile", "", "lock", "", "compile"),
+    "interpreter ends: threads are waited for": Case(
+        (f"_shutdown {STDLIB}/threading.py:1590",), "shutdown", "", "lock", "", "shutdown"),
+    "importing the compiler is not compiling": Case(
+        (f"<module> {TORCH}/_inductor/scheduler.py:3",
+         Frame("_find_and_load", "<frozen importlib._bootstrap>", 1176, False),
+         f"<module> {TORCH}/_inductor/graph.py:9", STEP), "code", "", "unknown", "", "init"),
+    "compiled code that runs is not compiling": Case(
+        (f"inner_fn {TORCH}/_functorch/_aot_autograd/runtime_wrappers.py:300",
+         f"_fn {TORCH}/_dynamo/eval_frame.py:489", STEP),
+        "code", "", "unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_stack_means(name: str) -> None:
+    case = CASES[name]
+    doing = activity([main_dump(*case.frames)])
+    assert (doing.kind, doing.op, doing.waits) == (case.kind, case.op, case.waits)
+    assert doing.group == case.group
+    assert not case.context or case.context in doing.context
+
+
+NATIVE = {
+    ".item()": ((f"cudaStreamSynchronize {CUDA}", f"at::native::_local_scalar_dense_cuda {LIBTORCH}", STEP),
+                "device", "", "device"),
+    "NCCL launches": ((f"cudaLaunchKernelExC {CUDA}", f"ncclLaunchKernel {NCCL}", f"ncclGroupEnd {NCCL}",
+                       f"c10d::ProcessGroupNCCL::allreduce {LIBTORCH}", STEP), "collective", "all_reduce", "peers"),
+    "NCCL broadcasts": ((f"ncclBroadcast {NCCL}", STEP), "collective", "broadcast", "peers"),
+    "NCCL connects": ((f"bootstrapAllGather {NCCL}", f"ncclCommInitRankConfig {NCCL}", STEP),
+                      "init", "ncclCommInitRank", "peers"),
+    "work.wait()": ((f"pthread_cond_wait {CUDA}", f"c10d::Work::wait {LIBTORCH}", STEP), "collective", "", "peers"),
+    "store.get()": ((f"recv {CUDA}", f"c10d::TCPStore::get {LIBTORCH}", STEP), "store", "", "peers"),
+    "gloo receives": ((f"c10d::ProcessGroupGloo::RecvWork::wait {LIBTORCH}", STEP), "p2p", "recv", "peers"),
+    "the GIL": ((f"pthread_cond_timedwait {CUDA}", "take_gil /usr/bin/python3.10", STEP), "lock", "", "lock"),
+    "time.sleep": (("clock_nanosleep /lib/libc.so.6", "time_sleep /usr/bin/python3.10", STEP), "sleep", "", "time"),
+    "a lock": (("PyThread_acquire_lock_timed /usr/bin/python3", "lock_PyThread_acquire_lock /usr/bin/python3", STEP),
+               "lock", "", "lock"),
+    "a row's name inside of a template is no row": (
+        (f"pybind11::cpp_function::initialize<bool, c10d::Work, long> {LIBTORCH}", STEP), "code", "", "unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_what_native_frames_mean(name: str) -> None:
+    frames, kind, op, waits = NATIVE[name]
+    doing = activity([main_dump(*frames)])
+    assert (doing.kind, doing.op, doing.waits) == (kind, op, waits)
+    assert not doing.native_would_tell
+
+
+def test_user_code_inside_of_a_library_is_not_the_librarys_wait() -> None:
+    hook = f"log_gradients {SCRIPT}:12"
+    inside = (hook, f"_engine_run_backward {TORCH}/autograd/graph.py:768", f"backward {TORCH}/_tensor.py:521", STEP)
+    doing = activity([main_dump(*inside)])
+    assert (doing.kind, doing.where) == ("code", "log_gradients (train.py:12)")
+    assert "backward" in doing.context
+
+
+def peer_frame(name: str, **arguments: str) -> Frame:
+    return frame(f"{name} {C10D}:1700", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "peer", "label"),
+    [
+        ("recv", {"src": "3"}, 3, "waits to receive from rank 3"),
+        ("send", {"dst": "12"}, 12, "waits to send to rank 12"),
+        ("recv", {"src": "None"}, None, "waits in recv"),
+        ("all_reduce", {"src": "3"}, None, "waits in all_reduce"),
+    ],
+)
+def test_the_peer_of_an_operation(name: str, arguments: dict[str, str], peer: int | None, label: str) -> None:
+    doing = activity([main_dump(peer_frame(name, **arguments), STEP)])
+    assert (doing.peer, doing.label) == (peer, label)

@@ -1,0 +1,138 @@
+"""Many ranks in one picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.samples import StackDump
+from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge, rank_set
+from hangtop.diagnosis.stacks.tree import TreeNode, grow
+from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
+
+ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
+STEP = f"train_step {SCRIPT}:44"
+
+
+def sixty_four() -> list[tuple[int, StackDump]]:
+    """62 ranks wait, rank 37 reads, rank 5 is at a lock."""
+    crowd, reader = scenario("reader")
+    lock = scenario("lock")[1]
+    odd = {37: reader, 5: lock}
+    return [(rank, each) for rank in range(64) for each in odd.get(rank, crowd)]
+
+
+def test_the_smallest_group_comes_first_and_names_the_odd_one() -> None:
+    merged = merge(sixty_four())
+    assert [group.folded for group in merged.groups] == ["5", "37", "0-4,6-36,38-63"]
+    reader = merged.groups[1]
+    assert reader.activity.where.startswith("Shards.read_shard (")
+    assert next(line.text for line in reader.lines if line.differs) == "⟨reads data⟩"
+    assert not any(line.differs for line in merged.groups[2].lines)
+    assert reader.lines[-1].text.startswith("<module>")
+    assert not reader.lines[-1].differs
+
+
+def test_the_tree_branches_where_ranks_part() -> None:
+    tree = merge(sixty_four()).trees["main"]
+    assert tree.folded == "0-63"
+    [shared] = tree.children
+    assert len(shared.frames) >= 3
+    assert [child.folded for child in shared.children] == ["5", "37", "0-4,6-36,38-63"]
+
+
+def test_data_workers_have_a_tree_of_their_own() -> None:
+    merged = merge([(rank, each) for rank, dumps in enumerate(scenario("data_workers")) for each in dumps])
+    assert merged.trees["data_worker"].folded == "1"
+    assert any("read_shard" in frame for _, node in merged.trees["data_worker"].walk() for frame in node.frames)
+
+
+def test_ranks_that_read_different_files_at_one_place_are_one_group() -> None:
+    read = f"read_shard {SCRIPT}:12"
+    entries = [
+        (rank, main_dump(read, STEP, syscall="read")._replace(waiting_on=f"/mnt/data/{rank}")) for rank in range(4)
+    ]
+    assert [group.folded for group in merge(entries).groups] == ["0-3"]
+
+
+def test_a_rank_without_frames_is_a_group_of_its_own() -> None:
+    entries = [(rank, main_dump(ALL_REDUCE, STEP)) for rank in range(3)]
+    entries.append((3, dump(error="denied: EPERM", state="D", wchan="nfs_wait")))
+    merged = merge(entries)
+    assert merged.groups[0].folded == "3"
+    assert merged.groups[0].lines == ()
+    assert "denied" in as_text(merged)
+
+
+def test_several_looks_tell_moving_from_frozen() -> None:
+    entries = [(rank, main_dump(ALL_REDUCE, STEP, at=float(at))) for rank in (0, 1) for at in range(3)]
+    entries += [(2, main_dump(f"pack {SCRIPT}:{70 + at}", STEP, at=float(at), syscall="none")) for at in range(3)]
+    merged = merge(entries)
+    assert {group.folded: group.activity.moving for group in merged.groups} == {"2": True, "0-1": False}
+    assert merged.looks == 3
+    assert merged.trees["main"].looks == 9
+
+
+def test_one_sample_alone_can_be_shown() -> None:
+    entries = [
+        (0, main_dump(f"load {SCRIPT}:9", STEP, at=1.0, syscall="read")),
+        (0, main_dump(ALL_REDUCE, STEP, at=2.0)),
+    ]
+    assert [merge(entries, sample).activities[0].waits for sample in (0, 1, 7)] == ["storage", "peers", "peers"]
+
+
+def test_nothing_merges_to_nothing() -> None:
+    assert merge([]) == Merged((), {}, {}, 0, 0.0)
+    assert as_text(merge([])) == as_folded(merge([])) == ""
+
+
+def test_text_for_a_report() -> None:
+    text = as_text(merge(sixty_four()))
+    assert text.startswith("rank 5: waits for a lock, at Cache.lookup (scenarios.py:")
+    assert "62 ranks 0-4,6-36,38-63: waits in all_reduce, at sync_metrics" in text
+    assert "\n  > Shards.read_shard (scenarios.py:" in text
+
+
+def test_folded_stacks_count_looks() -> None:
+    counts = sorted(int(line.rpartition(" ")[2]) for line in as_folded(merge(sixty_four())).splitlines())
+    assert counts == [1, 1, 62]
+
+
+STACKS = st.lists(
+    st.tuples(st.integers(0, 9), st.lists(st.sampled_from("abc"), max_size=6).map(tuple)), max_size=30
+)  # fmt: skip
+
+
+@given(STACKS)
+def test_a_tree_loses_no_stack_and_invents_none(stacks: list[tuple[int, tuple[str, ...]]]) -> None:
+    tree = grow(stacks)
+    assert tree.ranks == {rank for rank, _ in stacks}
+    assert Counter(_ends(tree, ())) == Counter(frames for _, frames in stacks)
+    for _, node in tree.walk():
+        below = frozenset[int]().union(*(child.ranks for child in node.children))
+        assert below <= node.ranks
+        assert node is tree or node.frames
+        assert node.folded == rank_set(node.ranks)
+        if len(node.children) == 1 and node is not tree:  # a run is cut only where a stack ends or ranks part
+            assert node.looks > node.children[0].looks
+
+
+def _ends(node: TreeNode, above: tuple[str, ...]) -> list[tuple[str, ...]]:
+    path = (*above, *node.frames)
+    here = node.looks - sum(child.looks for child in node.children)
+    return [path] * here + [end for child in node.children for end in _ends(child, path)]
+
+
+NAMES = st.sampled_from([ALL_REDUCE, STEP, f"load {SCRIPT}:9", f"a;b {SCRIPT}:1"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.lists(NAMES, max_size=4), st.floats(0, 9)), max_size=20))
+def test_every_rank_is_in_one_group(looks: list[tuple[int, list[str], float]]) -> None:
+    merged = merge([(rank, main_dump(*frames, at=at)) for rank, frames, at in looks])
+    members = [rank for group in merged.groups for rank in group.ranks]
+    assert sorted(members) == sorted({rank for rank, _, _ in looks})
+    assert [len(group.ranks) for group in merged.groups] == sorted(len(group.ranks) for group in merged.groups)
+    counts = [line.rpartition(" ")[2] for line in as_folded(merged).splitlines()]
+    assert sum(map(int, counts)) == len(looks)

@@ -1,0 +1,119 @@
+"""What names say, whose code a file is, and how frames and ranks are written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangtop.diagnosis.stacks import parse_ranks, rank_set
+from hangtop.diagnosis.stacks.frames import function, is_machinery, library, own, owner_class, place
+from hangtop.diagnosis.stacks.hints import of_frame, of_name, of_stack
+from tests.support.stacks import STDLIB, TORCH, frame
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("read_shard", "data"), ("load_batch", "data"), ("next_batch", "data"), ("TokenizedCorpus", "data"),
+        ("__getitem__", "data"), ("collate_fn", "data"), ("fetchSamples", "data"),
+        ("save_checkpoint", "checkpoint"), ("save", "checkpoint"), ("writeSnapshot", "checkpoint"),
+        ("validate", "evaluation"), ("evaluate_model", "evaluation"),
+        ("train_batch", None), ("forward", None), ("process_batch", None), ("main", None), ("get_rank", None),
+        ("", None),
+        ("batch_norm", None), ("dataclass_fields", None), ("reload", None),
+    ],
+)  # fmt: skip
+def test_names(name: str, hint: str | None) -> None:
+    assert of_name(name) == hint
+
+
+def test_a_file_speaks_only_for_the_innermost_frame() -> None:
+    opened = frame("_open /home/ada/train/reader.py:12")
+    looped = frame("loop /home/ada/train/train.py:80")
+    assert of_frame(opened) == "data"
+    assert of_stack([opened, looped]) == "data"
+    assert of_stack([looped, opened]) is None
+
+
+def test_a_class_speaks_for_its_methods() -> None:
+    assert of_frame(frame("ShardReader._next /home/ada/train/pipeline.py:12")) == "data"
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        (f"{TORCH}/_tensor.py", "torch"),
+        ("/workspace/pytorch/torch/nn/modules/module.py", "torch"),
+        ("/srv/Megatron-LM/megatron/core/tensor_parallel/mappings.py", "megatron"),
+        ("/src/transformers/src/transformers/trainer.py", "transformers"),
+        ("/usr/lib/python3/dist-packages/requests/sessions.py", "requests"),
+        (f"{STDLIB}/threading.py", "python"),
+        ("/opt/conda/lib/python3.13t/queue.py", "python"),
+        ("<frozen importlib._bootstrap>", "python"),
+        ("/home/ada/train/train.py", ""),
+        ("/home/ada/torch/train.py", ""),
+        ("/opt/env/lib/python3.11/site-packages/acme_training/loop.py", ""),
+        ("<string>", ""),
+        ("/opt/env/lib/python3.11/site-packages/typing_extensions.py", "typing_extensions"),
+    ],
+)
+def test_whose_code_it_is(path: str, owner: str) -> None:
+    assert library(path) == owner
+
+
+def test_names_without_classes() -> None:
+    assert function("Shards.read.<locals>.<lambda>") == "read"
+    assert function("<lambda>") == "<lambda>"
+    assert function("Queue.get") == "get"
+    assert owner_class("Cache.lookup") == "Cache"
+    assert owner_class("Cache.lookup.<locals>.inner") == "Cache"
+    assert owner_class("lookup") == ""
+
+
+def test_how_frames_are_written() -> None:
+    assert place(frame("Shards.read.<locals>.one /home/ada/data.py:88")) == "Shards.read.one (data.py:88)"
+    assert place(frame("run /home/ada/job/__init__.py:3")) == "run (job/__init__.py:3)"
+    assert place(frame("ncclSend /usr/lib/libnccl.so.2")) == "ncclSend (libnccl.so.2)"
+
+
+@pytest.mark.parametrize(
+    "name", ["0x7f81deadbeef", "pybind11::cpp_function::dispatcher", "_PyEval_Vector", "std::wait"]
+)
+def test_machinery(name: str) -> None:
+    assert is_machinery(frame(f"{name} /usr/lib/libx.so"))
+    assert not is_machinery(frame(f"{name} /home/ada/x.py:3"))
+    assert not is_machinery(frame("ncclSend /usr/lib/libnccl.so.2"))
+
+
+def test_a_forked_process_ends_at_its_fork() -> None:
+    frames = [frame(f"_worker_loop {TORCH}/utils/data/_utils/worker.py:374"), frame("main /home/ada/train.py:3")]
+    assert own(frames) == (frames[0],)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((9, 7, 8, 8), "7-9"), ((0, 2, 4), "0,2,4")],
+)
+def test_sets_of_ranks(ranks: tuple[int, ...], text: str) -> None:
+    assert rank_set(ranks) == text
+
+
+@given(st.sets(st.integers(0, 3000), min_size=1))
+def test_sets_of_ranks_come_back(ranks: set[int]) -> None:
+    assert parse_ranks(rank_set(ranks)) == ranks
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-", "-3", "7-3", "1,,2", "0-99999999999"])
+def test_what_is_no_set_of_ranks(text: str) -> None:
+    with pytest.raises(ValueError, match="no ra"):
+        parse_ranks(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_set_of_ranks_or_an_error(text: str) -> None:
+    try:
+        found = parse_ranks(text)
+    except ValueError:
+        return
+    assert parse_ranks(rank_set(found)) == found

@@ -1,0 +1,179 @@
+"""What real ranks were doing when they were dumped, and whether that is what is read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from hangtop.diagnosis.stacks import activity
+from tests.support.stacks import moved, scenario, scenario_names, without_classes
+
+
+class Seen(NamedTuple):
+    """What must be read: kind, operation, whom it waits for, and a part of the innermost user frame."""
+
+    kind: str
+    op: str
+    waits: str
+    where: str
+
+
+WAITS = Seen("collective", "all_reduce", "peers", "sync_metrics (scenarios.py:")
+ABSENT = Seen("sleep", "", "time", "forget_to_come (scenarios.py:")
+
+
+def collective(op: str) -> Seen:
+    return Seen("collective", op, "peers", "scenarios.py:")
+
+
+EXPECTED: dict[str, tuple[Seen, Seen]] = {
+    # the odd one does not come; the crowd waits in …
+    "all_reduce": (WAITS, ABSENT),
+    "all_reduce_in_subgroup": (collective("all_reduce"), ABSENT),
+    "all_gather": (collective("all_gather"), ABSENT),
+    "all_gather_into_tensor": (collective("all_gather_into_tensor"), ABSENT),
+    "reduce_scatter_tensor": (collective("reduce_scatter_tensor"), ABSENT),
+    "broadcast": (collective("broadcast"), ABSENT),
+    "all_to_all_single": (collective("all_to_all_single"), ABSENT),
+    "barrier": (collective("barrier"), ABSENT),
+    "monitored_barrier": (collective("monitored_barrier"), ABSENT),
+    "all_gather_object": (collective("all_gather_object"), ABSENT),
+    "broadcast_object_list": (collective("broadcast_object_list"), ABSENT),
+    "functional": (collective("wait_tensor"), ABSENT),
+    "compiled_run": (collective("all_reduce"), ABSENT),
+    "ddp_forward": (collective("broadcast"), ABSENT),
+    "ddp_constructor": (collective("verify_params"), ABSENT),
+    "ddp_join": (collective("all_reduce"), ABSENT),
+    "fsdp1_forward": (collective("all_gather"), ABSENT),
+    "fsdp1_backward": (collective("reduce_scatter_tensor"), ABSENT),
+    "fsdp2_forward": (collective("all_gather_into_tensor"), ABSENT),
+    "fsdp2_backward": (collective("reduce_scatter_tensor"), ABSENT),
+    "zero_optimizer": (collective("broadcast"), ABSENT),
+    "dcp_save": (collective("gather_object"), ABSENT),
+    "native_all_reduce": (WAITS, ABSENT),
+    "native_ddp_backward": (collective("all_reduce"), ABSENT),
+    "native_ddp_constructor": (collective("verify_params"), ABSENT),
+    # what Python frames cannot tell is said to be open
+    "ddp_backward": (Seen("backward", "", "unknown", "train_step"), ABSENT),
+    "async_wait": (Seen("code", "", "unknown", "<lambda>"), ABSENT),
+    "batch_isend_irecv": (Seen("code", "", "unknown", "exchange"), ABSENT),
+    # start
+    "init_file_store": (Seen("init", "init_process_group", "peers", "scenarios.py:"), ABSENT),
+    "init_tcp_store": (Seen("init", "init_process_group", "peers", "scenarios.py:"), ABSENT),
+    "native_init_tcp_store": (Seen("init", "init_process_group", "peers", "scenarios.py:"), ABSENT),
+    "new_group": (Seen("init", "new_group", "peers", "scenarios.py:"), ABSENT),
+    "native_store_wait": (Seen("store", "", "peers", "fetch"), ABSENT),
+    # a FileStore polls with sleeps in C++, which Python frames cannot tell from a sleep of the user's
+    "store_wait": (Seen("sleep", "", "time", "fetch"), ABSENT),
+    # both wait
+    "both_receive": (Seen("p2p", "recv", "peers", "scenarios.py:"), Seen("p2p", "recv", "peers", "scenarios.py:")),
+    "mismatch": (collective("barrier"), collective("all_gather")),
+    # the crowd waits in all_reduce, the odd one …
+    "left_early": (WAITS, Seen("shutdown", "", "time", "forget_to_come")),
+    "reader": (WAITS, Seen("data", "", "storage", "Shards.read_shard (scenarios.py:")),
+    "native_reader": (WAITS, Seen("data", "", "storage", "Shards.read_shard (scenarios.py:")),
+    "data_workers": (WAITS, Seen("data", "", "helper", "Shards.read_shard (scenarios.py:")),
+    "pinned_data_workers": (WAITS, Seen("data", "", "lock", "prefetch (scenarios.py:")),
+    "checkpoint": (WAITS, Seen("checkpoint", "", "storage", "write_snapshot (scenarios.py:")),
+    "checkpoint_writer": (WAITS, Seen("checkpoint", "", "storage", "scenarios.py:")),
+    "dcp_write": (
+        Seen("collective", "gather_object", "peers", "scenarios.py:"),
+        Seen("checkpoint", "", "storage", "prepare_local_plan (scenarios.py:"),
+    ),
+    "lock": (WAITS, Seen("lock", "", "lock", "Cache.lookup (scenarios.py:")),
+    "native_lock": (WAITS, Seen("lock", "", "lock", "Cache.lookup (scenarios.py:")),
+    "condition": (WAITS, Seen("lock", "", "lock", "scenarios.py:")),
+    "queue_get": (WAITS, Seen("lock", "", "lock", "scenarios.py:")),
+    "simple_queue_get": (WAITS, Seen("code", "", "unknown", "scenarios.py:")),
+    "future": (WAITS, Seen("lock", "", "lock", "scenarios.py:")),
+    "thread_pool": (WAITS, Seen("lock", "", "lock", "scenarios.py:")),
+    "child_process": (WAITS, Seen("code", "", "helper", "scenarios.py:")),
+    "asyncio_loop": (WAITS, Seen("code", "", "unknown", "scenarios.py:")),
+    "busy": (WAITS, Seen("code", "", "nothing", "pack_sequences (scenarios.py:")),
+    "http": (WAITS, Seen("code", "", "storage", "scenarios.py:")),
+    "compile_model": (WAITS, Seen("compile", "", "time", "hang (scenarios.py:")),
+    "validation": (WAITS, Seen("code", "", "nothing", "evaluate (scenarios.py:")),
+}
+
+OPEN = ("ddp_backward", "async_wait", "batch_isend_irecv")
+
+
+def test_every_capture_is_judged() -> None:
+    assert sorted(EXPECTED) == scenario_names()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_a_rank_does(name: str, rank: int) -> None:
+    doing = activity(scenario(name)[rank])
+    expected = EXPECTED[name][rank]
+    assert (doing.kind, doing.op, doing.waits) == expected[:3]
+    assert expected.where in doing.where
+    assert doing.error == ""
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_same_is_read_without_classes_in_names(name: str, rank: int) -> None:
+    if name == "lock" and rank == 1:
+        pytest.skip("before Python 3.11 nothing ties the thread that holds the lock to the one that waits")
+    doing = activity(without_classes(scenario(name)[rank]))
+    assert (doing.kind, doing.op, doing.waits) == EXPECTED[name][rank][:3]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_same_is_read_of_torch_in_a_checkout(name: str) -> None:
+    dumps = moved(scenario(name)[0], "/opt/env/lib/python3.11/site-packages/torch", "/workspace/pytorch/torch")
+    doing = activity(dumps)
+    assert (doing.kind, doing.op, doing.waits) == EXPECTED[name][0][:3]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_native_frames_are_asked_for_where_they_would_tell(name: str) -> None:
+    doing = activity(scenario(name)[0])
+    assert doing.native_would_tell == (name in OPEN)
+
+
+def test_whether_a_group_was_handed_in() -> None:
+    assert activity(scenario("all_reduce")[0]).world is True
+    assert activity(scenario("all_reduce_in_subgroup")[0]).world is False
+    assert activity(scenario("ddp_join")[0]).world is False
+    assert activity(scenario("ddp_backward")[0]).world is None
+
+
+def test_which_sort_of_group_waits() -> None:
+    groups = {name: activity(scenario(name)[0]).group for name in ("ddp_forward", "fsdp1_forward", "fsdp2_backward")}
+    assert groups == {"ddp_forward": "data", "fsdp1_forward": "shard", "fsdp2_backward": "shard"}
+    assert activity(scenario("all_reduce")[0]).group == ""
+
+
+def test_each_waits_to_receive_from_the_other() -> None:
+    assert [activity(dumps).peer for dumps in scenario("both_receive")] == [1, 0]
+    assert activity(scenario("both_receive")[0]).label == "waits to receive from rank 1"
+
+
+def test_the_file_that_is_waited_for_is_named() -> None:
+    for name in ("reader", "data_workers"):
+        assert activity(scenario(name)[1]).waiting_on == "/mnt/data/shard-0007.tar"
+    assert activity(scenario("checkpoint")[1]).label == "saves a checkpoint (/mnt/data/step-800.pt)"
+
+
+def test_the_worker_in_user_code_shows_where() -> None:
+    dumps = scenario("data_workers")[1]
+    doing = activity(dumps)
+    assert doing.helper_pid in {dump.pid for dump in dumps if dump.pid != dump.rank_pid}
+    assert doing.frames[-2].startswith("Shards.read_shard")
+
+
+@pytest.mark.parametrize("name", ["lock", "native_lock", "thread_pool"])
+def test_the_thread_that_holds_it_is_named(name: str) -> None:
+    holder = activity(scenario(name)[1]).holder
+    assert holder is not None
+    assert holder.where.startswith("forget_to_come")
+
+
+def test_a_collective_within_a_checkpoint_says_so() -> None:
+    doing = activity(scenario("dcp_save")[0])
+    assert "checkpoint" in doing.context
+    assert doing.label == "waits in gather_object of a checkpoint"
