@@ -1,0 +1,104 @@
+"""GPUs, who is on them, and what nvidia-smi says instead of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.samples import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
+from hangtop.diagnosis.job import Look
+from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.state import GpuState, NodeState
+
+NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
+
+
+def bus_key(bus_id: str) -> str:
+    """A PCI address in one spelling: NVML writes ``00000000:18:00.0``, the kernel ``0000:18:00``, in any case."""
+    domain, _, rest = bus_id.strip().upper().removeprefix("PCI:").partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest.partition('.')[0]}"
+
+
+def _gpu(node: NodeState, index: int) -> GpuState:
+    known = node.gpus.get(index)
+    if known is None:
+        node.gpus[index] = known = GpuState(index)
+        node.gpus = dict(sorted(node.gpus.items()))
+        node.roster += 1
+    return known
+
+
+def facts(here: Here, sample: GpuFacts) -> None:
+    """What does not move in a GPU."""
+    _gpu(here.node, sample.gpu).facts = sample
+    _place_processes(here.node)
+
+
+def row(here: Here, sample: GpuSample) -> None:
+    """One row of nvidia-smi."""
+    gpu = here.node.gpus.get(sample.gpu)
+    if gpu is None:
+        gpu = _gpu(here.node, sample.gpu)
+    gpu.looks.append(Look(here.at, sample))
+    _answers_again(here, gpu)
+
+
+def processes(here: Here, sample: GpuProcesses) -> None:
+    """The whole compute-apps list."""
+    here.node.gpu_processes = tuple(sample.processes)
+    _place_processes(here.node)
+
+
+def _place_processes(node: NodeState) -> None:
+    by_bus: dict[str, list[GpuProcess]] = {}
+    for process in node.gpu_processes:
+        by_bus.setdefault(bus_key(process.bus_id), []).append(process)
+    for gpu in node.gpus.values():
+        gpu.processes = () if gpu.facts is None else tuple(by_bus.get(bus_key(gpu.facts.bus_id), ()))
+
+
+def fault(here: Here, sample: GpuFault) -> None:
+    """A line that is no row, or a missing index; an empty text says that it answers again."""
+    index = sample.gpu
+    if index is None and sample.bus_id:
+        key = bus_key(sample.bus_id)
+        index = next((g.index for g in here.node.gpus.values() if g.facts and bus_key(g.facts.bus_id) == key), None)
+    if index is None:
+        if here.node.gpu_fault is None and sample.text:
+            here.note(f"nvidia-smi: {sample.text}")
+        here.node.gpu_fault = sample if sample.text else None
+        return
+    gpu = _gpu(here.node, index)
+    if not sample.text:
+        _answers_again(here, gpu)
+        return
+    if gpu.fault is None:
+        here.note(f"GPU {index}: {sample.text}")
+    gpu.fault = sample
+
+
+def _answers_again(here: Here, gpu: GpuState) -> None:
+    if gpu.fault is not None:
+        gpu.fault = None
+        here.note(f"GPU {gpu.index} answers again")
+
+
+def nvlink(here: Here, sample: NvlinkCounters) -> None:
+    """Errors and traffic of one NVLink."""
+    gpu = _gpu(here.node, sample.gpu)
+    before = gpu.nvlinks.get(sample.link)
+    gpu.nvlinks[sample.link] = sample
+    grown = gpu.nvlink_grown.setdefault(sample.link, {})
+    for name in NVLINK_ERRORS:
+        was, now = getattr(before, name, None), getattr(sample, name)
+        if was is not None and now is not None and now != was:
+            # A counter that began again counts from zero.
+            grown[name] = grown.get(name, 0) + (now - was if now > was else now)
+
+
+APPLIERS: Mapping[type, Applier] = {
+    GpuFacts: facts,
+    GpuSample: row,
+    GpuProcesses: processes,
+    GpuFault: fault,
+    NvlinkCounters: nvlink,
+}

@@ -1,0 +1,139 @@
+"""HCA ports, interfaces and TCP: counters into rates and growth, resets included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.samples import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from hangtop.diagnosis.job import Look
+from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.state import InterfaceState, NodeState, PortState
+
+SATURATED = 0xFFFF_FFFF
+"""Where perfquery's 32 bit counters stick: no growth says nothing there."""
+SETTLED = 2.5
+"""Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
+
+
+def port(here: Here, sample: PortFacts) -> None:
+    """A port's state."""
+    name = f"{sample.device}/{sample.port}"
+    known = here.node.ports.get(name)
+    if known is None:
+        here.node.ports[name] = known = PortState(sample, here.at)
+        here.node.roster += 1
+    else:
+        before = (known.facts.state, known.facts.phys_state)
+        after = (sample.state, sample.phys_state)
+        if before != after:
+            here.note(f"port {name}: {' '.join(before)} → {' '.join(after)}")
+        elif known.facts == sample:
+            return
+        known.facts = sample
+    known.changes.append(Look(here.at, sample))
+
+
+def grown(first: int, before: int, now: int) -> tuple[int, int]:
+    """Take a counter's next value: its new ``first`` and how much it grew since ``before``.
+
+    A value under the last one means that the counter began again from zero: what it counted before is kept by moving
+    ``first``, so that ``now - first`` stays the growth since watching began.
+    """
+    return (first, now - before) if now >= before else (first - before, now)
+
+
+def port_counters(here: Here, sample: PortCounters) -> None:
+    """Counters of one port that changed."""
+    port = here.node.ports.get(f"{sample.device}/{sample.port}")
+    if port is None:
+        return
+    if port.source != sample.source:
+        # Another tool counts with another width: growth is only meaningful within one.
+        port.source = sample.source
+        port.counters.clear()
+        port.first.clear()
+    span = here.at - port.at
+    port.rates = dict.fromkeys(port.rates, 0.0)
+    for name, value in sample.values.items():
+        before = port.counters.get(name)
+        port.counters[name] = value
+        if before is None:
+            port.first[name] = value
+            continue
+        port.first[name], growth = grown(port.first[name], before, value)
+        if span > 0:
+            port.rates[name] = growth / span
+    if sample.source == "perfquery":
+        for name, value in port.counters.items():
+            if value >= SATURATED:
+                port.rates.pop(name, None)
+    port.at = here.at
+
+
+def interface(here: Here, sample: Interface) -> None:
+    """A network interface."""
+    known = here.node.interfaces.get(sample.name)
+    if known is None:
+        here.node.interfaces[sample.name] = InterfaceState(sample, here.at)
+        here.node.roster += 1
+        return
+    if known.facts.up != sample.up:
+        here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}")
+    if known.facts.mtu != sample.mtu:
+        here.note(f"interface {sample.name}: MTU {known.facts.mtu} → {sample.mtu}")
+    known.facts = sample
+
+
+def interface_counters(here: Here, sample: InterfaceCounters) -> None:
+    """Traffic and losses of an interface."""
+    known = here.node.interfaces.get(sample.name)
+    if known is None:
+        return
+    before, span = known.counters, here.at - known.at
+    if before is not None and span > 0:
+        known.received_per_s = grown(0, before.received, sample.received)[1] / span
+        known.sent_per_s = grown(0, before.sent, sample.sent)[1] / span
+        known.drops_grown += grown(0, before.receive_drops, sample.receive_drops)[1]
+        known.drops_grown += grown(0, before.send_drops, sample.send_drops)[1]
+    known.counters, known.at = sample, here.at
+
+
+def tcp(here: Here, sample: TcpCounters) -> None:
+    """TCP segments, and those sent again."""
+    before = here.node.tcp
+    if before is not None and here.at > before.at:
+        span = here.at - before.at
+        here.node.segments_per_s = grown(0, before.value.segments_sent, sample.segments_sent)[1] / span
+        here.node.retransmitted_per_s = grown(0, before.value.retransmitted, sample.retransmitted)[1] / span
+    here.node.tcp = Look(here.at, sample)
+
+
+def port_use(here: Here, sample: PortUse) -> None:
+    """Who uses a TCP port of the job."""
+    here.node.port_uses[sample.port] = sample
+
+
+def settle_rates(node: NodeState, at: float) -> None:
+    """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
+    for port in node.ports.values():
+        if port.counters and at - port.at > SETTLED:
+            stuck = SATURATED if port.source == "perfquery" else None
+            port.rates = {name: 0.0 for name, value in port.counters.items() if stuck is None or value < stuck}
+            port.at = at
+    for known in node.interfaces.values():
+        if known.counters is not None and at - known.at > SETTLED:
+            known.received_per_s = known.sent_per_s = 0.0
+            known.at = at
+    if node.tcp is not None and at - node.tcp.at > SETTLED:
+        node.segments_per_s = node.retransmitted_per_s = 0.0
+        node.tcp = Look(at, node.tcp.value)
+
+
+APPLIERS: Mapping[type, Applier] = {
+    PortFacts: port,
+    PortCounters: port_counters,
+    Interface: interface,
+    InterfaceCounters: interface_counters,
+    TcpCounters: tcp,
+    PortUse: port_use,
+}

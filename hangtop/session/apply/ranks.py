@@ -1,0 +1,84 @@
+"""Ranks and the processes that they forked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.samples import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from hangtop.diagnosis.job import Look
+from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.state import RankState
+
+ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
+GONE_KEPT = 64
+"""Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
+
+
+def process(here: Here, sample: RankProcess) -> None:
+    """A rank's process was seen, or a fact about it changed."""
+    here.node.unconfirmed.discard(sample.pid)
+    known = here.node.ranks.get(sample.pid)
+    if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
+        known.process = sample
+        here.node.roster += 1
+        return
+    ranks = here.node.ranks
+    # A reused pid is another process: dropped first, so that it takes its place at the end of the dictionary.
+    ranks.pop(sample.pid, None)
+    for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
+        del ranks[ended]
+    ranks[sample.pid] = RankState(here.node.name, sample)
+    here.node.roster += 1
+    here.note(f"rank {sample.rank} started (pid {sample.pid})")
+
+
+def pulse(here: Here, sample: RankPulse) -> None:
+    """A rank's process moved."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is None:
+        return
+    looks = rank.looks
+    if looks and looks[-1].value.state != sample.state:
+        before, after = ALARMING.get(looks[-1].value.state), ALARMING.get(sample.state)
+        if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
+            here.note(f"rank {rank.process.rank} is {after or 'running again'}")
+    looks.append(Look(here.at, sample))
+
+
+def gone(here: Here, sample: RankGone) -> None:
+    """A rank's process is no longer there."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        end_rank(here, rank, min(sample.at, here.at))
+
+
+def end_rank(here: Here, rank: RankState, at: float) -> None:
+    """Mark a rank's process as gone; the first time counts."""
+    if rank.gone_at is None:
+        rank.gone_at = at
+        here.node.roster += 1
+        rank.helpers.clear()
+        here.note(f"rank {rank.process.rank} is gone (pid {rank.process.pid})")
+
+
+def helper(here: Here, sample: Helper) -> None:
+    """A process that a rank forked."""
+    rank = here.node.ranks.get(sample.rank_pid)
+    if rank is not None:
+        rank.helpers[sample.pid] = sample
+
+
+def helper_gone(here: Here, sample: HelperGone) -> None:
+    """Such a process ended."""
+    rank = here.node.ranks.get(sample.rank_pid)
+    if rank is not None:
+        rank.helpers.pop(sample.pid, None)
+
+
+APPLIERS: Mapping[type, Applier] = {
+    RankProcess: process,
+    RankPulse: pulse,
+    RankGone: gone,
+    Helper: helper,
+    HelperGone: helper_gone,
+}

@@ -1,0 +1,66 @@
+"""The stream itself: who answers, its ticks, and how its sources are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.samples import Fault, Hello, SourceState, Tick
+from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.network import settle_rates
+from hangtop.session.apply.ranks import end_rank
+from hangtop.session.state import NodeState
+
+CONFIRM_TICKS = 4
+"""Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
+
+
+def hello(here: Here, sample: Hello) -> None:
+    """A stream began: what was known of processes must be named again to count as alive."""
+    before = here.node.hello
+    if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
+        here.note("was rebooted")
+        for rank in here.node.ranks.values():
+            end_rank(here, rank, here.at)
+        for port in here.node.ports.values():
+            port.counters.clear()
+            port.first.clear()
+    here.node.hello = sample
+    here.node.ticks = 0
+    here.node.sources.clear()
+    here.node.faults.clear()
+    here.node.unconfirmed = {pid for pid, rank in here.node.ranks.items() if rank.gone_at is None}
+    for rank in here.node.ranks.values():
+        rank.helpers.clear()
+
+
+def tick(here: Here, sample: Tick) -> None:
+    """A flush is complete: what did not move in it stood still."""
+    here.node.tick = sample
+    here.node.ticks += 1
+    settle_rates(here.node, here.at)
+    if here.node.unconfirmed and here.node.ticks >= CONFIRM_TICKS and _answers(here.node, "ranks"):
+        for pid in here.node.unconfirmed:
+            if pid in here.node.ranks:
+                end_rank(here, here.node.ranks[pid], here.at)
+        here.node.unconfirmed = set()
+
+
+def _answers(node: NodeState, source: str) -> bool:
+    state = node.sources.get(source)
+    return state is None or state.state == "ok"
+
+
+def source_state(here: Here, sample: SourceState) -> None:
+    """A source came into a new state."""
+    before = here.node.sources.get(sample.source)
+    here.node.sources[sample.source] = sample
+    if before is not None and before.state != sample.state:
+        here.note(f"{sample.source}: {before.state} → {sample.state}" + (f": {sample.why}" if sample.why else ""))
+
+
+def fault(here: Here, sample: Fault) -> None:
+    """Something cost one sample there."""
+    here.node.faults[sample.source] = sample
+
+
+APPLIERS: Mapping[type, Applier] = {Hello: hello, Tick: tick, SourceState: source_state, Fault: fault}

@@ -1,0 +1,53 @@
+"""Where a session's samples come from: a live fleet, or a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from collectors.fleet.questions import Asker
+from collectors.fleet.sink import Sink
+from collectors.fleet.transport import Transport
+from collectors.samples import Settings, StackDump
+
+
+class Receiver(Sink, Protocol):
+    """What a feed delivers to: a sink that also answers questions and knows what the nodes should do."""
+
+    asker: Asker
+
+    def settings(self, node: str | None = None) -> Settings:
+        """What a node side is told to do: one node's, or those that any starts with."""
+
+    def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
+        """Take what a look at a node's stacks brought, on this machine's clock."""
+
+
+class Feed(Protocol):
+    """What delivers into a session."""
+
+    @property
+    def live(self) -> bool:
+        """False for logs after the fact: silence means nothing then."""
+
+    @property
+    def connected(self) -> bool:
+        """True when nodes can be asked for more than they send; False for a recording."""
+
+    def now(self) -> float:
+        """The feed's present: wall clock, or a recording's time."""
+
+    async def start(self, receiver: Receiver) -> None:
+        """Begin to deliver. Raises :class:`~collectors.fleet.transport.TransportError` when it cannot."""
+
+    async def close(self) -> None:
+        """Stop, and leave nothing behind."""
+
+    def transport(self, node: str) -> Transport:
+        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+
+    def python(self, node: str) -> str:
+        """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """Send new settings to one node, or to all."""

@@ -1,0 +1,53 @@
+"""What was found in the files of a job that is over, before it is put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from collectors.node.nvidia_smi_rows import Row
+from collectors.node.perfquery import Block
+from collectors.samples import (
+    CommProgress,
+    GpuFault,
+    LogEvent,
+    PortFacts,
+    RasReport,
+    RecorderDump,
+    StackDump,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """One file, and what it was taken for. An empty ``kind`` is one that nothing was made of; ``why`` says why."""
+
+    name: str
+    kind: str
+    size: int
+    lines: int = 0
+    events: int = 0
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Contents:
+    """Everything that the files say, as it stands there."""
+
+    files: list[Recognised] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
+    progress: list[CommProgress] = field(default_factory=list)
+    members: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """(host, pid, rank, size) of every communicator that an NCCL log named."""
+    recorders: list[RecorderDump] = field(default_factory=list)
+    ras: list[RasReport] = field(default_factory=list)
+    stacks: list[tuple[str, int | None, StackDump]] = field(default_factory=list)
+    """(node, rank where the file's name tells it, dump)."""
+    gpus: dict[str, list[Row]] = field(default_factory=dict)
+    """Rows of nvidia-smi by node."""
+    gpu_faults: dict[str, list[GpuFault]] = field(default_factory=dict)
+    ports: dict[str, list[PortFacts]] = field(default_factory=dict)
+    """Ports of ibstat by node."""
+    counters: dict[str, list[Block]] = field(default_factory=dict)
+    """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
+    newest: float | None = None
+    """When the newest file was written."""

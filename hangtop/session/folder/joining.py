@@ -1,0 +1,146 @@
+"""Puts together what single files cannot tell: which process is which rank, which names mean one communicator."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from collectors.samples import CommProgress, LogEvent
+from hangtop.session.folder.contents import Contents
+
+Process = tuple[str, int]
+"""(host, pid)"""
+
+
+def ranks_of_processes(contents: Contents) -> dict[Process, int]:
+    """Global ranks: a process's place in the largest communicator, which is the world; then labels and launchers."""
+    found: dict[Process, int] = {}
+    world = max((size for *_, size in contents.members), default=0)
+    for host, pid, rank, size in contents.members:
+        if size == world and world > 1:
+            found[host, pid] = rank
+    for progress in contents.progress:
+        if progress.global_rank is not None and progress.pid:
+            found.setdefault((progress.host, progress.pid), progress.global_rank)
+    for event in contents.events:
+        if event.rank is not None and event.pid is not None and event.kind.startswith(("nccl.", "torch.")):
+            found.setdefault((event.host, event.pid), event.rank)
+    return found
+
+
+def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
+    """The events with their ranks, in order: those with a time by time, the others as they stand in their files."""
+    events = list(events)
+    by_pid = _by_pid(processes, events)
+    by_local = _by_local(events)
+    told = [_ranked(event, processes, by_pid, by_local) for event in events]
+    told = _one_node(_before_labels(told))
+    return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
+
+
+def _ranked(
+    event: LogEvent, processes: dict[Process, int], by_pid: dict[int, int], by_local: dict[tuple[str, int], int]
+) -> LogEvent:
+    rank: int | None = event.rank
+    if rank is None and event.pid is not None:
+        rank = processes.get((event.host, event.pid), by_pid.get(event.pid))
+    failed = event.data.get("failed_pid")
+    if isinstance(failed, int) and "failed_rank" not in event.data and failed in by_pid:
+        event = event._replace(data={**event.data, "failed_rank": by_pid[failed]})
+    local = event.data.get("local_rank")
+    if rank is None and isinstance(local, int) and not event.kind.startswith("elastic.f"):
+        rank = by_local.get((event.host, local), by_local.get(("", local)))
+    return event if rank == event.rank else event._replace(rank=rank)
+
+
+def _before_labels(events: list[LogEvent]) -> list[LogEvent]:
+    """Ranks of the watchdogs of torch before 2.2, which put no label in front of their lines.
+
+    Their "[Rank 3]" counts within the group; it is the global rank where no rank speaks of one collective twice.
+    """
+    bare = [e for e in events if e.kind == "torch.watchdog_timeout" and e.rank is None and "group" not in e.data]
+    said = Counter((e.data.get("group_rank"), e.data.get("seq"), e.data.get("op"), e.source) for e in bare)
+    if (
+        not bare
+        or max(said.values()) > 1
+        or any(e.kind.startswith("torch.watchdog") and e.rank is not None for e in events)
+    ):
+        return events
+    return [_by_group_rank(e) if e.kind == "torch.watchdog_timeout" and "group" not in e.data else e for e in events]
+
+
+def _by_group_rank(event: LogEvent) -> LogEvent:
+    rank = event.data.get("group_rank")
+    return event._replace(rank=rank) if event.rank is None and isinstance(rank, int) else event
+
+
+def _one_node(events: list[LogEvent]) -> list[LogEvent]:
+    """Where one agent alone speaks, and nothing tells of other nodes, its local ranks are the ranks."""
+    reports = [e for e in events if e.kind in ("elastic.failed", "elastic.failure")]
+    unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
+    if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
+        return events
+    told = []
+    for event in events:
+        local = event.data.get("local_rank")
+        if event.kind == "elastic.failed" and "failed_rank" not in event.data and isinstance(local, int):
+            event = event._replace(data={**event.data, "failed_rank": local})  # noqa: PLW2901 - the same, completed
+        told.append(event)
+    return told
+
+
+def _by_pid(processes: dict[Process, int], events: Sequence[LogEvent]) -> dict[int, int]:
+    """Ranks by pid alone, where a pid means one rank."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for (_, pid), rank in processes.items():
+        found[pid].add(rank)
+    for event in events:
+        failed, its_rank = event.data.get("failed_pid"), event.data.get("failed_rank")
+        if isinstance(failed, int) and isinstance(its_rank, int):
+            found[failed].add(its_rank)
+    return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
+
+
+def _by_local(events: Sequence[LogEvent]) -> dict[tuple[str, int], int]:
+    """Global ranks by (host, local rank), and by ("", local rank) where all hosts agree."""
+    found: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for event in events:
+        local = event.data.get("local_rank")
+        rank = event.data.get("failed_rank") if event.kind == "elastic.failure" else event.rank
+        if isinstance(local, int) and isinstance(rank, int):
+            found[event.host, local].add(rank)
+            found["", local].add(rank)
+    return {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
+
+
+def same_communicators(progress: Sequence[CommProgress], processes: dict[Process, int]) -> list[CommProgress]:
+    """Collectives with global ranks, their communicators named alike where no commId tells.
+
+    A pointer says nothing outside its process. But where every process of a size has exactly one nameless
+    communicator of that size, they can only be the same one; and a name that two processes claim one rank of is not
+    one communicator but several.
+    """
+    ranked = [
+        p if p.global_rank is not None else p._replace(global_rank=processes.get((p.host, p.pid))) for p in progress
+    ]
+    own = Counter((p.host, p.pid, p.size) for p in ranked if _nameless(p))
+    sizes = {p.size for p in ranked if _nameless(p)}
+    alone = {size for size in sizes if all(n == 1 for (_, _, of), n in own.items() if of == size)}
+    several = {comm for comm, n in Counter((p.comm, p.rank) for p in ranked if p.rank >= 0).items() if n > 1}
+    split = {comm for comm, _ in several}
+    return [_named(p, alone, split) for p in ranked]
+
+
+def _nameless(progress: CommProgress) -> bool:
+    return progress.comm.startswith(f"{progress.host}:{progress.pid}:") or not progress.comm
+
+
+def _named(progress: CommProgress, alone: set[int], split: set[str]) -> CommProgress:
+    rank = progress.rank
+    if _nameless(progress) and progress.size in alone:
+        if rank < 0 and progress.global_rank is not None:
+            rank = progress.global_rank
+        return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job", rank=rank)
+    if progress.comm.startswith("nranks") and progress.comm in split:
+        return progress._replace(comm=f"{progress.host}:{progress.pid}:{progress.comm}")
+    return progress

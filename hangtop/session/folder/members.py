@@ -1,0 +1,235 @@
+"""The files under some paths, as streams: plain, compressed, in archives, in any mix."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+CHUNK = 1 << 20
+"""Bytes of one read."""
+HEAD = 1 << 16
+"""Bytes by which a file is recognised."""
+
+_DAMAGED = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, tarfile.TarError, zipfile.BadZipFile,
+    RuntimeError, NotImplementedError,
+)  # fmt: skip
+"""What the libraries raise on damaged archives; the last two are zipfile's for passwords and unknown methods."""
+
+
+def _gzip(raw: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+
+
+def _zstd(raw: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+
+
+def _xz(raw: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", lzma.LZMAFile(raw))
+
+
+def _bzip2(raw: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", bz2.BZ2File(raw))
+
+
+COMPRESSED: tuple[tuple[bytes, str, Callable[[BinaryIO], BinaryIO]], ...] = (
+    (b"\x1f\x8b", ".gz", _gzip),
+    (b"\x28\xb5\x2f\xfd", ".zst", _zstd),
+    (b"\xfd7zXZ\x00", ".xz", _xz),
+    (b"BZh", ".bz2", _bzip2),
+)
+"""First bytes, ending of the name, and the reader of each compression."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One file to read. ``head`` are its first bytes; :meth:`chunks` gives them again, and the rest."""
+
+    name: str
+    """Path, and the path inside the archive: ``logs.tar.zst/node1/rank0.log``."""
+    head: bytes
+    modified: float | None
+    stream: BinaryIO
+    size: int = 0
+    """Bytes given out so far, once uncompressed."""
+    damage: str = ""
+    """Why its end could not be read."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes, in order, a chunk at a time."""
+        chunk = self.head
+        while chunk:
+            self.size += len(chunk)
+            yield chunk
+            try:
+                chunk = self.stream.read(CHUNK)
+            except _DAMAGED as error:
+                self.damage = f"damaged: {error}"
+                return
+
+    def whole(self, limit: int) -> bytes | None:
+        """All bytes; None when there are more than ``limit``."""
+        parts: list[bytes] = []
+        for chunk in self.chunks():
+            parts.append(chunk)
+            if self.size > limit:
+                return None
+        return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that could not be read, and why."""
+
+    name: str
+    why: str
+
+
+def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member | Unreadable]:
+    """Every file under the paths, in order of their names. ``advance`` is told how many bytes were read from disk."""
+    for path in paths:
+        for file in _files(path):
+            if isinstance(file, Unreadable):
+                yield file
+                continue
+            yield from _opened(file, advance)
+
+
+def _files(path: Path) -> Iterator[Path | Unreadable]:
+    if not path.exists():
+        yield Unreadable(str(path), "there is no such file")
+        return
+    if not path.is_dir():
+        yield path
+        return
+    try:
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        yield Unreadable(str(path), error.strerror or str(error))
+        return
+    for entry in inside:
+        if entry.is_symlink() and entry.is_dir():
+            continue  # a loop, or what is found elsewhere
+        yield from _files(entry)
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how many bytes were read from it."""
+
+    def __init__(self, file: BinaryIO, advance: Callable[[int], None]) -> None:
+        self._file = file
+        self._advance = advance
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """As the file itself."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move in the file."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Position in the file."""
+        return self._file.tell()
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes."""
+        read = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._advance(read)
+        return int(read)
+
+
+def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
+    if not path.is_file():
+        yield Unreadable(str(path), "no regular file")
+        return
+    try:
+        with path.open("rb") as file:
+            counted = cast("BinaryIO", io.BufferedReader(_Counted(cast("BinaryIO", file), advance), CHUNK))
+            yield from _stream(str(path), counted, path.stat().st_mtime, seekable=True)
+    except _DAMAGED as error:
+        yield Unreadable(str(path), getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def _stream(
+    name: str, stream: BinaryIO, modified: float | None, *, seekable: bool = False, depth: int = 0
+) -> Iterator[Member | Unreadable]:
+    """A stream as what it is: an archive's members, or one file."""
+    head = stream.read(HEAD)
+    for magic, ending, opener in COMPRESSED:
+        if head.startswith(magic) and depth < 3:
+            inner = name.removesuffix(ending)
+            with _guarded(
+                opener(cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Joined(head, stream)))))
+            ) as plain:
+                yield from _stream(inner, plain, modified, depth=depth + 1)
+            return
+    if head[257:262] == b"ustar":
+        yield from _tar(name, cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Joined(head, stream)))), depth)
+    elif head.startswith(b"PK\x03\x04") and seekable:
+        stream.seek(0)
+        yield from _zip(name, stream, depth)
+    else:
+        yield Member(name, head, modified, stream)
+
+
+def _guarded(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return closing(stream)
+
+
+class _Joined(io.RawIOBase):
+    """A stream with the bytes that were read from it put back in front."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head = memoryview(head)
+        self._stream = stream
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        if self._head:
+            count = min(len(view), len(self._head))
+            view[:count] = self._head[:count]
+            self._head = self._head[count:]
+            return count
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+def _tar(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for entry in archive:
+            file = archive.extractfile(entry) if entry.isfile() else None
+            if file is not None:
+                yield from _stream(f"{name}/{entry.name}", cast("BinaryIO", file), entry.mtime, depth=depth + 1)
+
+
+def _zip(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
+    with zipfile.ZipFile(stream) as archive:
+        for entry in archive.infolist():
+            if entry.is_dir():
+                continue
+            with archive.open(entry) as file:
+                yield from _stream(f"{name}/{entry.filename}", cast("BinaryIO", file), None, depth=depth + 1)

@@ -1,0 +1,189 @@
+"""Reads every file as what it is. A kind of file is one function here and one line in :data:`DOCUMENTS`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from collectors.fleet.clean import clean
+from collectors.formats import BadFormat, flight_recorder, nvidia_smi_text, pyspy_text, ras
+from collectors.node import ibstat, perfquery
+from collectors.node.logs import elastic, names
+from collectors.node.logs.parser import LogParser
+from collectors.samples import LogEvent
+from hangtop.session.folder.contents import Contents, Recognised
+from hangtop.session.folder.logs import finished, kind_of_log
+from hangtop.session.folder.members import Member, Unreadable, members
+
+DOCUMENT = 64 << 20
+"""Bytes of a document that is read as a whole."""
+Advance = Callable[[int], None]
+
+
+class _Document(NamedTuple):
+    """A kind of file that is read as a whole."""
+
+    kind: str
+    looks_like: Callable[[bytes, str], bool]
+    """Told by the first bytes and the name."""
+    take: Callable[[bytes, Member, Contents], int]
+    """Adds what it says; gives how many things that were. Raises :class:`BadFormat`."""
+    limit: int = DOCUMENT
+
+
+def read(paths: Sequence[Path], advance: Advance = lambda _: None) -> Contents:
+    """Everything under the paths. ``advance`` is told how many bytes were read from disk."""
+    contents = Contents()
+    for member in members(paths, advance):
+        if isinstance(member, Unreadable):
+            contents.files.append(Recognised(member.name, "", 0, why=member.why))
+            continue
+        if member.modified is not None:
+            contents.newest = max(member.modified, contents.newest or 0.0)
+        contents.files.append(_read(member, contents))
+    return contents
+
+
+def _read(member: Member, contents: Contents) -> Recognised:
+    if not member.head:
+        return Recognised(member.name, "empty", 0)
+    for document in DOCUMENTS:
+        if document.looks_like(member.head, member.name):
+            return _whole(document, member, contents)
+    if _binary(member.head):
+        return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
+    return _log(member, contents)
+
+
+def _whole(document: _Document, member: Member, contents: Contents) -> Recognised:
+    data = member.whole(document.limit)
+    if data is None:
+        why = f"looks like a {document.kind}, but is larger than {document.limit >> 20} MiB"
+        return Recognised(member.name, "", member.size, why=why)
+    try:
+        found = document.take(data, member, contents)
+    except BadFormat as error:
+        return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {error}")
+    return Recognised(member.name, document.kind, len(data), data.count(b"\n"), found, member.damage)
+
+
+def _binary(head: bytes) -> bool:
+    """Whether a file that begins so is no text: zeros, or mostly bytes that no text has."""
+    sample = head[:4096]
+    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in sample)
+    return sample.count(0) > len(sample) // 64 or odd * 5 > len(sample)
+
+
+def _log(member: Member, contents: Contents) -> Recognised:
+    hints = names.hints(member.name)
+    now = member.modified if member.modified is not None else time.time()
+    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now)
+    events: list[LogEvent] = []
+    for chunk in member.chunks():
+        events += parser.feed(chunk)
+    events += parser.close()
+    events = [_cleaned(event) for event in finished(events, parser, hints)]
+    progress = parser.progress()
+    contents.events += events
+    contents.progress += progress
+    contents.members += parser.coll.ranks()
+    said = sum(event.kind != "log.end" for event in events) + len(progress)
+    kind = kind_of_log(member.head, events, progress, hints)
+    return Recognised(member.name, kind, member.size, parser.line - 1, said, member.damage)
+
+
+def _cleaned(event: LogEvent) -> LogEvent:
+    """Text of a log is somebody else's: without control codes it may go to a terminal."""
+    data = {name: clean(value) if isinstance(value, str) else value for name, value in event.data.items()}
+    return event._replace(text=clean(event.text), host=clean(event.host), data=data)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _at(member: Member) -> float:
+    return member.modified if member.modified is not None else 0.0
+
+
+def _node(member: Member) -> str:
+    return names.hints(member.name).host
+
+
+def _recorder(data: bytes, member: Member, contents: Contents) -> int:
+    dump = flight_recorder.read(data, member.name)
+    contents.recorders.append(dump)
+    return len(dump.collectives)
+
+
+def _error_file(data: bytes, member: Member, contents: Contents) -> int:
+    said = elastic.error_file(data)
+    if said is None:
+        raise BadFormat("it has no message")
+    hints = names.hints(member.name)
+    fields = dict(said.data)
+    if hints.local_rank is not None:
+        fields["local_rank"] = hints.local_rank
+    text = str(fields.get("message", ""))
+    event = LogEvent(said.kind, said.at, hints.rank, hints.host, None, member.name, 1, text[:4000], fields)
+    contents.events.append(_cleaned(event))
+    return 1
+
+
+def _ras(data: bytes, member: Member, contents: Contents) -> int:
+    report = ras.parse(_text(data), node=_node(member), at=_at(member))
+    contents.ras.append(report)
+    return len(report.communicators)
+
+
+def _pyspy(data: bytes, member: Member, contents: Contents) -> int:
+    hints = names.hints(member.name)
+    dumps = pyspy_text.read(_text(data), at=_at(member), pid=hints.pid or 0)
+    contents.stacks += [(hints.host, hints.rank if len(dumps) == 1 else None, dump) for dump in dumps]
+    return len(dumps)
+
+
+def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
+    rows, faults = nvidia_smi_text.read(_text(data))
+    if not rows and not faults:
+        raise BadFormat("it has no rows of GPUs")
+    node = _node(member)
+    contents.gpus.setdefault(node, []).extend(rows)
+    contents.gpu_faults.setdefault(node, []).extend(faults)
+    return len(rows) + len(faults)
+
+
+def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
+    ports = ibstat.parse(_text(data))
+    if not ports:
+        raise BadFormat("it lists no ports")
+    contents.ports.setdefault(_node(member), []).extend(ports)
+    return len(ports)
+
+
+def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
+    blocks = perfquery.parse(_text(data))
+    if not blocks:
+        raise BadFormat("it has no counters")
+    contents.counters.setdefault(_node(member), []).extend(blocks)
+    return len(blocks)
+
+
+DOCUMENTS: tuple[_Document, ...] = (
+    _Document(
+        "flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder, flight_recorder.LARGEST
+    ),
+    _Document(
+        "torchelastic error file",
+        lambda head, name: name.endswith(".json") and b'"message"' in head and b"py_callstack" in head,
+        _error_file,
+    ),
+    _Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
+    _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy),
+    _Document("nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
+    _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
+    _Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
+)
+"""Kinds of documents, the surest first; what is none of them is read as a log."""

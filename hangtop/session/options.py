@@ -1,0 +1,37 @@
+"""What a session is asked to do, as command line, configuration file or demo say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """Options of one session; the defaults watch this machine without SSH."""
+
+    targets: tuple[str, ...] = ()
+    """Nodes as the user wrote them: ``host``, ``user@host:port``, an alias, or a set such as ``gpu[001-064]``."""
+    ssh_config: Path | None = None
+    """Instead of ``~/.ssh/config``."""
+    hostfile: Path | None = None
+    slurm: str | None = None
+    """Job id whose nodes are asked of Slurm."""
+    job: tuple[str, str] | None = None
+    """Only ranks whose environment has this key with this value."""
+    logs: tuple[str, ...] = ()
+    """Further log files on the nodes, as globs."""
+    interval: float = 1.0
+    """Seconds between two ticks of a node."""
+    patience: float = 60.0
+    """Seconds that a wait may take before it may be called a hang."""
+    read_only: bool = False
+    """Nothing is done on the nodes but looking: no stacks on its own, no probe, no signal."""
+    batch: bool = False
+    """Nobody can be asked: a question of a connection is a clear failure of that node."""
+    python: str | None = None
+    """Interpreter on the nodes, instead of the one that is found there."""
+    py_spy: str | None = None
+    """py-spy on the nodes, instead of the one that is found there or lent."""
+    label: str = ""
+    """Shown beside the verdict: ``DEMO · simulated devices``, ``REPLAY …``; empty for a plain live session."""

@@ -1,0 +1,237 @@
+"""The frozen :class:`~hangtop.diagnosis.job.Job` out of the moving :class:`~hangtop.session.state.JobState`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from collectors.samples import CommProgress, LogEvent, RankProcess, RasReport, RecorderDump, StackDump
+from hangtop.diagnosis.job import Gpu, Job, Look, NetworkUse, Node, Port, Rank
+from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
+
+T = TypeVar("T")
+
+HELD = 0.5
+"""Seconds after which an unchanged value is worth a second look of the same."""
+STACKS_KEPT = 30.0
+"""Seconds for which a dump is at hand while the job moves; while it stands still, all since then are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the picture cannot read from the state: the moment, and what the session knows of it."""
+
+    now: float
+    watched: float
+    live: bool
+    patience: float
+    stood_still: float | None = None
+    usual_pause: float | None = None
+
+
+class Picture:
+    """Builds pictures; a node whose state has not moved since the last one is not built again."""
+
+    def __init__(self, state: JobState) -> None:
+        self._state = state
+        self._nodes: dict[str, tuple[int, Node, tuple[Rank, ...]]] = {}
+
+    def refresh(self, name: str) -> tuple[Node, tuple[Rank, ...]]:
+        """One node and its ranks, ended ones too."""
+        state = self._state.nodes[name]
+        known = self._nodes.get(name)
+        if known is None or known[0] != state.version:
+            known = self._nodes[name] = (state.version, _node(state), _ranks(state))
+        return known[1], known[2]
+
+    def sheet(self, frame: Frame) -> Sheet:
+        """Everything of one moment, copied: what is made of it may be made in another thread."""
+        state = self._state
+        return Sheet(
+            frame=frame,
+            nodes={name: self.refresh(name) for name in state.nodes},
+            stacks=_fresh(state.stacks, frame),
+            events=tuple(state.events),
+            progress=tuple(state.progress.values()),
+            recorders=tuple(state.recorders.values()),
+            ras=tuple(state.ras),
+        )
+
+    def job(self, frame: Frame) -> Job:
+        """The whole job at one moment."""
+        return self.sheet(frame).job()
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a picture is made of."""
+
+    frame: Frame
+    nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]
+    stacks: Sequence[tuple[str, StackDump]]
+    events: Sequence[tuple[str, LogEvent]]
+    progress: tuple[CommProgress, ...]
+    recorders: tuple[RecorderDump, ...]
+    ras: tuple[Look[RasReport], ...]
+
+    def job(self) -> Job:
+        """Make the picture."""
+        frame = self.frame
+        ranks, others = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        return Job(
+            now=frame.now,
+            watched=frame.watched,
+            live=frame.live,
+            nodes={name: node for name, (node, _) in self.nodes.items()},
+            ranks=ranks,
+            world_size=_world_size(ranks),
+            stacks=tuple(dump for _, dump in self.stacks),
+            stack_ranks={(r.node, r.process.pid): r.rank for r in ranks},
+            stack_nodes=tuple(node for node, _ in self.stacks),
+            events=tuple(event for _, event in self.events),
+            event_nodes=tuple(node for node, _ in self.events),
+            progress=self.progress,
+            recorders=self.recorders,
+            ras=self.ras,
+            patience=frame.patience,
+            stood_still=frame.stood_still,
+            usual_pause=frame.usual_pause,
+            others=others,
+        )
+
+
+RunKey: TypeAlias = tuple[str, int | None, int | None, str]
+
+
+def run_key(process: RankProcess) -> RunKey:
+    """What the processes of one run have in common; not the master's address, which each node may name its own way."""
+    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
+
+
+def one_job(processes: Iterable[Rank]) -> tuple[tuple[Rank, ...], tuple[Rank, ...]]:
+    """The ranks of one job, each by its newest process, and the living processes that belong to something else.
+
+    Only when two living processes claim one rank are there two jobs (or an earlier run's orphans); then the run with
+    the most living ranks is the job, the newest one when they are even.
+    """
+    processes = list(processes)
+    living = [p.rank for p in processes if p.gone_at is None]
+    mine = processes if len(living) == len(set(living)) else _largest_run(processes)
+    best: dict[int, Rank] = {}
+    for p in mine:
+        known = best.get(p.rank)
+        if known is None or _age(p) > _age(known):
+            best[p.rank] = p
+    kept = {id(p) for p in best.values()}
+    others = tuple(p for p in processes if p.gone_at is None and id(p) not in kept)
+    return tuple(best[rank] for rank in sorted(best)), others
+
+
+def _largest_run(processes: Sequence[Rank]) -> list[Rank]:
+    runs: dict[RunKey, list[Rank]] = {}
+    for p in processes:
+        runs.setdefault(run_key(p.process), []).append(p)
+    return max(
+        runs.values(), key=lambda run: (sum(p.gone_at is None for p in run), max(p.process.started for p in run))
+    )
+
+
+def _age(rank: Rank) -> tuple[bool, float]:
+    return rank.gone_at is None, rank.process.started
+
+
+def _world_size(ranks: tuple[Rank, ...]) -> int | None:
+    sizes = [r.process.world_size for r in ranks if r.process.world_size is not None]
+    return max(sizes) if sizes else None
+
+
+def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: Frame) -> list[tuple[str, StackDump]]:
+    oldest = frame.now - max(STACKS_KEPT, (frame.stood_still or 0.0) + 1.0) if frame.live else float("-inf")
+    return [(node, dump) for node, dump in stacks if dump.at >= oldest]
+
+
+def _node(state: NodeState) -> Node:
+    held = state.seen_at if state.link in {"live", "limited"} else None
+    gpus_answer = _answers(state, "gpus")
+    return Node(
+        name=state.name,
+        link=state.link,
+        why=state.why,
+        since=state.since,
+        seen_at=state.seen_at,
+        hello=state.hello,
+        sources=dict(state.sources),
+        gpus=tuple(_gpu(gpu, held if gpus_answer else None) for gpu in state.gpus.values()),
+        ports=tuple(_port(port) for port in state.ports.values()),
+        network=NetworkUse(
+            interfaces=tuple(i.facts for i in state.interfaces.values()),
+            segments_per_s=state.segments_per_s,
+            retransmitted_per_s=state.retransmitted_per_s,
+            ports=tuple(state.port_uses.values()),
+        ),
+        host=state.host,
+        load=state.load,
+        disks=tuple(state.disks.values()),
+        clock_offset=state.clock_offset,
+        gpu_fault=state.gpu_fault,
+    )
+
+
+def _answers(state: NodeState, source: str) -> bool:
+    known = state.sources.get(source)
+    return known is None or known.state == "ok"
+
+
+def _held(looks: Iterable[Look[T]], at: float | None) -> tuple[Look[T], ...]:
+    """The looks, and the last value once more as of now: nodes send only what changed."""
+    kept = tuple(looks)
+    if kept and at is not None and at - kept[-1].at > HELD:
+        return (*kept, Look(at, kept[-1].value))
+    return kept
+
+
+def _gpu(gpu: GpuState, held: float | None) -> Gpu:
+    return Gpu(
+        index=gpu.index,
+        facts=gpu.facts,
+        looks=_held(gpu.looks, held if gpu.fault is None else None),
+        processes=gpu.processes,
+        fault=gpu.fault,
+        nvlinks=tuple(gpu.nvlinks.values()),
+        nvlink_grown={link: dict(grown) for link, grown in gpu.nvlink_grown.items() if grown},
+    )
+
+
+def _port(port: PortState) -> Port:
+    grown: Mapping[str, int] = {
+        name: value - port.first[name] for name, value in port.counters.items() if value != port.first[name]
+    }
+    return Port(port.facts, dict(port.counters), grown, dict(port.rates), tuple(port.changes))
+
+
+def _ranks(node: NodeState) -> tuple[Rank, ...]:
+    seen = node.link in {"live", "limited"} and _answers(node, "ranks")
+    on: dict[int, tuple[int, ...]] = {}
+    for gpu in node.gpus.values():
+        for process in gpu.processes:
+            on[process.pid] = (*on.get(process.pid, ()), gpu.index)
+    return tuple(
+        Rank(
+            rank=rank.process.rank,
+            node=rank.node,
+            process=rank.process,
+            looks=_held(rank.looks, node.seen_at if seen and rank.gone_at is None else None),
+            helpers=tuple(rank.helpers.values()),
+            gone_at=rank.gone_at,
+            gpus=_gpus_of(on, pid, rank) if on else (),
+        )
+        for pid, rank in node.ranks.items()
+    )
+
+
+def _gpus_of(on: Mapping[int, tuple[int, ...]], pid: int, rank: RankState) -> tuple[int, ...]:
+    found = on.get(pid, ())
+    for helper in rank.helpers:
+        found += on.get(helper, ())
+    return tuple(sorted(set(found)))

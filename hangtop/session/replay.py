@@ -1,0 +1,132 @@
+"""A recording as a feed: the same session, the same verdict, at any speed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Transport, TransportError
+from collectors.samples import Settings
+from hangtop.session.feed import Receiver
+from hangtop.session.options import SessionOptions
+from hangtop.session.recording import About, BadLine, Entry, Recording, Stacks
+from hangtop.session.session import Session
+
+STEP = 0.05
+"""Seconds between two deliveries at speed 1."""
+LOOK = 1.0
+"""Recorded seconds between two looks at progress while seeking: those of a live session."""
+
+
+class ReplayFeed:
+    """Delivers a recording at ``speed`` times its own pace."""
+
+    live = True
+    connected = False
+
+    def __init__(self, recording: Recording, speed: float = 1.0) -> None:
+        self.recording = recording
+        self.speed = speed
+        self.paused = False
+        self._at = recording.span[0]
+        self._receiver: Receiver | None = None
+        self._entries: Iterator[Entry] = iter(())
+        self._next: Entry | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def now(self) -> float:
+        """The recording's time that is shown."""
+        return self._at
+
+    @property
+    def ended(self) -> bool:
+        """True when everything has been delivered."""
+        return self._receiver is not None and self._next is None
+
+    def open(self, receiver: Receiver) -> None:
+        """Be ready to deliver from the start, without a pace of its own: :meth:`play_to` moves it."""
+        self._receiver = receiver
+        self._entries = self.recording.entries()
+        self._next = next(self._entries, None)
+
+    async def start(self, receiver: Receiver) -> None:
+        """Begin to play, from where :func:`run_to` has brought it."""
+        if self._receiver is None:
+            self.open(receiver)
+        self._task = asyncio.create_task(self._play(), name="hangtop replay")
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def transport(self, node: str) -> Transport:
+        """There is none."""
+        raise TransportError(f"{node}: this is a recording")
+
+    def python(self, node: str) -> str:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: this is a recording")
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """Nothing to set: what was recorded is recorded."""
+
+    def play_to(self, at: float) -> None:
+        """Deliver everything up to this time, as of its own time."""
+        assert self._receiver is not None
+        while self._next is not None and self._next.at <= at:
+            entry = self._next
+            self._at = max(self._at, entry.at)
+            self._deliver(self._receiver, entry)
+            self._next = next(self._entries, None)
+        self._at = max(self._at, at)
+
+    def _deliver(self, receiver: Receiver, entry: Entry) -> None:
+        payload = entry.payload
+        if isinstance(payload, LinkChange):
+            receiver.link(payload)
+        elif isinstance(payload, BadLine):
+            receiver.bad_line(entry.node, payload.text, payload.why)
+        elif isinstance(payload, Stacks):
+            receiver.stacks(entry.node, payload.dumps)
+        elif not isinstance(payload, About):
+            receiver.samples(entry.node, payload, 0)
+
+    async def _play(self) -> None:
+        last = time.monotonic()
+        while not self.ended:
+            await asyncio.sleep(STEP)
+            now = time.monotonic()
+            if not self.paused:
+                self.play_to(self._at + (now - last) * self.speed)
+            last = now
+
+
+def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
+    """A session over a recording. Raises :class:`~hangtop.session.recording.RecordingError`."""
+    recording = Recording(path)
+    about = recording.about
+    feed = ReplayFeed(recording, speed)
+    options = SessionOptions(
+        targets=tuple(about.targets),
+        interval=about.interval,
+        patience=about.patience,
+        read_only=True,
+        label=f"REPLAY {path.name}",
+    )
+    return Session(options, feed=feed), feed
+
+
+def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
+    """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
+    feed.open(session)
+    moment = feed.recording.span[0]
+    end = min(at, feed.recording.span[1])
+    while moment < end:
+        moment = min(moment + LOOK, end)
+        feed.play_to(moment)
+        session.tick()

@@ -1,0 +1,177 @@
+"""The latest state of everything, as streams write it and screens draw it.
+
+One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. Ring
+buffers are short: what must be kept for longer is a recording's business.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from collectors.samples import (
+    CommProgress,
+    Disk,
+    Fault,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuSample,
+    Hello,
+    Helper,
+    HostFacts,
+    HostSample,
+    Interface,
+    InterfaceCounters,
+    LogEvent,
+    LogFile,
+    LogLines,
+    NvlinkCounters,
+    PortFacts,
+    PortUse,
+    RankProcess,
+    RankPulse,
+    RasReport,
+    RecorderDump,
+    SourceState,
+    StackDump,
+    TcpCounters,
+    Tick,
+)
+from hangtop.diagnosis.job import LinkWord, Look
+
+LOOKS = 64
+"""Samples kept of what moves: about a minute at 1 Hz."""
+
+
+@dataclass(slots=True)
+class GpuState:
+    """One GPU of one node."""
+
+    index: int
+    facts: GpuFacts | None = None
+    looks: deque[Look[GpuSample]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    processes: tuple[GpuProcess, ...] = ()
+    fault: GpuFault | None = None
+    """What nvidia-smi said instead of a row; gone again when a row comes."""
+    nvlinks: dict[int, NvlinkCounters] = field(default_factory=dict)
+    nvlink_grown: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Link → error counter → growth since the stream began."""
+
+
+@dataclass(slots=True)
+class PortState:
+    """One HCA port of one node; counters since the stream began."""
+
+    facts: PortFacts
+    at: float = 0.0
+    """When its counters were last known; ``rates`` are growth per second up to then."""
+    source: str = ""
+    counters: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    """``counters[x] - first[x]`` is the growth while watched, also when the counter was reset meanwhile."""
+    rates: dict[str, float] = field(default_factory=dict)
+    changes: deque[Look[PortFacts]] = field(default_factory=lambda: deque(maxlen=16))
+
+
+@dataclass(slots=True)
+class InterfaceState:
+    """One network interface of one node."""
+
+    facts: Interface
+    at: float = 0.0
+    counters: InterfaceCounters | None = None
+    received_per_s: float | None = None
+    sent_per_s: float | None = None
+    drops_grown: int = 0
+
+
+@dataclass(slots=True)
+class RankState:
+    """One rank's process on one node."""
+
+    node: str
+    process: RankProcess
+    looks: deque[Look[RankPulse]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    helpers: dict[int, Helper] = field(default_factory=dict)
+    gone_at: float | None = None
+    log_at: float | None = None
+    """When its logs last grew."""
+
+
+@dataclass(slots=True)
+class NodeState:
+    """One node: the connection, and the latest of all its sources. Times are on this machine's clock."""
+
+    name: str
+    link: LinkWord = "connecting"
+    why: str = ""
+    since: float = 0.0
+    next_try: float | None = None
+    seen_at: float | None = None
+    hello: Hello | None = None
+    tick: Tick | None = None
+    ticks: int = 0
+    """Ticks of the present stream."""
+    version: int = 0
+    """Moves whenever anything here changes."""
+    roster: int = 0
+    """Moves whenever a rank, GPU, port or interface appears, ends or becomes another."""
+    clock_offset: float | None = None
+    """Seconds that the node's clock is ahead of this machine's; measured by the quickest answers."""
+    sources: dict[str, SourceState] = field(default_factory=dict)
+    gpus: dict[int, GpuState] = field(default_factory=dict)
+    gpu_processes: tuple[GpuProcess, ...] = ()
+    gpu_fault: GpuFault | None = None
+    """A complaint of nvidia-smi that names no GPU."""
+    ranks: dict[int, RankState] = field(default_factory=dict)
+    """By pid."""
+    unconfirmed: set[int] = field(default_factory=set)
+    """Pids known from before a reconnect that the new stream has not named yet."""
+    ports: dict[str, PortState] = field(default_factory=dict)
+    """By ``device/port``."""
+    interfaces: dict[str, InterfaceState] = field(default_factory=dict)
+    tcp: Look[TcpCounters] | None = None
+    segments_per_s: float | None = None
+    retransmitted_per_s: float | None = None
+    port_uses: dict[int, PortUse] = field(default_factory=dict)
+    log_files: dict[str, LogFile] = field(default_factory=dict)
+    host: HostFacts | None = None
+    load: HostSample | None = None
+    disks: dict[str, Disk] = field(default_factory=dict)
+    faults: dict[str, Fault] = field(default_factory=dict)
+    bad_lines: int = 0
+    """Lines from the node that did not decode."""
+    last_bad: str = ""
+    received_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Change:
+    """Something that changed lately, for the overview."""
+
+    at: float
+    node: str
+    text: str
+
+
+@dataclass(slots=True)
+class JobState:
+    """The whole picture."""
+
+    started: float = 0.0
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=200))
+    log_lines: deque[tuple[str, LogLines]] = field(default_factory=lambda: deque(maxlen=20_000))
+    """(node, lines) as they came."""
+    log_serial: int = 0
+    """Entries ever appended to ``log_lines``: readers keep their place by it."""
+    events: deque[tuple[str, LogEvent]] = field(default_factory=lambda: deque(maxlen=20_000))
+    """(node, event) with times on this machine's clock."""
+    event_serial: int = 0
+    """Entries ever appended to ``events``."""
+    progress: dict[tuple[str, str, int], CommProgress] = field(default_factory=dict)
+    """By (node, comm, rank in it)."""
+    stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
+    recorders: dict[int, RecorderDump] = field(default_factory=dict)
+    ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))

@@ -1,0 +1,143 @@
+"""The live session's own mind: follows progress, asks the diagnosis, and looks at stacks when a wait gets too long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+from hangtop.diagnosis.finding import Unknown, Verdict
+from hangtop.session.state import Change
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
+
+PERIOD = 1.0
+"""Seconds between two looks at progress."""
+LEAST_PAUSE = 2.0
+"""Seconds between two verdicts, at the least."""
+DUTY = 20.0
+"""A verdict is made no more often than every so many times the time that it takes."""
+SLICE = 64
+"""Nodes whose picture is made in one go; with more of them the rules run in a thread, so that no key press waits."""
+LOOKS = (0.0, 2.0, 10.0, 30.0)
+"""Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
+THEN_EVERY = 60.0
+COMING = 15.0
+"""Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
+alarm yet, but the banner can say what is being waited for."""
+FIRST_WAIT = 3.0
+LOOK_SECONDS = 5.0
+"""How long the verdict waits for a look; a node that is slower has its say in the next one."""
+
+
+class Watcher:
+    """Runs beside a session from its start to its end."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._think_at = 0.0
+        self._looked = 0
+        self._first_look_at = 0.0
+        self._looks: set[asyncio.Task[object]] = set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(PERIOD)
+                await self.step()
+        finally:
+            for look in self._looks:
+                look.cancel()
+
+    async def step(self) -> None:
+        """Look once at progress, and do what it asks for."""
+        for _ in self._session.ticking():
+            await asyncio.sleep(0)
+        due = self._look_due()
+        if due:
+            await self._look()
+        if self._session.can_act:
+            self._ask_once(self._session.witnesses.ras(), "RAS")
+        if due or time.monotonic() >= self._think_at:
+            await self.think()
+
+    async def _look(self) -> None:
+        """Look at all stacks; who has not answered by then is left to answer later."""
+        looks = {self._ask(self._session.dump_stacks(None, unasked=True), "look")}
+        looks |= self._ask_once(self._session.witnesses.recorders(), "recorders")
+        await asyncio.wait(looks, timeout=LOOK_SECONDS)
+
+    def _ask(self, question: Coroutine[object, object, object], name: str) -> asyncio.Task[object]:
+        """Ask in the background; a fault is shown as a change, and watching goes on."""
+        task = asyncio.create_task(question, name=f"hangtop {name}")
+        self._looks.add(task)
+        task.add_done_callback(self._answered)
+        return task
+
+    def _ask_once(self, question: Coroutine[object, object, object], name: str) -> set[asyncio.Task[object]]:
+        """Ask, unless the last answer is still being waited for."""
+        if any(task.get_name() == f"hangtop {name}" for task in self._looks):
+            question.close()
+            return set()
+        return {self._ask(question, name)}
+
+    def _answered(self, task: asyncio.Task[object]) -> None:
+        self._looks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            text = f"{task.get_name()}: {type(error).__name__}: {error}"
+            self._session.state.changes.append(Change(self._session.now(), "", text))
+
+    async def think(self) -> Verdict:
+        """Make a verdict and publish it; a fault of the rules is shown as what it is, and watching goes on."""
+        began = time.monotonic()
+        session = self._session
+        try:
+            verdict = await self._judge()
+        except Exception as error:  # noqa: BLE001 - rules read what strangers' nodes send; one fault must not end the watch
+            why = f"the diagnosis failed: {type(error).__name__}: {error}"
+            verdict = Verdict("unknown", why, unknown=(Unknown("diagnosis", (), why),))
+        session.publish(verdict)
+        took = time.monotonic() - began
+        self._think_at = time.monotonic() + max(LEAST_PAUSE, DUTY * took)
+        return verdict
+
+    async def _judge(self) -> Verdict:
+        from hangtop.diagnosis.verdict import diagnose
+
+        session = self._session
+        for number, name in enumerate(list(session.state.nodes), 1):
+            session.picture.refresh(name)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        sheet = session.sheet()
+        if len(sheet.nodes) <= SLICE:
+            return diagnose(session.pictured(sheet))
+        return await asyncio.to_thread(lambda: diagnose(session.pictured(sheet)))
+
+    def _look_due(self) -> bool:
+        """Tell whether the wait has come to the next look."""
+        session = self._session
+        still = session.progress.stood_still
+        if still is None or still < self._limit():
+            self._looked = 0
+            return False
+        if session.options.read_only or not session.can_act:
+            return False
+        now = session.now()
+        if self._looked == 0:
+            self._first_look_at = now
+        last = len(LOOKS) - 1
+        due = LOOKS[self._looked] if self._looked <= last else LOOKS[last] + THEN_EVERY * (self._looked - last)
+        if now - self._first_look_at < due:
+            return False
+        self._looked += 1
+        return True
+
+    def _limit(self) -> float:
+        """Seconds that a wait must last to be looked into. Who has just come wants to know what is being waited for."""
+        session = self._session
+        just_come = session.now() - session.state.started < COMING
+        return min(FIRST_WAIT, session.alarm_after) if just_come else session.alarm_after

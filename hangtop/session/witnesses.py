@@ -1,0 +1,109 @@
+"""What a job's own libraries can be asked for: flight recorder dumps, and NCCL's RAS.
+
+Both only read: a dump that lies on a node's disk is fetched, and RAS is asked gently, by one node for the whole job.
+A *fresh* dump is written by the ranks, and so only asked for by a key press or a command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from collectors.fleet.transport import TransportError
+from collectors.formats import BadFormat, flight_recorder
+from collectors.samples import RasReport
+from hangtop.diagnosis.job import Look, Rank
+
+if TYPE_CHECKING:
+    from collectors.probes.recorder.fetch import Dump
+    from hangtop.session.session import Session
+
+RAS_SINCE = (2, 24)
+RAS_PERIOD = 15.0
+"""Seconds between two questions; three answers in which counts stand still are needed to call a mismatch a hang."""
+RAS_RETRY = 120.0
+"""Seconds after which a job whose RAS did not answer is asked again."""
+
+
+class Witnesses:
+    """Asks for a session, and puts the answers into its state."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._ras_at = 0.0
+        self.ras_fault = ""
+        """Why RAS could not be asked the last time; empty when it answered or there is none to ask."""
+
+    async def recorders(self, *, fresh: bool = False) -> list[Dump]:
+        """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
+
+        Returns what every rank has, or why it has nothing: for the person who asked.
+        """
+        by_node: dict[str, list[Rank]] = {}
+        for rank in self._session.job().ranks:
+            if rank.gone_at is None:
+                by_node.setdefault(rank.node, []).append(rank)
+        parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
+        return [dump for part in parts for dump in part]
+
+    async def _of_node(self, node: str, ranks: list[Rank], fresh: bool) -> list[Dump]:
+        # Imported here: the probe brings the payload's machinery, which the first frame does not need.
+        from collectors.probes.recorder.fetch import Dump, fetch
+
+        session = self._session
+        shift = session.state.nodes[node].clock_offset or 0.0
+        rows = [(rank.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
+        try:
+            dumps = await fetch(session.transport(node), session.python(node), rows, fresh=fresh)
+        except TransportError as error:
+            return [Dump(node, rank.rank, "", None, b"", "", str(error)) for rank in ranks]
+        for dump in dumps:
+            if dump.data:
+                self._keep(dump)
+        return dumps
+
+    def _keep(self, dump: Dump) -> None:
+        try:
+            read = flight_recorder.read(dump.data, f"{dump.node}:{dump.path}", dump.rank)
+        except BadFormat as error:
+            self._session.bad_line(dump.node, dump.path, str(error))
+            return
+        self._session.state.recorders[dump.rank] = read
+
+    async def ras(self) -> RasReport | None:
+        """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's."""
+        session = self._session
+        now = session.now()
+        ranks = [rank for rank in session.job().ranks if rank.gone_at is None and has_ras(rank.process.versions)]
+        if not ranks or now < self._ras_at:
+            return None
+        from collectors.probes import ras
+
+        asked = min(ranks, key=lambda rank: rank.rank)
+        self._ras_at = now + RAS_PERIOD
+        try:
+            where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
+            report = await ras.ask(session.transport(asked.node), where, now)
+        except TransportError as error:
+            self.ras_fault, self._ras_at = str(error), now + RAS_RETRY
+            return None
+        if not about(report, ranks):
+            self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
+            return None
+        self.ras_fault = ""
+        session.state.ras.append(Look(now, report))
+        return report
+
+
+def has_ras(versions: Mapping[str, str]) -> bool:
+    """Whether a rank's NCCL has RAS."""
+    release = tuple(int(part) for part in re.findall(r"\d+", versions.get("nccl", ""))[:2])
+    return release >= RAS_SINCE
+
+
+def about(report: RasReport, ranks: list[Rank]) -> bool:
+    """Whether a report is about these ranks: several jobs of one user on a node share the port."""
+    told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
+    return bool(told & {rank.process.pid for rank in ranks})

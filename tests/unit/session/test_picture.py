@@ -1,0 +1,123 @@
+"""The frozen picture: what is held, which processes are the job, which dumps are at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples import GpuFacts, GpuProcess, GpuProcesses, RankGone, SourceState
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.session.options import SessionOptions
+from hangtop.session.picture import one_job
+from hangtop.session.session import Session
+from tests.support.made import gpu_row, hello, process, pulse, stack, tick
+
+
+class Watched:
+    """A session without a feed, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.session = Session(SessionOptions(), clock=lambda: self.now)
+        self.session.link(LinkChange("node1", "live", "", self.now))
+        self.session.samples("node1", [hello(self.now), tick(self.now)], 1)
+
+    def job(self) -> Job:
+        return self.session.job()
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watched) -> None:
+    watched.session.samples("node1", [process(0), pulse(1000, state="D"), gpu_row(0), tick(1000.0)], 1)
+    watched.now = 1030.0
+    watched.session.samples("node1", [tick(1030.0)], 1)
+    job = watched.job()
+    assert [look.at for look in job.ranks[0].looks] == [1000.0, 1030.0]
+    assert job.ranks[0].looks[-1].value.state == "D"
+    assert [look.at for look in job.nodes["node1"].gpus[0].looks] == [1000.0, 1030.0]
+
+
+def test_a_value_of_a_source_that_is_silent_is_not_held(watched: Watched) -> None:
+    late = SourceState("gpus", "late", "no row for 10 s", 1001.0)
+    watched.session.samples("node1", [gpu_row(0), late, tick(1000.0)], 1)
+    watched.now = 1030.0
+    watched.session.samples("node1", [tick(1030.0)], 1)
+    assert len(watched.job().nodes["node1"].gpus[0].looks) == 1
+
+
+def test_an_unchanged_node_is_not_built_again(watched: Watched) -> None:
+    assert watched.job().nodes["node1"] is watched.job().nodes["node1"]
+    first = watched.job().nodes["node1"]
+    watched.session.samples("node1", [tick(1001.0)], 1)
+    assert watched.job().nodes["node1"] is not first
+
+
+def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
+    facts = GpuFacts(5, "GPU-5", "00000000:5F:00.0", "H200", "590", None, None, None, None, None, "")
+    apps = GpuProcesses([GpuProcess("00000000:5F:00.0", 1002, None, None, "python")])
+    watched.session.samples("node1", [process(2), facts, gpu_row(5), gpu_row(6), apps, tick(1000.0)], 1)
+    assert watched.job().ranks[0].gpus == (5,)
+
+
+def _rank(rank: int, *, gone_at: float | None = None, node: str = "node1", **fields: Any) -> Rank:
+    return Rank(rank, node, process(rank, **fields), gone_at=gone_at)
+
+
+def test_the_newest_process_of_each_rank_is_the_job() -> None:
+    old = [_rank(r, pid=10 + r, gone_at=90.0) for r in range(2)]
+    new = [_rank(r, pid=20 + r, started=100.0) for r in range(2)]
+    ranks, others = one_job([*old, *new])
+    assert [r.process.pid for r in ranks] == [20, 21]
+    assert others == ()
+
+
+def test_a_rank_that_died_is_still_a_rank_of_the_job() -> None:
+    ranks, _ = one_job([_rank(0), _rank(1, gone_at=90.0)])
+    assert [(r.rank, r.gone_at) for r in ranks] == [(0, None), (1, 90.0)]
+
+
+def test_living_orphans_of_an_earlier_run_are_others() -> None:
+    orphans = [_rank(r, pid=10 + r, master_port=29400) for r in (1, 3)]
+    job = [_rank(r, pid=20 + r, started=100.0) for r in range(4)]
+    ranks, others = one_job([*orphans, *job])
+    assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
+    assert [r.process.pid for r in others] == [11, 13]
+
+
+def test_two_jobs_are_told_apart_and_the_larger_is_the_job() -> None:
+    small = [_rank(r, pid=10 + r, env={"SLURM_JOB_ID": "1"}, world_size=2, started=200.0) for r in range(2)]
+    large = [_rank(r, pid=20 + r, env={"SLURM_JOB_ID": "2"}) for r in range(4)]
+    ranks, others = one_job([*small, *large])
+    assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
+    assert len(others) == 2
+
+
+def test_a_master_that_nodes_name_differently_is_one_job() -> None:
+    ranks, others = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
+    assert len(ranks) == 2
+    assert others == ()
+
+
+def test_dumps_are_at_hand_while_they_say_something_of_now(watched: Watched) -> None:
+    watched.session.samples("node1", [process(0), pulse(1000), tick(1000.0)], 1)
+    watched.session.stacks("node1", [stack(1000, "read", at=1000.0)])
+    watched.now = 1020.0
+    assert len(watched.job().stacks) == 1
+    assert watched.job().stack_nodes == ("node1",)
+    assert watched.job().stack_ranks == {("node1", 1000): 0}
+    watched.now = 1040.0
+    assert watched.job().stacks == ()
+
+
+def test_world_size_is_what_the_processes_say(watched: Watched) -> None:
+    assert watched.job().world_size is None
+    watched.session.samples("node1", [process(0), process(1), tick(1000.0)], 1)
+    assert watched.job().world_size == 4
+    watched.session.samples("node1", [RankGone(1001, 1, 1000.0), tick(1000.0)], 1)
+    assert [r.gone_at for r in watched.job().ranks] == [None, 1000.0]

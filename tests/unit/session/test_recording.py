@@ -1,0 +1,168 @@
+"""Recordings: what was taken in comes back, damage is said and never raised, the same session judges both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import TransportError
+from hangtop.session.options import SessionOptions
+from hangtop.session.recording import HEADER, MAGIC, Recording, RecordingError
+from hangtop.session.replay import replay_session, run_to
+from hangtop.session.session import Session
+from tests.support.made import gpu_row, hello, process, pulse, stack, tick
+
+
+async def _record(path: Path, seconds: int = 40) -> Session:
+    """A session of four ranks that work for ten seconds and then stand still; a look at one of them at the end."""
+    now = 1000.0
+    session = Session(SessionOptions(targets=("node1",), patience=20.0), clock=lambda: now)
+    session.record(path)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now + 5.0), *(process(rank) for rank in range(4))], 1)
+    session.bad_line("node1", "[", "cut off")
+    for second in range(seconds):
+        now += 1.0
+        worked = min(second, 10)
+        pulses = [pulse(1000 + rank, voluntary_switches=50 * worked) for rank in range(4)]
+        session.samples("node1", [*pulses, gpu_row(0, power=float(worked)), tick(now + 5.0, second)], 1)
+        session.tick()
+    session.stacks("node1", [stack(1002, "read_shard", at=now)])
+    await session.close()
+    return session
+
+
+async def test_a_recording_replays_into_the_same_state(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    live = await _record(path)
+    session, feed = replay_session(path)
+    run_to(session, feed, feed.recording.span[1])
+    assert feed.recording.damage == ""
+    before, after = live.state.nodes["node1"], session.state.nodes["node1"]
+    assert after.gpus == before.gpus
+    assert after.ranks == before.ranks
+    assert after.clock_offset == before.clock_offset
+    assert (after.bad_lines, after.link) == (1, "live")
+    assert list(session.state.stacks) == list(live.state.stacks)
+    assert session.progress.stood_still == pytest.approx(live.progress.stood_still, abs=1.0)
+    assert session.now() == live.now()
+
+
+async def test_it_can_be_judged_at_any_moment(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path)
+    session, feed = replay_session(path)
+    run_to(session, feed, feed.recording.span[0] + 8)
+    assert session.progress.stood_still == pytest.approx(0, abs=1)
+    assert len(session.state.nodes["node1"].gpus[0].looks) == 8
+    assert session.options.patience == 20.0
+    assert session.label == "REPLAY x.hangtop"
+
+
+async def test_a_recording_plays_at_its_own_pace(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path)
+    session, feed = replay_session(path, speed=1000.0)
+    await session.start(watching=False)
+    assert feed._task is not None
+    await feed._task
+    assert feed.ended
+    assert session.state.nodes["node1"].gpus[0].looks[-1].value.power == 10.0
+    with pytest.raises(TransportError, match="recording"):
+        session.transport("node1")
+    await session.close()
+
+
+async def test_it_is_small_and_made_of_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path, seconds=200)
+    recording = Recording(path)
+    assert len(recording.blocks) > 10
+    assert [b.first for b in recording.blocks] == sorted(b.first for b in recording.blocks)
+    entries = list(recording.entries())
+    assert path.stat().st_size < 200 * len(entries)
+
+
+async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    path.write_text("precious")
+    with pytest.raises(RecordingError, match="never overwritten"):
+        await _record(path)
+    assert path.read_text() == "precious"
+
+
+@pytest.fixture
+def full_disk() -> Iterator[BinaryIO]:
+    with Path("/dev/full").open("wb", buffering=0) as file:
+        yield file
+
+
+async def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, full_disk: BinaryIO) -> None:
+    now = 1000.0
+    session = Session(SessionOptions(), clock=lambda: now)
+    recorder = session.record(tmp_path / "x.hangtop")
+    recorder._file.close()
+    recorder._file = full_disk
+    for second in range(12):
+        now = 1000.0 + second
+        session.samples("node1", [gpu_row(0, power=float(second)), tick(now)], 1)
+    assert "No space left" in session.recording_fault
+    assert "recording ended" in session.state.changes[-1].text
+    assert len(session.state.nodes["node1"].gpus[0].looks) == 12
+    await session.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"ELF", MAGIC, MAGIC + b"\0" * 10, MAGIC + HEADER.pack(1 << 31, 1, 0, 1)])
+def test_what_is_no_recording_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.hangtop"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError) as caught:
+        Recording(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="No such file"):
+        Recording(tmp_path / "nothing")
+
+
+async def test_a_recording_that_was_cut_off_is_good_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path)
+    whole = len(list(Recording(path).entries()))
+    path.write_bytes(path.read_bytes()[:-20])
+    recording = Recording(path)
+    assert 0 < len(list(recording.entries())) < whole
+    assert "cut off" in recording.damage
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    import asyncio
+
+    path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
+    asyncio.run(_record(path))
+    return path.read_bytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=9)), min_size=1, max_size=4))
+def test_a_damaged_recording_never_breaks_its_reader(
+    tmp_path_factory: pytest.TempPathFactory, recorded: bytes, edits: list[tuple[int, bytes]]
+) -> None:
+    data = bytearray(recorded)
+    for place, bytes_ in edits:
+        at = place % len(data)
+        data[at : at + len(bytes_)] = bytes_
+    path = tmp_path_factory.getbasetemp() / "damaged.hangtop"
+    path.write_bytes(data)
+    with suppress(RecordingError):
+        assert list(Recording(path).entries())

@@ -1,0 +1,319 @@
+"""Samples in, the job's state out: on one clock, with growth and rates, across reconnects and resets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples import (
+    SAMPLES,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuProcesses,
+    Hello,
+    Helper,
+    Interface,
+    InterfaceCounters,
+    LogEvent,
+    NvlinkCounters,
+    PortCounters,
+    PortFacts,
+    RankGone,
+    SourceState,
+    TcpCounters,
+)
+from hangtop.session.state import NodeState
+from hangtop.session.store import Store
+from tests.support.made import gpu_row, hello, process, pulse, tick
+
+PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 3, 1, "", "28.39", "NVD")
+
+
+class Wire:
+    """A store, a clock, and one node that talks to it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.store = Store(clock=lambda: self.now)
+
+    def say(self, *samples: NamedTuple, at: float | None = None) -> NodeState:
+        """Deliver samples and the tick that ends their flush."""
+        self.now = self.now if at is None else at
+        self.store.samples("node1", [*samples, tick(self.now)], 100)
+        return self.node
+
+    @property
+    def node(self) -> NodeState:
+        return self.store.state.nodes["node1"]
+
+    @property
+    def changes(self) -> list[str]:
+        return [change.text for change in self.store.state.changes]
+
+
+@pytest.fixture
+def wire() -> Wire:
+    made = Wire()
+    made.say(hello(1000.0))
+    return made
+
+
+def test_looks_are_kept_with_their_times(wire: Wire) -> None:
+    wire.say(gpu_row(0, power=100.0), gpu_row(1), at=1001.0)
+    node = wire.say(gpu_row(0, power=200.0), at=1002.0)
+    assert [(look.at, look.value.power) for look in node.gpus[0].looks] == [(1001.0, 100.0), (1002.0, 200.0)]
+    assert list(node.gpus) == [0, 1]
+
+
+def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
+    ahead = 40.0
+    event = LogEvent("python.exception", 1041.0, 0, "", 1000, "x.err", 1, "boom", {})
+    wire.store.samples("node1", [hello(1000.0 + ahead)], 1)
+    wire.now = 1001.5
+    wire.store.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)], 1)
+    node = wire.node
+    assert node.clock_offset == pytest.approx(ahead)
+    assert node.ranks[1000].process.started == pytest.approx(990.0)
+    assert wire.store.state.events[-1][1].at == pytest.approx(1001.0)
+
+
+def test_the_offset_is_that_of_the_quickest_answer(wire: Wire) -> None:
+    wire.store.samples("node1", [hello(1000.0 + 7.0 - 3.0)], 1)
+    for second in range(1, 5):
+        delay = 0.001 if second == 3 else 2.0
+        wire.now = 1000.0 + second
+        wire.store.samples("node1", [tick(wire.now + 7.0 - delay)], 1)
+    assert wire.node.clock_offset == pytest.approx(6.999)
+
+
+def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
+    wire.say(at=1001.0)
+    wire.now = 1010.0
+    chunk: list[NamedTuple] = [gpu_row(0), tick(1002.0), gpu_row(0, power=1.0), tick(1003.0), gpu_row(0, power=2.0)]
+    wire.store.samples("node1", chunk, 1)
+    assert [look.at for look in wire.node.gpus[0].looks] == [1002.0, 1003.0, 1010.0]
+
+
+def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
+    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"symbol_error": 7, "port_rcv_data": 0}), at=1001.0)
+    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 400}), at=1003.0)
+    port = node.ports["mlx5_0/1"]
+    assert port.rates["port_rcv_data"] == 200.0
+    assert port.counters["symbol_error"] - port.first["symbol_error"] == 0
+    node = wire.say(at=1006.0)
+    assert node.ports["mlx5_0/1"].rates["port_rcv_data"] == 0.0
+
+
+def test_counters_that_never_moved_have_a_rate_of_zero(wire: Wire) -> None:
+    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 7}), at=1001.0)
+    assert wire.node.ports["mlx5_0/1"].rates == {}
+    assert wire.say(at=1004.0).ports["mlx5_0/1"].rates == {"port_rcv_data": 0.0}
+
+
+def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
+    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 100}), at=1001.0)
+    wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 103}), at=1002.0)
+    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 2}), at=1003.0)
+    port = node.ports["mlx5_0/1"]
+    assert port.counters["link_downed"] - port.first["link_downed"] == 5
+    assert port.rates["link_downed"] == 2.0
+
+
+def test_a_saturated_counter_has_no_rate(wire: Wire) -> None:
+    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFF0}), at=1001.0)
+    node = wire.say(PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFFF}), at=1002.0)
+    assert "PortXmitData" not in node.ports["mlx5_0/1"].rates
+
+
+def test_another_tool_for_the_counters_starts_anew(wire: Wire) -> None:
+    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery", {"SymbolErrorCounter": 65535}), at=1001.0)
+    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"symbol_error": 70000}), at=1002.0)
+    port = node.ports["mlx5_0/1"]
+    assert port.counters == {"symbol_error": 70000} == port.first
+
+
+def test_a_flap_is_a_list_of_states_and_a_change(wire: Wire) -> None:
+    wire.say(PORT, at=1001.0)
+    wire.say(PORT._replace(state="DOWN", phys_state="Polling"), at=1002.0)
+    node = wire.say(PORT, at=1003.0)
+    states = [(look.at, look.value.state) for look in node.ports["mlx5_0/1"].changes]
+    assert states == [(1001.0, "ACTIVE"), (1002.0, "DOWN"), (1003.0, "ACTIVE")]
+    assert "port mlx5_0/1: ACTIVE LinkUp → DOWN Polling" in wire.changes
+
+
+def test_interfaces_and_tcp_have_rates(wire: Wire) -> None:
+    wire.say(Interface("eth0", 1500, 1000, True, ["10.0.0.1"], "physical"))
+    wire.say(InterfaceCounters("eth0", 100, 0, 0, 0, 0, 0), TcpCounters(1000, 10), at=1001.0)
+    node = wire.say(InterfaceCounters("eth0", 300, 50, 4, 1, 0, 0), TcpCounters(1200, 12), at=1002.0)
+    eth0 = node.interfaces["eth0"]
+    assert (eth0.received_per_s, eth0.sent_per_s, eth0.drops_grown) == (200.0, 50.0, 5)
+    assert (node.segments_per_s, node.retransmitted_per_s) == (200.0, 2.0)
+    wire.say(at=1005.0)
+    assert (eth0.received_per_s, node.segments_per_s) == (0.0, 0.0)
+
+
+def test_compute_apps_are_placed_by_bus_address_in_any_spelling(wire: Wire) -> None:
+    facts = GpuFacts(1, "GPU-1", "00000000:3B:00.0", "H200", "590", None, None, None, None, None, "")
+    wire.say(GpuProcesses([GpuProcess("0000:3b:00", 4711, 100, None, "python")]))
+    node = wire.say(facts, gpu_row(1))
+    assert [p.pid for p in node.gpus[1].processes] == [4711]
+
+
+def test_a_fault_of_a_gpu_lasts_until_it_answers(wire: Wire) -> None:
+    wire.say(gpu_row(2))
+    node = wire.say(GpuFault(2, "", "GPU is lost"))
+    assert node.gpus[2].fault is not None
+    node = wire.say(gpu_row(2, power=90.0))
+    assert node.gpus[2].fault is None
+    assert wire.changes[-2:] == ["GPU 2: GPU is lost", "GPU 2 answers again"]
+
+
+def test_a_fault_that_says_nothing_ends_the_fault(wire: Wire) -> None:
+    wire.say(gpu_row(2), GpuFault(2, "", "no row"))
+    assert wire.say(GpuFault(2, "", "")).gpus[2].fault is None
+
+
+def test_errors_of_an_nvlink_grow_across_a_reset(wire: Wire) -> None:
+    link = NvlinkCounters(0, 3, True, 5, None, 0, None, None)
+    for replays in (5, 9, 1):
+        wire.say(link._replace(replay_errors=replays))
+    assert wire.node.gpus[0].nvlink_grown == {3: {"replay_errors": 5}}
+
+
+def test_a_fault_without_a_gpu_belongs_to_the_node(wire: Wire) -> None:
+    node = wire.say(GpuFault(None, "", "couldn't communicate with the NVIDIA driver"))
+    assert node.gpu_fault is not None
+    assert node.gpus == {}
+
+
+def test_ranks_come_stop_and_go(wire: Wire) -> None:
+    wire.say(process(3), pulse(1003, state="R"), at=1001.0)
+    wire.say(pulse(1003, state="T"), Helper(7, 1003, "data_worker", "S", "", 0.0, 0, "python"), at=1002.0)
+    assert list(wire.node.ranks[1003].helpers) == [7]
+    node = wire.say(RankGone(1003, 3, 1002.5), at=1003.0)
+    assert node.ranks[1003].gone_at == 1002.5
+    assert node.ranks[1003].helpers == {}
+    assert wire.changes == ["rank 3 started (pid 1003)", "rank 3 is stopped", "rank 3 is gone (pid 1003)"]
+
+
+def test_a_reused_pid_is_another_process(wire: Wire) -> None:
+    wire.say(process(0), pulse(1000), at=1001.0)
+    wire.say(RankGone(1000, 0, 1002.0), at=1002.0)
+    node = wire.say(process(1, pid=1000, started=1003.0), at=1003.0)
+    assert node.ranks[1000].process.rank == 1
+    assert node.ranks[1000].gone_at is None
+    assert not node.ranks[1000].looks
+
+
+def test_a_rank_that_a_new_stream_does_not_name_is_gone(wire: Wire) -> None:
+    wire.say(process(0), process(1), at=1001.0)
+    wire.say(hello(1010.0), process(0), at=1010.0)
+    assert wire.node.ranks[1001].gone_at is None
+    for second in range(4):
+        wire.say(at=1011.0 + second)
+    assert wire.node.ranks[1000].gone_at is None
+    assert wire.node.ranks[1001].gone_at is not None
+
+
+def test_ranks_are_not_gone_because_their_source_is(wire: Wire) -> None:
+    wire.say(process(0), at=1001.0)
+    wire.say(hello(1010.0), SourceState("ranks", "late", "over 5 s", 1010.0), at=1010.0)
+    for second in range(6):
+        wire.say(at=1011.0 + second)
+    assert wire.node.ranks[1000].gone_at is None
+
+
+def test_a_reboot_ends_every_rank_at_once(wire: Wire) -> None:
+    wire.say(process(0), at=1001.0)
+    node = wire.say(hello(1100.0, boot_id="boot-2"), at=1100.0)
+    assert node.ranks[1000].gone_at == 1100.0
+    assert "was rebooted" in wire.changes
+
+
+def test_what_the_kernel_says_is_a_change_unless_it_is_old(wire: Wire) -> None:
+    oom = LogEvent("kernel.oom", 990.0, None, "", None, "kmsg", 0, "Out of memory: Killed process 7", {})
+    wire.say(oom)
+    assert wire.changes == []
+    wire.say(oom._replace(at=1001.0), at=1001.0)
+    assert wire.changes == ["Out of memory: Killed process 7"]
+    assert len(wire.store.state.events) == 2
+
+
+def test_links_and_bad_lines(wire: Wire) -> None:
+    wire.store.link(LinkChange("node2", "connecting", "", 1000.0))
+    wire.store.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
+    wire.store.bad_line("node2", "\x00" * 500, "no JSON")
+    node = wire.store.state.nodes["node2"]
+    assert (node.link, node.why, node.since, node.next_try) == ("lost", "no route to host", 1001.0, 1005.0)
+    assert node.bad_lines == 1
+    assert len(node.last_bad) < 250
+    assert wire.changes[-1] == "lost: no route to host"
+
+
+def _strategy(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value of a field's type, with few distinct small numbers so that identities meet."""
+    small = st.integers(-1, 3) | st.integers(0, 2**63)
+    simple: dict[Any, st.SearchStrategy[Any]] = {
+        int: small,
+        float: st.floats(allow_nan=True, allow_infinity=True) | st.floats(0, 2000),
+        str: st.sampled_from(["", "mlx5_0", "00000000:3B:00.0", "ranks", "T", "sysfs", "perfquery"])
+        | st.text(max_size=5),
+        bool: st.booleans(),
+        type(None): st.none(),
+    }
+    if hint in simple:
+        return simple[hint]
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        return _sample(hint)
+    origin, arguments = getattr(hint, "__origin__", None), get_args(hint)
+    if origin is list:
+        return st.lists(st.deferred(lambda: _strategy(arguments[0])), max_size=2)
+    if origin is dict:
+        return st.dictionaries(_strategy(arguments[0]), st.deferred(lambda: _strategy(arguments[1])), max_size=2)
+    return st.one_of([_strategy(argument) for argument in arguments])
+
+
+def _sample(kind: type) -> st.SearchStrategy[Any]:
+    return st.builds(kind, *[_strategy(hint) for hint in get_type_hints(kind).values()])
+
+
+ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
+def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
+    from hangtop.session.picture import Frame, Picture
+    from hangtop.session.progress import Progress
+
+    wire = Wire()
+    progress, picture = Progress(wire.store.state), Picture(wire.store.state)
+    wire.store.link(LinkChange("node1", "live", "", 1000.0))
+    for chunk in chunks:
+        wire.now += 1.0
+        wire.store.samples("node1", chunk, 10)
+        progress.look(wire.now)
+        job = picture.job(Frame(wire.now, 1.0, True, 60.0, progress.stood_still))
+        assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
+    hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
+    if hellos:
+        assert wire.node.hello == hellos[-1]
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=30))
+def test_growth_is_never_negative_and_is_the_sum_of_all_growth(values: list[int]) -> None:
+    wire = Wire()
+    wire.say(hello(wire.now), PORT)
+    for value in values:
+        wire.say(PortCounters("mlx5_0", 1, "sysfs", {"x": value}), at=wire.now + 1)
+        assert all(rate >= 0 for rate in wire.node.ports["mlx5_0/1"].rates.values())
+    port = wire.node.ports["mlx5_0/1"]
+    expected = sum(b - a if b >= a else b for a, b in itertools.pairwise(values))
+    assert port.counters["x"] - port.first["x"] == expected

@@ -1,0 +1,214 @@
+"""The session's own mind: when it looks at stacks, when it judges, whom it tells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Transport, TransportError
+from collectors.samples import Settings, StackDump
+from hangtop.diagnosis.finding import Finding, Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.session import watcher
+from hangtop.session.feed import Receiver
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, process, pulse, stack, tick
+
+
+class Feed:
+    """A live feed whose clock the test moves."""
+
+    live = True
+    connected = True
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.told: list[tuple[str | None, Settings]] = []
+
+    def now(self) -> float:
+        return self.time
+
+    async def start(self, receiver: Receiver) -> None:
+        """Nothing comes by itself."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def transport(self, node: str) -> Transport:
+        raise TransportError(f"{node}: not in this test")
+
+    def python(self, node: str) -> str:
+        raise TransportError(f"{node}: not in this test")
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        self.told.append((node, settings))
+
+
+class Watched:
+    """A session whose watcher is stepped by hand; every look at stacks is noted with its time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, options: SessionOptions) -> None:
+        self.feed = Feed()
+        self.session = Session(options, feed=self.feed)
+        self.looked: list[float] = []
+        self.verdict = Verdict("healthy", "")
+        self.session.link(LinkChange("node1", "live", "", 1000.0))
+        self.session.samples("node1", [hello(1000.0), process(0), process(1)], 1)
+        monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", self._diagnose)
+        monkeypatch.setattr(self.session, "dump_stacks", self._dump)
+        monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
+        monkeypatch.setattr(watcher, "DUTY", 0.0)
+
+    def _diagnose(self, job: Job) -> Verdict:
+        return self.verdict
+
+    async def _dump(self, ranks: object, *, unasked: bool) -> list[tuple[str, StackDump]]:
+        self.looked.append(self.feed.time)
+        return []
+
+    async def run(self, seconds: int, *, still: bool) -> None:
+        """Let seconds pass in which both ranks work, or neither moves."""
+        for _ in range(seconds):
+            self.feed.time += 1.0
+            switches = 0 if still else int(self.feed.time) * 50
+            pulses = [pulse(1000 + rank, voluntary_switches=switches) for rank in range(2)]
+            self.session.samples("node1", [*pulses, tick(self.feed.time)], 1)
+            await self.session.watcher.step()
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Watched]:
+    return lambda **options: Watched(monkeypatch, SessionOptions(**options))
+
+
+async def test_it_looks_when_a_wait_passes_patience_and_looks_again(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    await watched.run(20, still=False)
+    began = watched.feed.time
+    await watched.run(150, still=True)
+    assert [at - began for at in watched.looked] == pytest.approx([20, 22, 30, 50, 110], abs=2)
+
+
+async def test_it_never_looks_at_a_job_that_moves(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    await watched.run(100, still=False)
+    assert watched.looked == []
+
+
+async def test_a_job_that_moved_again_is_given_its_patience_again(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    await watched.run(20, still=False)
+    await watched.run(15, still=True)
+    await watched.run(2, still=False)
+    await watched.run(15, still=True)
+    assert watched.looked == []
+
+
+async def test_pauses_that_are_usual_for_the_job_are_waited_out_twice(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=10.0)
+    await watched.run(3, still=False)
+    await watched.run(40, still=True)
+    await watched.run(3, still=False)
+    watched.looked.clear()
+    await watched.run(70, still=True)
+    assert watched.looked == []
+    await watched.run(20, still=True)
+    assert watched.looked
+
+
+async def test_who_has_just_come_is_told_what_is_waited_for(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=60.0)
+    await watched.run(12, still=True)
+    assert [at - 1000.0 for at in watched.looked] == pytest.approx([4, 6], abs=1)
+
+
+async def test_an_old_hang_is_not_looked_at_every_second(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=60.0)
+    await watched.run(20, still=False)
+    watched.feed.time += 7200
+    await watched.run(60, still=True)
+    assert len(watched.looked) <= 4
+
+
+async def test_read_only_never_looks(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=5.0, read_only=True)
+    await watched.run(3, still=False)
+    await watched.run(100, still=True)
+    assert watched.looked == []
+
+
+async def test_who_wants_to_know_is_told_once_for_each_new_verdict(watch: Callable[..., Watched]) -> None:
+    watched = watch()
+    told: list[tuple[str, str]] = []
+    watched.session.on_verdict.append(lambda before, now: told.append((before.outcome if before else "", now.outcome)))
+    await watched.run(3, still=False)
+    watched.verdict = Verdict("hung", "waits 61 s", (Finding("rank_stopped", "critical", 1.0, "x", ranks=(1,)),))
+    await watched.run(3, still=False)
+    watched.verdict = Verdict("hung", "waits 64 s", (Finding("rank_stopped", "critical", 1.0, "y", ranks=(1,)),))
+    await watched.run(3, still=False)
+    watched.verdict = Verdict("hung", "waits 64 s", (Finding("rank_stopped", "critical", 1.0, "y", ranks=(0,)),))
+    await watched.run(1, still=False)
+    assert told == [("", "healthy"), ("healthy", "hung"), ("hung", "hung")]
+    assert watched.session.verdict is watched.verdict
+
+
+async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(job: Job) -> Verdict:
+        raise ZeroDivisionError("division by zero")
+
+    watched = watch()
+    monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", broken)
+    await watched.run(1, still=False)
+    verdict = watched.session.verdict
+    assert verdict is not None
+    assert verdict.outcome == "unknown"
+    assert "ZeroDivisionError" in verdict.unknown[0].why
+    monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", watched._diagnose)
+    await watched.run(1, still=False)
+    assert watched.session.verdict is watched.verdict
+
+
+async def test_it_watches_by_itself_until_it_is_closed(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "PERIOD", 0.001)
+    watched = watch()
+    heard = asyncio.Event()
+    watched.session.on_verdict.append(lambda before, now: heard.set())
+    await watched.session.start()
+    await asyncio.wait_for(heard.wait(), 10)
+    await watched.session.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "hangtop watcher"]
+
+
+async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
+    session = Session(SessionOptions(), feed=Feed())
+    session.link(LinkChange("node1", "live", "", 1000.0))
+    session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)], 1)
+    dumps = await session.dump_stacks([1])
+    assert [(node, dump.pid, dump.error) for node, dump in dumps] == [
+        ("node1", 1001, "unreachable: node1: not in this test")
+    ]
+    assert list(session.state.stacks) == dumps
+
+
+def test_logs_on_view_are_told_to_the_nodes_once() -> None:
+    feed = Feed()
+    session = Session(SessionOptions(logs=("/x/*.log",), job=("K", "V")), feed=feed)
+    session.view_logs({"/b", "/a"})
+    session.view_logs(["/a", "/b"])
+    assert [(node, s.on_view, s.log_globs, s.job) for node, s in feed.told] == [
+        (None, ["/a", "/b"], ["/x/*.log"], ["K", "V"])
+    ]
+
+
+def test_a_session_that_tests_feed_by_hand_needs_no_feed() -> None:
+    session = Session(SessionOptions(), clock=lambda: 5.0)
+    session.stacks("node1", [stack(1)])
+    assert (session.now(), session.live, session.can_act) == (5.0, True, False)

@@ -1,0 +1,96 @@
+"""The job's own witnesses: dumps from the nodes' disks, and RAS through the connection, about this job alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.fleet.transport import TransportError
+from collectors.probes import ras
+from hangtop.diagnosis.job import Rank
+from hangtop.session.witnesses import about, has_ras
+from tests.support.made import process
+
+
+def document(pid: int) -> str:
+    status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
+    member = {
+        "rank": 0, "host": "node1", "pid": pid, "cuda_dev": 0, "nvml_dev": 0, "status": status,
+        "collective_counts": {"AllReduce": 12},
+    }  # fmt: skip
+    counts = {"ranks_count": 1, "missing_ranks_count": 0}
+    communicator = {"hash": "0x27a0", "size": 1, **counts, "ranks": [member], "missing_ranks": []}
+    return json.dumps({"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [communicator], "ras": {}})
+
+
+@asynccontextmanager
+async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
+    """A RAS socket: answers the commands in lines, and closes after the status."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := (await reader.readline()).decode().strip():
+            if line.startswith("CLIENT"):
+                writer.write(b"SERVER PROTOCOL 2\n")
+            elif line.startswith("SET FORMAT"):
+                writer.write(b"OK\n" if knows_json else b"ERROR: Unknown command\n")
+                if not knows_json:
+                    break
+            else:
+                writer.write(answer.encode())
+                break
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]
+
+
+async def test_json_where_the_server_knows_it() -> None:
+    async with server(knows_json=True, answer=document(77)) as port:
+        report = await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+    assert (report.nccl, report.communicators[0].ranks[0].counts) == ("2.28.9", {"AllReduce": 12})
+
+
+async def test_an_older_server_is_asked_for_text_and_nonsense_is_an_error() -> None:
+    async with server(knows_json=False, answer="nothing of the kind\n") as port:
+        with pytest.raises(TransportError, match="RAS socket"):
+            await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+
+
+async def test_nobody_listens() -> None:
+    with pytest.raises(TransportError):
+        await ras.ask(Local("node1"), ("127.0.0.1", 1), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("", ras.ADDRESS),
+        ("host:1234", ("host", 1234)),
+        ("[::1]:99", ("::1", 99)),
+        (":5", ras.ADDRESS),
+        ("host", ras.ADDRESS),
+    ],
+)
+def test_the_address_of_a_job(setting: str, expected: tuple[str, int]) -> None:
+    assert ras.address(setting) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("2.24.3", True), ("2.30.7", True), ("2.21.5", False), ("", False), ("3.0", True)]
+)
+def test_which_nccl_has_it(version: str, expected: bool) -> None:
+    assert has_ras({"nccl": version}) is expected
+
+
+async def test_a_report_about_others_is_not_this_job_s() -> None:
+    async with server(knows_json=True, answer=document(77)) as port:
+        report = await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+    assert about(report, [Rank(0, "node1", process(0, 77))])
+    assert not about(report, [Rank(0, "node1", process(0, 78))])
