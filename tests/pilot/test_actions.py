@@ -1,0 +1,164 @@
+"""Every action of the registry: a key, words, and it works where it is valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.app import App
+
+from tests.support.piloted import screen
+from tests.support.screens import NOW, Paper, hung, kernel_line, say
+from tui.actions import ACTIONS, BY_ID, Action, Touch, shown_keys
+from tui.app import HangtopApp, ScreenOptions
+from tui.panels.registry import PANELS
+
+HOME = {"log": "5", "metric": "1", "samples": "8"}
+"""Panel on which an action with this need can be tried; the ranks otherwise."""
+
+
+def test_ids_and_keys_are_unique() -> None:
+    assert len(BY_ID) == len(ACTIONS)
+    keys = [key for action in ACTIONS for key in action.keys.split(",")]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
+def test_every_action_has_words(action: Action) -> None:
+    assert action.title
+    assert action.help.endswith(".")
+    assert all(shown_keys(action.keys))
+    assert (action.touch is Touch.JOB) == (action.command is not None)
+
+
+@pytest.mark.parametrize("group", sorted({action.group for action in ACTIONS}))
+async def test_every_key_of_every_action_works_on_the_screen(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    say(session, "node1", 0, NOW - 2, "fine", "ERROR: not fine", "fine")
+    kernel_line(session, "node2", NOW - 1, "NVRM: Xid (PCI:0000:03:00): 79")
+    monkeypatch.setattr("subprocess.call", lambda command: 0)
+    ran: list[str] = []
+    real = HangtopApp.action_do
+
+    async def spy(app: HangtopApp, name: str) -> None:
+        ran.append(name)
+        await real(app, name)
+
+    monkeypatch.setattr(HangtopApp, "action_do", spy)
+    async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path), size=(100, 30)) as shown:
+        tried = [(action, key) for action in ACTIONS if action.group == group for key in action.keys.split(",")]
+        for action, key in tried:
+            if shown.app._exit:
+                assert action.id == "quit"
+                break
+            shown.app.screen.query("#filterline").remove()
+            while len(shown.app.screen_stack) > 1:
+                await shown.app.pop_screen()
+            await shown.press(HOME.get(action.needs, "2"))
+            ran.clear()
+            await shown.press(key)
+            assert ran == [action.id], key
+            assert not [note for note in shown.notices() if "Error" in note]
+
+
+async def test_keys_can_be_remapped_and_the_footer_and_help_say_so() -> None:
+    options = ScreenOptions(theme="hangtop", keymap={"panel.ranks": "f2", "nonsense": "x"})
+    async with screen(options=options, size=(120, 60)) as shown:
+        await shown.press("2")
+        assert "[Overview]" in shown.lines()[1]
+        await shown.press("f2")
+        assert "[Ranks]" in shown.lines()[1]
+        assert "no such action in [keys]: nonsense" in shown.notices()
+        await shown.press("question_mark")
+        assert "f2" in shown.text()
+
+
+async def test_read_only_refuses_what_touches_nodes_and_allows_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[object] = []
+    monkeypatch.setattr("subprocess.call", called.append)
+    async with screen(Paper(read_only=True).session()) as shown:
+        assert "read-only" in shown.lines()[0]
+        await shown.press("2", "exclamation_mark")
+        assert "Shell: refused, because --read-only was given" in shown.notices()
+        await shown.press("d")
+        assert shown.session.dumped == [({0}, False)]
+    assert not called
+
+
+async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    probe = Action(
+        "report", "x", "Probe", "Runs something.", lambda app: done.append("ran"), "Job", "", 11, Touch.JOB,
+        lambda app: "ssh node1 'kill -CONT 41011; echo [/markup]'",
+    )  # fmt: skip
+    monkeypatch.setitem(BY_ID, "report", probe)
+    async with screen() as shown:
+        await shown.press("x")
+        assert "ssh node1 'kill -CONT 41011; echo [/markup]'" in shown.text()
+        await shown.press("enter")
+        assert not done
+        await shown.press("x", "y")
+        assert done == ["ran"]
+
+
+async def test_dumps_are_of_the_marked_ranks_or_of_all() -> None:
+    async with screen() as shown:
+        await shown.press("2", "space", "space", "d", "D")
+        assert shown.session.dumped == [({0, 1}, False), (None, False)]
+
+
+async def test_a_dump_that_fails_is_said() -> None:
+    session = Paper().session()
+
+    async def fail(*_: object, **__: object) -> list[object]:
+        raise OSError("node1: no route to host")
+
+    session.dump_stacks = fail  # type: ignore[method-assign, assignment]
+    async with screen(session) as shown:
+        await shown.pilot.press("D")
+        await shown.pilot.pause(0.05)
+        assert "node1: no route to host" in shown.notices()
+
+
+async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Path) -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    kernel_line(session, "node2", NOW - 1, "NVRM: Xid (PCI:0000:03:00): 79 \x1b[31m")
+    async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path / "reports")) as shown:
+        await shown.press("x")
+        text = (tmp_path / "reports" / "hangtop-20251120-024700.txt").read_text()
+        assert "rank_stuck_in_data" in text
+        assert "11: node2 pid 41011 D nfs_wait_bit_killable" in text
+        assert "NVRM: Xid" in text
+        data = (tmp_path / "reports" / "hangtop-20251120-024700.json").read_text()
+        assert '"verdict": "hung"' in data
+        assert '"wchan": "nfs_wait_bit_killable"' in data
+        assert any("hangtop-20251120-024700.txt" in note for note in shown.notices())
+
+
+async def test_copying_goes_to_the_clipboard_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda _app, text: copied.append(text))
+    session = Paper().session()
+    say(session, "node1", 0, NOW - 2, "first [/markup]", "second")
+    async with screen(session) as shown:
+        await shown.press("5", "up", "space", "space", "c")
+        assert copied == ["first [/markup]\nsecond"]
+
+
+async def test_a_shell_is_ssh_to_the_node_as_the_session_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.support.screens import PaperSession
+    from tui.shell import shell_command
+    from tui.shell import shown as as_shell
+
+    session: PaperSession = Paper().session()
+    assert as_shell(shell_command("node1", session.options)) == "ssh -- node1"
+    assert as_shell(shell_command("ada@h:2222", session.options)) == "ssh -p 2222 -- ada@h"
+    assert as_shell(shell_command("-oProxyCommand=x", session.options)) == "ssh -- -oProxyCommand=x"
+
+
+def test_panels_are_numbered_by_place() -> None:
+    assert [BY_ID[f"panel.{entry.name}"].keys for entry in PANELS] == [str(n) for n in range(1, len(PANELS) + 1)]

@@ -1,0 +1,53 @@
+"""What is asked of nodes and job by a key: shown first where it touches the job, refused read-only, told as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.piloted import screen
+from tests.support.screens import Paper
+
+
+async def test_the_environment_lint_is_a_key_away() -> None:
+    session = Paper(nodes=1, gpus=2).session()
+    for name, node in session.state.nodes.items():
+        for rank in node.ranks.values():
+            rank.process = rank.process._replace(env={**rank.process.env, "NCCL_TIMEOUT": "1800"})
+        session.picture.refresh(name)
+    async with screen(session) as shown:
+        await shown.press("e")
+        assert "environment lint" in shown.text()
+        assert "nobody reads NCCL_TIMEOUT" in shown.text()
+        await shown.press("escape")
+        assert "environment lint" not in shown.text()
+
+
+@pytest.mark.parametrize(
+    ("key", "command"),
+    [("a", "python3 -I -S -B -u -c"), ("m", "python3 -I -S -B -u -c"), ("r", "nothing can be asked")],
+)
+async def test_what_touches_the_job_shows_its_command_and_can_be_left(key: str, command: str) -> None:
+    async with screen(Paper(nodes=2).session()) as shown:
+        await shown.press(key)
+        assert command in shown.text()
+        await shown.press("n")
+        assert command not in shown.text()
+
+
+async def test_a_probe_without_connections_says_who_is_absent() -> None:
+    async with screen(Paper(nodes=2).session()) as shown:
+        await shown.press("m", "y")
+        assert "path probe" in shown.text()
+        assert "probe_absent" in shown.text()
+        assert "has no connections" in shown.text()
+
+
+@pytest.mark.parametrize("key", ["a", "m", "r"])
+async def test_read_only_refuses_them(key: str) -> None:
+    session = Paper(nodes=1).session()
+    session.options = replace(session.options, read_only=True)
+    async with screen(session) as shown:
+        await shown.press(key)
+        assert any("refused, because --read-only was given" in notice for notice in shown.notices())

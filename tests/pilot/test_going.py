@@ -1,0 +1,164 @@
+"""Going about with real keys: panels, in and back, filter, sort, marks, palette, help."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.piloted import screen
+from tests.support.screens import NOW, Paper, hung, say
+from tui.panels.registry import PANELS
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)])
+async def test_every_panel_opens_by_its_number_at_every_size(size: tuple[int, int]) -> None:
+    async with screen(size=size) as shown:
+        for number, entry in enumerate(PANELS, 1):
+            await shown.press(str(number))
+            assert f"[{entry.title}" in shown.lines()[1]
+            assert len(shown.lines()) == size[1]
+            assert "hangtop" in shown.lines()[0]
+
+
+async def test_enter_goes_from_node_to_rank_to_its_log_and_esc_all_the_way_back() -> None:
+    session = Paper().session()
+    say(session, "node2", 9, NOW - 1, "the line of rank 9")
+    say(session, "node1", 0, NOW - 1, "the line of rank 0")
+    async with screen(session) as shown:
+        await shown.press("6", "down", "enter")
+        assert "[Ranks]" in shown.lines()[1]
+        assert "‹ node=node2" in shown.text()
+        assert "node1" not in "\n".join(shown.lines()[5:])
+        await shown.press("down", "enter")
+        assert "[Logs]" in shown.lines()[1]
+        assert "the line of rank 9" in shown.text()
+        assert "the line of rank 0" not in shown.text()
+        assert session.viewed[-1] == {"/logs/rank9.err"}
+        await shown.press("escape")
+        assert "[Ranks]" in shown.lines()[1]
+        assert session.viewed[-1] == set()
+        assert shown.app.panel.here() == (9, "node2", 41_009)
+        await shown.press("escape")
+        assert "[Nodes]" in shown.lines()[1]
+        await shown.press("escape")
+        assert "[Nodes]" in shown.lines()[1]
+
+
+async def test_a_cell_of_the_heat_map_leads_to_its_rank() -> None:
+    async with screen() as shown:
+        await shown.press("down", "right", "right", "enter")
+        assert shown.app.panel.here() == (10, "node2", 41_010)
+
+
+async def test_a_filter_acts_while_it_is_typed_and_says_what_is_wrong() -> None:
+    async with screen() as shown:
+        await shown.press("2", "slash", *"rank=3,7-9")
+        assert shown.app.panel.query_text == "rank=3,7-9"
+        await shown.press("enter")
+        assert [row.number for row in shown.app.panel.table.rows] == [3, 7, 8, 9]  # type: ignore[attr-defined]
+        await shown.press("slash", *" colour=red")
+        assert "no field “colour” here" in shown.text()
+        await shown.press("enter")
+        assert "no field" in shown.text()
+        await shown.press("escape")
+        assert shown.app.panel.query_text == "rank=3,7-9"
+        await shown.press("escape")
+        assert len(shown.app.panel.table.rows) == 32  # type: ignore[attr-defined]
+
+
+async def test_a_filter_that_nothing_passes_says_so() -> None:
+    async with screen() as shown:
+        await shown.press("2", "slash", *"rank=99", "enter")
+        assert "no row matches “rank=99” (32 in all)" in shown.text()
+
+
+async def test_order_by_any_column_and_turned_round() -> None:
+    async with screen(Paper(slow=11).session()) as shown:
+        await shown.press("2", *["greater_than_sign"] * 4)
+        table = shown.app.panel.table  # type: ignore[attr-defined]
+        assert table.sort_key == "cpu"
+        assert table.rows[0].number == 11
+        await shown.press("I")
+        assert table.rows[-1].number == 11
+        await shown.press("less_than_sign")
+        assert table.sort_key == "state"
+
+
+async def test_marks_are_kept_and_counted() -> None:
+    async with screen() as shown:
+        await shown.press("2", "space", "space", "down", "space")
+        assert shown.app.panel.chosen_ranks() == {0, 1, 3}
+        assert "◆ 3 marked" in shown.text()
+        await shown.press("asterisk", "asterisk")
+        assert "marked" not in shown.text()
+
+
+async def test_the_cursor_stays_on_its_row_when_others_come_before_it() -> None:
+    paper = Paper(nodes=2, names=("b", "c"))
+    session = paper.session()
+    async with screen(session) as shown:
+        await shown.press("6", "down")
+        Paper(nodes=1, names=("a",), clock=paper.clock).feed(session, 0, 0)
+        await shown.draw()
+        assert shown.app.panel.node() == "c"
+
+
+async def test_the_palette_finds_actions_nodes_and_themes() -> None:
+    async with screen() as shown:
+        await shown.press("colon")
+        await shown.press(*"node3")
+        await shown.pilot.pause(0.3)
+        await shown.press("down", "enter")
+        await shown.pilot.pause()
+        assert "‹ node=node3" in shown.text()
+
+
+async def test_the_help_names_every_key_of_the_panel() -> None:
+    async with screen(size=(120, 70)) as shown:
+        await shown.press("5", "question_mark")
+        assert "Go to the newest line and stay there." in shown.text()
+        assert "Esc close" in shown.text()
+        await shown.press("end")
+        assert "fields here: file node rank severity text" in shown.text()
+        await shown.press("escape")
+        assert "[Logs]" in shown.lines()[1]
+
+
+async def test_a_click_opens_tabs_sorts_selects_and_enters() -> None:
+    async with screen() as shown:
+        await shown.pilot.click("#tabs", offset=(15, 0))
+        await shown.pilot.pause()
+        assert "[Ranks]" in shown.lines()[1]
+        table = shown.app.panel.table  # type: ignore[attr-defined]
+        await shown.pilot.click(table, offset=(4, 0))
+        assert table.sort_key == "rank"
+        await shown.pilot.click(table, offset=(4, 3))
+        assert table.current.number == 2
+        await shown.pilot.click(table, offset=(4, 3), times=2)
+        await shown.pilot.pause()
+        assert "‹ rank=2" in shown.text()
+
+
+async def test_a_finding_leads_to_its_proof() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    say(session, "node1", 0, NOW - 3, "one", "two", "[rank0]: NCCL WARN Watchdog caught collective timeout", "three")
+    async with screen(session) as shown:
+        await shown.press("7", "down", "enter")
+        assert "[Logs]" in shown.lines()[1]
+        line = shown.app.panel.view.current  # type: ignore[attr-defined]
+        assert "Watchdog caught" in line.text
+        await shown.press("escape")
+        assert "[Findings" in shown.lines()[1]
+
+
+async def test_details_show_everything_and_close() -> None:
+    async with screen() as shown:
+        await shown.press("2", "i")
+        assert "NCCL_DEBUG=WARN" in shown.text()
+        assert "/logs/rank0.err" in shown.text()
+        await shown.press("escape", "3", "i")
+        assert "NVIDIA H100" in shown.text()
+        await shown.press("escape", "4", "i")
+        assert "port_rcv_data" in shown.text()
+        await shown.press("escape", "6", "i")
+        assert "dmesg needs root here" in shown.text()

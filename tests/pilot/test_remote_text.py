@@ -1,0 +1,84 @@
+"""Whatever a node sends is shown as text: no markup, no escape sequence, no crash, no broken line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples import GpuFault, LogEvent, SourceState
+from hangtop.diagnosis.finding import Evidence, Finding, Unknown, Verdict
+from tests.support.made import process, pulse
+from tests.support.piloted import Screen, screen
+from tests.support.screens import NOW, PID, Paper, PaperSession, say
+from tui.app import ScreenOptions
+
+NASTY = "[/markup][bold red]x[/] \x1b[2J\x1b]0;gone\x07\x9b31m \u202edrawkcab 日本語テ e\u0301\u0301 👩‍👩‍👧 \ud800 \x00"
+
+KEYS = [key for number in range(1, 9) for key in (str(number), "i", "escape")]
+
+
+def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
+    """A session in which everything that a node can say says this."""
+    paper = paper or Paper(nodes=2, gpus=2, names=(f"a{text}", f"b{text}"))
+    session = paper.session(ticks=2)
+    node = paper.name(0)
+    rank = process(
+        7, PID + 7, command=text, cwd=text, user=text, stdout=text, master_addr=text, env={"NCCL_X": text},
+        versions={text: text}, launcher=text, container=text,
+    )  # fmt: skip
+    session.samples(
+        node,
+        [
+            rank, pulse(PID + 7, wchan=text, state="?"),
+            SourceState("gpus", "failed", text, NOW), GpuFault(0, "", text),
+            LogEvent("python.exception", NOW, 7, text, PID + 7, text, 3, text, {}),
+        ],
+        10,
+    )  # fmt: skip
+    session.link(LinkChange(paper.name(1), "lost", text, NOW, NOW + 9))
+    session.bad_line(node, text, text)
+    say(session, node, 0, NOW, text, text)
+    finding = Finding(
+        "rank_crashed", "critical", 0.5, text, (7,), (node,), evidence=(Evidence(text, NOW, text),), advice=text
+    )
+    session.verdict = Verdict("crashed", text, (finding,), (Unknown(text, (node,), text),))
+    return session
+
+
+async def look_everywhere(shown: Screen) -> None:
+    for key in KEYS:
+        await shown.pilot.press(key)
+        await shown.pilot.pause()
+        lines = shown.lines()
+        assert all(line.isprintable() for line in lines)
+        assert {cell_len(line) for line in lines} == {shown.app.size.width}
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_text_of_every_kind_is_only_text_on_every_panel(ascii_only: bool) -> None:
+    options = ScreenOptions(theme="hangtop", ascii=ascii_only)
+    async with screen(poisoned(NASTY), options, size=(90, 30)) as shown:
+        await look_everywhere(shown)
+        await shown.press("2")
+        if ascii_only:
+            assert all(line.isascii() for line in shown.lines())
+        else:
+            assert "[/markup][bold red]x[/]" in shown.text()
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(min_size=1, max_size=30))
+async def test_any_text_at_all(text: str) -> None:
+    async with screen(poisoned(text), size=(80, 24)) as shown:
+        await look_everywhere(shown)
+
+
+async def test_messages_are_no_markup() -> None:
+    async with screen() as shown:
+        shown.app.say("node1: [/opt/x] \x1b[31m failed", "error")
+        await shown.pilot.pause(0.1)
+        assert "node1: [/opt/x] ·[31m failed" in shown.notices()
+        assert "[/opt/x]" in shown.text()

@@ -1,0 +1,97 @@
+"""The stacks panel: who is where, the fewest first, and from there to one rank's full stack."""
+
+from __future__ import annotations
+
+from tests.support.piloted import screen
+from tests.support.screens import NOW, Paper, PaperSession
+
+
+def dumped(paper: Paper, *times: float) -> PaperSession:
+    session = paper.session()
+    for at in times:
+        session.state.stacks.extend(paper.stacks(at))
+    return session
+
+
+async def test_the_odd_rank_comes_first_and_what_sets_it_apart_is_marked() -> None:
+    async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
+        await shown.press("8")
+        text = shown.text()
+        assert "32 ranks in 2 groups   taken 4s ago" in text
+        assert text.index("1 rank    11  node2") < text.index("31 ranks  0-10,12-31  4 nodes")
+        assert "▸ read_shard (data.py:88)" in text
+        assert "▸ train (train.py:203)" not in text
+
+
+async def test_enter_shows_a_full_stack_and_right_the_next_rank_of_the_group() -> None:
+    async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
+        await shown.press("8", "enter")
+        assert "rank 11 on node2" in shown.text()
+        assert "read_shard  /home/ada/run/data.py:88" in shown.text()
+        await shown.press("escape", "down", "enter", "right")
+        assert "rank 1 on node1   (2 of 31 in this group)" in shown.text()
+        assert "torch/distributed/distributed_c10d.py:2810" in shown.text()
+
+
+async def test_several_looks_tell_frozen_from_moving_and_can_be_seen_one_by_one() -> None:
+    async with screen(dumped(Paper(slow=11), NOW - 6, NOW - 4)) as shown:
+        await shown.press("8")
+        assert "all 2 looks" in shown.text()
+        assert "frozen" in shown.text()
+        await shown.press("s")
+        assert "look 1 of 2" in shown.text()
+        await shown.press("s", "s")
+        assert "all 2 looks" in shown.text()
+
+
+async def test_the_tree_carries_ranks_on_its_edges() -> None:
+    async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
+        await shown.press("8", "b")
+        assert "32 ranks 0-31" in shown.text()
+        assert "1 rank 11" in shown.text()
+        await shown.press("b")
+        assert "▸ read_shard" in shown.text()
+
+
+async def test_marked_groups_are_what_is_dumped_again() -> None:
+    async with screen(dumped(Paper(nodes=1, slow=3), NOW - 4)) as shown:
+        await shown.press("8", "space", "d")
+        assert shown.session.dumped == [({3}, False)]
+
+
+async def test_an_old_look_is_left_out_when_there_is_a_newer_one() -> None:
+    async with screen(dumped(Paper(slow=5), NOW - 600)) as shown:
+        await shown.press("8")
+        assert "taken 10m00s ago" in shown.text()
+        shown.session.state.stacks.extend(Paper(slow=11).stacks(NOW - 1))
+        await shown.draw()
+        await shown.pilot.pause(0.1)
+        assert "1 rank    11  node2" in shown.text()
+        assert "1 rank    5" not in shown.text()
+
+
+async def test_a_rank_that_could_not_be_looked_at_says_why() -> None:
+    paper = Paper(nodes=1, slow=3)
+    session = dumped(paper, NOW - 4)
+    node, dump = session.state.stacks.pop()
+    refused = dump._replace(threads=[], error="denied: [/x] ptrace", way_out="sudo sysctl kernel.yama.ptrace_scope=0")
+    session.state.stacks.append((node, refused))
+    async with screen(session) as shown:
+        await shown.press("8")
+        assert "denied: [/x] ptrace" in shown.text()
+        await shown.press("down", "enter")
+        assert "what would help: sudo sysctl kernel.yama.ptrace_scope=0" in shown.text()
+
+
+async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> None:
+    async with screen(Paper(nodes=1).session()) as shown:
+        await shown.press("2", "down", "ctrl+n")
+        assert "node1: py-spy dump --json --pid 41001 --native --locals" in shown.text()
+        await shown.press("n")
+        assert shown.session.dumped == []
+        await shown.press("ctrl+n", "y")
+        assert shown.session.dumped == [({1}, True)]
+        assert "[Stacks]" in shown.lines()[1]
+        assert "no stack taken yet" in shown.text()
+        await shown.press("escape")
+        assert "[Ranks]" in shown.lines()[1]

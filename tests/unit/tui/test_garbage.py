@@ -1,0 +1,33 @@
+"""Full collections wait until nobody is there."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tui import garbage
+from tui.garbage import Garbage
+
+
+def test_no_full_collection_by_itself_and_everything_as_before_at_the_end() -> None:
+    before = gc.get_threshold()
+    keeper = Garbage()
+    keeper.start()
+    assert gc.get_threshold()[2] == garbage.NEVER
+    keeper.stop()
+    assert gc.get_threshold() == before
+
+
+def test_it_collects_when_nobody_is_there_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("tui.garbage.time.monotonic", lambda: now)
+    keeper = Garbage()
+    now += garbage.APART - 1
+    assert not keeper.rest()
+    now += 2
+    keeper.pressed()
+    assert not keeper.rest()
+    now += garbage.REST
+    assert keeper.rest()
+    assert not keeper.rest()

@@ -1,0 +1,125 @@
+"""The log book: merged by time, bounded, filtered, and no line twice."""
+
+from __future__ import annotations
+
+from collectors.samples import LogEvent, LogLines
+from hangtop.session.state import JobState
+from tui import logbook
+from tui.logbook import AT_ONCE, LogBook, next_alarm, severity_of
+
+
+def lines(state: JobState, node: str, rank: int, at: float, *texts: str, skipped: int = 0) -> None:
+    state.log_lines.append((node, LogLines(f"/log/{rank}", 1, rank, "stderr", at, list(texts), skipped)))
+    state.log_serial += 1
+
+
+def event(state: JobState, at: float | None, text: str, source: str = "dmesg", kind: str = "kernel.xid") -> None:
+    state.events.append(("node1", LogEvent(kind, at, None, "node1", None, source, 7, text, {})))
+    state.event_serial += 1
+
+
+def texts(book: LogBook) -> list[str]:
+    return [line.text for line in book.shown]
+
+
+def test_lines_of_several_nodes_are_merged_by_time_also_when_some_come_late() -> None:
+    state, book = JobState(), LogBook()
+    lines(state, "node1", 0, 10.0, "a", "b")
+    lines(state, "node2", 1, 12.0, "d")
+    assert book.take(state) == 3
+    lines(state, "node3", 2, 11.0, "c")
+    assert book.take(state) == 1
+    assert texts(book) == ["a", "b", "c", "d"]
+    assert book.take(state) == 0
+
+
+def test_a_filter_shows_what_it_lets_through_of_old_and_new_lines() -> None:
+    state, book = JobState(), LogBook()
+    lines(state, "node1", 0, 1.0, "loss 2", "ValueError: x")
+    book.take(state)
+    book.set_filter("rank=0 text~valueerror")
+    assert texts(book) == ["ValueError: x"]
+    lines(state, "node1", 1, 2.0, "ValueError: y")
+    lines(state, "node1", 0, 2.0, "ValueError: z")
+    assert book.take(state) == 1
+    assert texts(book) == ["ValueError: x", "ValueError: z"]
+
+
+def test_severity_is_read_from_the_words() -> None:
+    assert severity_of("step 3 loss 2.1") == 0
+    assert severity_of("slowly but surely") == 0
+    assert severity_of("WARNING: slow") == 1
+    assert severity_of("[rank3]:[W1120 02:47:00.1 ProcessGroup.cpp:1] x") == 1
+    assert severity_of("[rank3]:[E1120 02:47:00.1 ProcessGroup.cpp:1] x") == 2
+    assert severity_of("node1:1:2 [0] socket.c:3 NCCL WARN Net") == 2
+    assert severity_of("RuntimeError: CUDA out of memory") == 2
+
+
+def test_only_what_is_bad_enough_is_shown() -> None:
+    state, book = JobState(), LogBook()
+    lines(state, "node1", 0, 1.0, "fine", "WARNING: hm", "Traceback (most recent call last):")
+    book.take(state)
+    book.lowest = 1
+    book.show()
+    assert texts(book) == ["WARNING: hm", "Traceback (most recent call last):"]
+
+
+def test_an_event_whose_file_is_on_view_is_shown_once() -> None:
+    state, book = JobState(), LogBook()
+    event(state, 5.0, "ValueError: bad shard", source="/log/0", kind="python.exception")
+    lines(state, "node1", 0, 5.1, "ValueError: bad shard", "next line")
+    book.take(state)
+    assert texts(book) == ["ValueError: bad shard", "next line"]
+    assert book.shown[0].line == 7
+
+
+def test_kernel_lines_are_never_harmless() -> None:
+    state, book = JobState(), LogBook()
+    event(state, None, "mlx5_core: link down", kind="kernel.link")
+    book.take(state)
+    assert book.shown[0].severity == 1
+
+
+def test_a_flood_is_counted_and_memory_is_bounded() -> None:
+    state, book = JobState(), LogBook()
+    for burst in range(8):
+        lines(state, "node1", 0, float(burst), *(f"line {number}" for number in range(AT_ONCE + 10)), skipped=5)
+        book.take(state)
+    assert book.skipped == 8 * 15
+    assert len(book.lines) <= logbook.KEPT
+    assert book.shown == book.lines
+
+
+def test_lines_dropped_by_the_session_before_they_were_taken_are_no_error() -> None:
+    state, book = JobState(), LogBook()
+    state.log_serial = 1_000_000
+    lines(state, "node1", 0, 1.0, "the only one left")
+    assert book.take(state) == 1
+
+
+def test_a_proof_is_found_by_number_or_by_its_words() -> None:
+    state, book = JobState(), LogBook()
+    event(state, 5.0, "Xid 79\nmore", source="dmesg")
+    lines(state, "node1", 0, 6.0, "a", "the words")
+    book.take(state)
+    assert book.find("dmesg", 8, "") == 1
+    assert book.find("/other", 3, "the words\nand more") == 3
+    assert book.find("/other", 3, "") is None
+
+
+def test_alarms_are_found_in_both_directions() -> None:
+    state, book = JobState(), LogBook()
+    lines(state, "node1", 0, 1.0, "fine", "ERROR a", "fine", "ERROR b")
+    book.take(state)
+    assert next_alarm(book.shown, 0, 1) == 1
+    assert next_alarm(book.shown, 1, 1) == 3
+    assert next_alarm(book.shown, 3, -1) == 1
+    assert next_alarm(book.shown, 3, 1) is None
+
+
+def test_files_are_asked_for_by_the_filter() -> None:
+    book = LogBook()
+    book.set_filter("rank=3 text~x")
+    assert book.wants("node1", 3, "/log/3")
+    assert not book.wants("node1", 4, "/log/4")
+    assert not book.wants("node1", None, "/log/extra")

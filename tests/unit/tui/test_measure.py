@@ -1,0 +1,108 @@
+"""What the state implies: rates of values that are only sent when they change, and what counts as stale."""
+
+from __future__ import annotations
+
+from collectors.samples import PortFacts, SourceState
+from hangtop.diagnosis.job import Look
+from hangtop.session.state import NodeState, PortState
+from tui.changes import told
+from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
+
+
+def looks(*pairs: tuple[float, float]) -> list[Look[float]]:
+    return [Look(at, value) for at, value in pairs]
+
+
+def same(value: float) -> float:
+    return value
+
+
+def test_growth_is_that_of_the_last_tick() -> None:
+    assert growth(looks((0, 0), (1, 5), (2, 7)), same, 2, 1) == 2
+
+
+def test_a_counter_that_is_no_longer_sent_stands_still() -> None:
+    assert growth(looks((0, 0), (1, 5)), same, 30, 1) == 0
+
+
+def test_a_counter_that_moves_after_a_rest_moved_within_the_last_tick() -> None:
+    assert growth(looks((0, 0), (30, 6)), same, 30, 1) == 4
+
+
+def test_growth_of_one_look_is_unknown_until_the_node_has_ticked_on() -> None:
+    assert growth(looks((0, 0)), same, 1, 1) is None
+    assert growth(looks((0, 0)), same, 9, 1) == 0
+    assert growth([], same, 9, 1) is None
+
+
+def test_history_holds_values_between_looks() -> None:
+    assert history(looks((0, 1), (3, 2)), same, end=5, step=1, length=8) == [None, None, 1, 1, 1, 2, 2, 2]
+
+
+def test_a_node_is_stale_when_its_link_or_its_ticks_are_gone() -> None:
+    node = NodeState("a", link="live", seen_at=100.0)
+    assert not is_stale(node, 103.0, 1.0)
+    assert is_stale(node, 110.0, 1.0)
+    node.link = "lost"
+    assert is_stale(node, 100.0, 1.0)
+    node.link = "offline"
+    assert not is_stale(node, 10_000.0, 1.0)
+
+
+def test_a_source_that_is_late_makes_its_values_old_and_one_that_is_absent_does_not() -> None:
+    node = NodeState("a")
+    node.sources["gpus"] = SourceState("gpus", "late", "no row for 10 s", 0.0)
+    node.sources["fabric"] = SourceState("fabric", "absent", "no HCA", 0.0)
+    assert source_is_stale(node, "gpus")
+    assert not source_is_stale(node, "fabric")
+    assert not source_is_stale(node, "ranks")
+
+
+def test_pressure_is_no_error() -> None:
+    facts = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "", 1, 1, "", "", "")
+    port = PortState(facts, counters={"port_xmit_wait": 900, "symbol_error": 7, "link_downed": 9, "port_rcv_errors": 1})
+    port.first = {"port_xmit_wait": 0, "symbol_error": 5, "link_downed": 1, "port_rcv_errors": 1}
+    assert grown_errors(port) == {"link_downed": 8, "symbol_error": 2}
+
+
+def test_throttling_tells_trouble_from_a_power_cap() -> None:
+    assert throttling(None) == ("–", False)
+    assert throttling(0) == ("", False)
+    assert throttling(0x4) == ("power cap", False)
+    assert throttling(0x44) == ("HW thermal, power cap", True)
+
+
+def test_the_same_change_of_many_ranks_is_one_line() -> None:
+    from hangtop.session.state import Change
+
+    changes = [Change(10.0 + rank / 100, "node1", f"rank {rank} started (pid {rank})") for rank in range(8)]
+    changes += [Change(11, "node2", "live"), Change(20, "node1", "rank 3 ended"), Change(21, "node2", "rank 9 ended")]
+    assert [change.text for change in told(reversed(changes), 10)] == [
+        "rank 9 ended", "rank 3 ended", "live", "ranks 0-7 started",
+    ]  # fmt: skip
+    assert len(told(reversed(changes), 2)) == 2
+
+
+def test_totals_of_a_large_job_come_round_in_a_few_ticks() -> None:
+    from tui import rolling
+
+    nodes = [NodeState(f"node{number}") for number in range(rolling.AT_ONCE * 2 + 10)]
+    seen: list[str] = []
+
+    def of(node: NodeState) -> float:
+        seen.append(node.name)
+        return node.seen_at or 0.0
+
+    totals = rolling.Rolling(of)
+    assert len(totals.turn(nodes)) == len(nodes)
+    for node in nodes:
+        node.seen_at = 1.0
+    seen.clear()
+    assert sum(totals.turn(nodes)) == rolling.AT_ONCE
+    assert len(seen) == rolling.AT_ONCE
+    totals.turn(nodes)
+    assert sum(totals.turn(nodes)) == len(nodes)
+    totals.forget()
+    seen.clear()
+    totals.turn(nodes)
+    assert len(seen) == len(nodes)

@@ -1,0 +1,171 @@
+"""Every action, once: from this table come the keys, the footer, the help, the command palette and the remapping.
+
+An action's ``id`` is what a configuration file remaps (``[keys]``, ``"stacks.dump" = "ctrl+d"``). What an action does
+to nodes and job is said in ``touch``, and that alone decides whether it asks first and whether ``--read-only`` refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+
+from tui import asked, handlers
+from tui.panels.registry import PANELS
+from tui.widgets.lines import Move
+
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
+
+Run = Callable[["HangtopApp"], object]
+
+
+class Touch(Enum):
+    """What an action reaches."""
+
+    NOTHING = "nothing"
+    NODE = "node"
+    """Runs something on a node that does not hold up the job; refused by ``--read-only``."""
+    JOB = "job"
+    """May hold up or change the job: the exact command is shown and confirmed first; refused by ``--read-only``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a key does."""
+
+    id: str
+    keys: str
+    """As Textual writes them, several by commas."""
+    title: str
+    """Two or three words: footer and palette."""
+    help: str
+    """One sentence."""
+    run: Run
+    """Called with the application; may be a coroutine function."""
+    group: str
+    needs: str = ""
+    """Capability that the panel must have (:attr:`tui.panels.base.Panel.CAN`); empty: valid everywhere."""
+    footer: int = 0
+    """Place in the footer, lowest first; 0 keeps it out."""
+    touch: Touch = Touch.NOTHING
+    command: Callable[[HangtopApp], str] | None = None
+    """For ``Touch.JOB``: the exact command."""
+
+
+_MOVES: tuple[tuple[Move, str, str], ...] = (
+    ("up", "up,k", "One line up"),
+    ("down", "down,j", "One line down"),
+    ("left", "left,h", "Columns or text to the left"),
+    ("right", "right,l", "Columns or text to the right"),
+    ("page_up", "pageup,ctrl+b", "One page up"),
+    ("page_down", "pagedown,ctrl+f", "One page down"),
+    ("first", "home,g", "To the first line"),
+    ("last", "end,G", "To the last line; in logs, follow again"),
+)
+
+PANEL_ACTIONS = tuple(
+    Action(f"panel.{entry.name}", str(number), entry.title, f"{entry.help}.", handlers.opens(entry.name), "Panels")
+    for number, entry in enumerate(PANELS, 1)
+)
+MOVE_ACTIONS = tuple(
+    Action(f"move.{how}", keys, text, f"{text}.", handlers.moves(how), "Moving") for how, keys, text in _MOVES
+)
+
+ACTIONS: tuple[Action, ...] = (
+    *PANEL_ACTIONS,
+    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", handlers.open_next, "Panels"),
+    Action("panel.previous", "shift+tab", "Panel before", "Open the panel to the left.",
+           handlers.open_previous, "Panels"),
+    *MOVE_ACTIONS,
+    Action("enter", "enter", "In", "Go in: node, rank, its log; a finding's proof; a rank's full stack.",
+           handlers.enter, "Moving", "enter", 1),
+    Action("back", "escape", "Back", "Take the filter away, then go back to where you came from.",
+           handlers.back, "Moving", "", 2),
+    Action("details", "i", "Details", "Everything that is known of what is under the cursor.",
+           handlers.show_details, "Moving", "details", 8),
+    Action("filter", "slash", "Filter", "Show only what matches: rank=3,7-9  gpu.util<10  node~gpu0  !state=S  word.",
+           handlers.ask_filter, "Tables", "filter", 3),
+    Action("sort.next", "greater_than_sign", "Sort", "Order by the next column.",
+           handlers.sort_next, "Tables", "sort", 7),
+    Action("sort.previous", "less_than_sign", "Sort by column before", "Order by the column before.",
+           handlers.sort_previous, "Tables", "sort"),
+    Action("sort.turn", "I", "Turn order", "Order the other way round.", handlers.sort_turn, "Tables", "sort"),
+    Action("mark", "space", "Mark", "Mark the row or line, and go on to the next.", handlers.mark, "Tables", "mark", 6),
+    Action("mark.all", "asterisk", "Mark all", "Mark every row shown; once more takes the marks away.",
+           handlers.mark_all, "Tables", "mark"),
+    Action("copy", "c", "Copy", "Copy the marked rows or lines to the clipboard of your terminal (OSC 52).",
+           handlers.copy, "Tables", "copy", 10),
+    Action("metric.next", "v", "Figure", "Next figure in the cells: utilisation, memory, power, temperature, clock.",
+           handlers.metric_next, "Overview", "metric", 4),
+    Action("metric.previous", "V", "Figure before", "The figure before.",
+           handlers.metric_previous, "Overview", "metric"),
+    Action("log.follow", "F", "Follow", "Go to the newest line and stay there.", handlers.log_follow, "Logs", "log", 4),
+    Action("log.pause", "p", "Pause", "Stand still on this line, or follow again.",
+           handlers.log_pause, "Logs", "log", 4),
+    Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
+           handlers.log_severity, "Logs", "log", 5),
+    Action("log.next", "n", "Next alarm", "To the next warning or error.", handlers.alarm_next, "Logs", "log", 5),
+    Action("log.previous", "N", "Alarm before", "To the warning or error before.",
+           handlers.alarm_previous, "Logs", "log"),
+    Action("log.time", "at", "Time", "Go to a time of day (02:47, 02:47:10) or back by an age (5m).",
+           handlers.ask_time, "Logs", "log", 5),
+    Action("stacks.dump", "d", "Dump", "Look at the stacks of the marked ranks, or of the one under the cursor.",
+           handlers.dump_chosen, "Job", "ranks", 4),
+    Action("stacks.all", "D", "Dump all", "Look at the stacks of all ranks, without pausing them.",
+           handlers.dump_all, "Job", "", 5),
+    Action("stacks.native", "ctrl+n", "Dump native", "Stacks with native frames: 0.5 s of CPU, 25 ms of pause a rank.",
+           handlers.dump_native, "Job", "ranks", 0, Touch.JOB, handlers.native_command),
+    Action("stacks.sample", "s", "Look", "All looks at the stacks together, then each alone.",
+           handlers.next_sample, "Stacks", "samples", 3),
+    Action("stacks.tree", "b", "Tree", "The prefix tree of all threads, or the groups again.",
+           handlers.toggle_tree, "Stacks", "samples", 3),
+    Action("stacks.flame", "f", "Flame graph", "Sample the marked ranks for 10 s without pausing them; SVG and a tree.",
+           asked.flame_graph, "Job", "ranks", 0, Touch.NODE),
+    Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
+           asked.probe_collectives, "Job", "", 0, Touch.JOB, asked.collectives_command),
+    Action("probe.path", "m", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
+           asked.probe_path, "Job", "", 0, Touch.JOB, asked.path_command),
+    Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
+           asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_command),
+    Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
+           asked.lint_environment, "Job", "", 0),
+    Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",
+           handlers.write_report, "Job", "", 11),
+    Action("shell", "exclamation_mark", "Shell", "A shell on the selected node with ssh; hangtop comes back after it.",
+           handlers.open_shell, "Job", "node", 9, Touch.NODE),
+    Action("palette", "colon,ctrl+p", "Commands", "Find any action, node or theme by its name.",
+           handlers.open_palette, "hangtop", "", 12),
+    Action("help", "question_mark,f1", "Help", "All keys.", handlers.show_help, "hangtop", "", 2),
+    Action("theme", "ctrl+t", "Theme", "Change the colours.", handlers.next_theme, "hangtop"),
+    Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", handlers.redraw, "hangtop"),
+    Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; nothing of it stays on the nodes.",
+           handlers.leave, "hangtop", "", 13),
+)  # fmt: skip
+"""To add a key, add its action."""
+
+BY_ID = {action.id: action for action in ACTIONS}
+
+
+def bindings() -> list[Binding]:
+    """Textual's bindings of all actions."""
+    return [
+        Binding(action.keys, f"do('{action.id}')", action.title, show=False, id=action.id, tooltip=action.help)
+        for action in ACTIONS
+    ]
+
+
+_NAMES = {
+    "slash": "/", "colon": ":", "question_mark": "?", "exclamation_mark": "!", "asterisk": "*", "at": "@",
+    "greater_than_sign": ">", "less_than_sign": "<", "escape": "Esc", "enter": "Enter", "space": "Space", "tab": "Tab",
+    "shift+tab": "S-Tab", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "up": "↑", "down": "↓",
+    "left": "←", "right": "→", "f1": "F1",
+}  # fmt: skip
+
+
+def shown_keys(keys: str) -> list[str]:
+    """Keys as people read them: ``/``, ``^p``, ``Esc``."""
+    return [_NAMES.get(key.strip(), key.strip().replace("ctrl+", "^")) for key in keys.split(",")]

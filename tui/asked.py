@@ -1,0 +1,227 @@
+"""Actions that ask nodes or job for more than they send: environment lint, dumps, probes, flame graphs.
+
+Each shows its answer as text over the panels. What touches the job is confirmed first: ``tui.actions`` sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.session.probing import ProbeRefused
+from tui.text import harmless, wrap
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+if TYPE_CHECKING:
+    from collectors.probes.allreduce.plan import ProbePlan
+    from tui.app import HangtopApp
+
+WIDTH = 130
+FLAME_SECONDS = 10.0
+SEVERITY = {"critical": Tone.BAD, "warning": Tone.WARN, "info": Tone.INFO}
+
+Content = list[list[Piece]]
+
+
+def _show(app: HangtopApp, title: str, content: Content) -> None:
+    from tui.dialogs.base import TextDialog
+
+    app.push_screen(TextDialog(title, content))
+
+
+def _plain(lines: Iterable[str], tone: Tone = Tone.TEXT) -> Content:
+    return [[(harmless(line), tone)] for line in lines]
+
+
+def findings_text(found: Iterable[Finding]) -> Content:
+    """Findings as text: what, where, proof, advice."""
+    content: Content = []
+    for finding in found:
+        tone = SEVERITY[finding.severity]
+        content.append([(finding.kind, tone), (f"  {finding.confidence:.0%} sure", Tone.DIM)])
+        content += _plain(wrap(finding.summary, WIDTH))
+        for piece in finding.evidence[:4]:
+            content.append(
+                [("  " + harmless(piece.source) + "  ", Tone.DIM), (harmless(piece.text)[:WIDTH], Tone.TEXT)]
+            )
+        content += [[("  → " + line, Tone.INFO)] for line in wrap(finding.advice, WIDTH - 4)]
+        content.append([])
+    return content
+
+
+# --- environment -------------------------------------------------------------------------------------------------
+
+
+def lint_environment(app: HangtopApp) -> None:
+    """Show what is wrong with the settings of all ranks."""
+    from hangtop.diagnosis.environment.lint import lint
+
+    found = lint(app.session.job())
+    content = findings_text(found) if found else _plain(["nothing to object to in the settings of the ranks seen"])
+    _show(app, "environment lint", content)
+
+
+# --- flight recorder ---------------------------------------------------------------------------------------------
+
+
+def recorder_command(app: HangtopApp) -> str:
+    """What is done on the nodes to have fresh dumps."""
+    ranks = [rank for rank in app.session.job().ranks if rank.gone_at is None]
+    name = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+    pipes = [f"printf 1 > {rank.process.env[name]}{rank.rank}.pipe" for rank in ranks if name in rank.process.env]
+    return pipes[0] + (f"  (and {len(pipes) - 1} more)" if len(pipes) > 1 else "") if pipes else HOW_TO_ENABLE
+
+
+HOW_TO_ENABLE = (
+    "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
+    "TORCH_FR_DUMP_TEMP_FILE=/tmp/fr_ ; dumps that lie on the nodes are fetched all the same"
+)
+
+
+async def ask_recorders(app: HangtopApp) -> None:
+    """Ask the ranks for fresh dumps, fetch all, and say what every rank has."""
+    app.say("asking for flight recorder dumps …")
+    dumps = await app.session.witnesses.recorders(fresh=True)
+    content: Content = []
+    for dump in sorted(dumps, key=lambda dump: dump.rank):
+        got = f"{len(dump.data)} bytes from {dump.path}" if dump.data else dump.why
+        content.append([(f"rank {dump.rank:<5}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
+    if dumps and not any(dump.data for dump in dumps):
+        content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
+    _show(app, "flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
+
+
+# --- probes ------------------------------------------------------------------------------------------------------
+
+
+def _plan(app: HangtopApp) -> ProbePlan:
+    from hangtop.session.probing import plan_probe
+
+    return plan_probe(app.session.job(), python=app.session.options.python or "")
+
+
+def collectives_command(app: HangtopApp) -> str:
+    """The exact command of the collective probe, or why there can be none."""
+    from collectors.probes.allreduce.workers import describe
+
+    try:
+        plan = _plan(app)
+    except ProbeRefused as refused:
+        return f"nothing: {refused}"
+    return f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}"
+
+
+async def probe_collectives(app: HangtopApp) -> None:
+    """Measure collectives between all nodes, and show figures and findings."""
+    from hangtop.diagnosis import probes
+    from hangtop.session.probing import allreduce_probe
+
+    try:
+        plan = _plan(app)
+    except ProbeRefused as refused:
+        app.say(str(refused), "warning")
+        return
+    report = await allreduce_probe(app.session, plan, app.say).run()
+    found = probes.findings(report)
+    lines = [f"{probes.outcome(report, found)}  {report.why}".rstrip(), ""]
+    lines += [
+        f"{figure.op:<15}{figure.size:>12} bytes {figure.seconds * 1e6:>9.0f} µs   busbw {figure.busbw:.3f} GB/s"
+        for figure in report.figures
+    ]
+    lines += ["", *(_pair(pair.a, pair.b, pair.busbw, pair.error) for pair in report.pairs), ""]
+    _show(
+        app, f"collective probe, {report.backend}, {report.world_size} ranks", [*_plain(lines), *findings_text(found)]
+    )
+
+
+def _pair(a: str, b: str, speed: float | None, error: str) -> str:
+    return f"{a + ' - ' + b:<40}{'–' if speed is None else f'{speed:.3f} GB/s'}  {error}"
+
+
+def path_command(app: HangtopApp) -> str:
+    """The exact command of the path probe."""
+    del app  # the same on every node
+    import shlex
+
+    from collectors.fleet import payload
+
+    return f"on every node: {shlex.join(payload.command())}  (sockets between the nodes, for half a second a pair)"
+
+
+async def probe_path(app: HangtopApp) -> None:
+    """Measure the path between all nodes, and show figures and findings."""
+    from collectors.probes.path.survey import survey
+    from hangtop.diagnosis import paths, probes
+    from hangtop.session.probing import path_nodes
+
+    job = app.session.job()
+    taking_part, absent = path_nodes(app.session, job)
+    at, began = time.time(), time.monotonic()
+    figures, failed = await survey(taking_part, progress=app.say)
+    report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
+    found = paths.findings(figures, report)
+    lines = [f"{probes.outcome(report, found)}  {report.why}".rstrip(), ""]
+    lines += [
+        f"{figure.a + ' → ' + figure.b:<40} MTU {figure.mtu or '–'}  "
+        f"{'–' if figure.throughput is None else f'{figure.throughput / 1e9:.3f} GB/s'}  {figure.error}"
+        for figure in sorted(figures)
+    ]
+    _show(app, "path probe", [*_plain(lines), [], *findings_text(found)])
+
+
+# --- flame graphs ------------------------------------------------------------------------------------------------
+
+
+_stops: WeakKeyDictionary[HangtopApp, asyncio.Event] = WeakKeyDictionary()
+"""What ends the recording that runs, by application."""
+
+
+def flame_graph(app: HangtopApp) -> None:
+    """Sample the chosen ranks for some seconds, in the background; pressed again, it stops early."""
+    if app in _stops:
+        _stops[app].set()
+        return
+    ranks = app.panel.chosen_ranks()
+    if not ranks:
+        app.say("no rank here: mark ranks, or go to one", "warning")
+        return
+    _stops[app] = asyncio.Event()
+    app.say(f"sampling for {FLAME_SECONDS:.0f} s, without pausing anything; f stops early")
+    app.run_worker(_flame(app, ranks, _stops[app]), name="flame", exit_on_error=False)
+
+
+async def _flame(app: HangtopApp, ranks: set[int], stop: asyncio.Event) -> None:
+    """Record, save SVG and speedscope files, and show the tree."""
+    from hangtop.session.flames import record_flames
+
+    try:
+        graph = await record_flames(
+            app.session,
+            ranks,
+            seconds=FLAME_SECONDS,
+            folder=app.options.report_folder or Path.cwd(),
+            name=time.strftime("flame-%Y%m%d-%H%M%S"),
+            on_progress=lambda _seconds, _nodes: None,
+            stop=stop,
+        )
+    except OSError as error:
+        app.say(f"the flame graph could not be written: {error}", "error")
+        return
+    finally:
+        del _stops[app]
+    total = graph.tree.samples
+    least = max(1, total // 50)
+    tree = [
+        f"{frame.samples / total:>5.0%}  {'  ' * depth}{frame.name}"
+        for depth, frame in graph.tree.walk()
+        if frame.samples >= least
+    ]
+    errors = [f"rank {rank}: {why}" for rank, why in sorted(graph.errors.items())]
+    head = [f"saved: {graph.saved.svg}", f"saved: {graph.saved.speedscope}", *errors, ""]
+    _show(app, f"flame graph, {total} samples", _plain([*head, *tree]))

@@ -1,0 +1,153 @@
+"""Dialogs that want an answer: a confirmation with the exact command, a connection's question, a line of text."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from collectors.fleet.questions import Question
+from tui.dialogs.base import Dialog, Text
+from tui.text import wrap
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+WIDTH = 70
+"""Cells of text in these dialogs."""
+
+
+class ConfirmDialog(Dialog[bool]):
+    """Shows the exact command; only ``y`` runs it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n,escape,q,enter", "answer(False)", "No"),
+    ]
+
+    def __init__(self, title: str, command: str, why: str) -> None:
+        super().__init__(title)
+        self._command, self._why = command, why
+
+    def content(self) -> ComposeResult:
+        """Why it asks, and the command."""
+        lines: list[list[Piece]] = [[(text, Tone.TEXT)] for text in wrap(self._why, WIDTH)]
+        lines += [[], *[[("  ", Tone.TEXT), (text, Tone.INFO)] for text in wrap(self._command, WIDTH - 2)]]
+        yield Text(lines)
+
+    def keys(self) -> list[Piece]:
+        """Yes or no."""
+        return [("y", Tone.ACCENT), (" run it  ", Tone.DIM), ("n", Tone.ACCENT), (" leave it", Tone.DIM)]
+
+    def action_answer(self, answer: bool) -> None:
+        """Answer."""
+        self.dismiss(answer)
+
+
+class HostKeyDialog(Dialog[str | None]):
+    """An unknown host key: accepted for good, for now, or not."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('yes')", "Accept and remember"),
+        Binding("o", "answer('once')", "Accept once"),
+        Binding("n,escape,q,enter", "answer('')", "Refuse"),
+    ]
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(f"{question.node}: unknown host key")
+        self._question = question
+
+    def content(self) -> ComposeResult:
+        """What the far side showed."""
+        yield Text(_question_text(self._question))
+
+    def keys(self) -> list[Piece]:
+        """Three answers."""
+        return [
+            ("y", Tone.ACCENT), (" accept and remember  ", Tone.DIM), ("o", Tone.ACCENT), (" accept once  ", Tone.DIM),
+            ("n", Tone.ACCENT), (" refuse", Tone.DIM),
+        ]  # fmt: skip
+
+    def action_answer(self, answer: str) -> None:
+        """Answer; nothing refuses."""
+        self.dismiss(answer or None)
+
+
+class LineDialog(Dialog[str | None]):
+    """One line of text, hidden while it is typed when it is a secret."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Give up")]
+
+    def __init__(self, title: str, lines: list[list[Piece]], *, secret: bool = False, empty: bool = False) -> None:
+        super().__init__(title)
+        self._lines, self._secret, self._empty = lines, secret, empty
+
+    def content(self) -> ComposeResult:
+        """What is asked, and the input."""
+        yield Text(self._lines)
+        yield Input(password=self._secret, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        super().on_mount()
+        self.query_one(Input).focus()
+
+    def keys(self) -> list[Piece]:
+        """Answer or give up."""
+        return [("Enter", Tone.ACCENT), (" answer  ", Tone.DIM), ("Esc", Tone.ACCENT), (" give up", Tone.DIM)]
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Answer."""
+        event.stop()
+        if event.value or self._empty:
+            self.dismiss(event.value)
+
+    def action_give_up(self) -> None:
+        """No answer."""
+        self.dismiss(None)
+
+
+def _question_text(question: Question) -> list[list[Piece]]:
+    lines: list[list[Piece]] = [[(text, Tone.STRONG)] for text in wrap(question.prompt, WIDTH)]
+    if question.detail:
+        lines += [[], *[[(text, Tone.TEXT)] for text in wrap(question.detail, WIDTH)]]
+    return lines
+
+
+_TITLES = {"passphrase": "passphrase of a key", "password": "password", "keyboard": "question of the server"}
+
+
+class ScreenAsker:
+    """Puts the questions of connections on the screen, one after the other, whatever else is shown."""
+
+    def __init__(self, app: App[None]) -> None:
+        self._app = app
+        self._turn = asyncio.Lock()
+
+    async def ask(self, question: Question) -> str | None:
+        """Show the question and wait for the answer; None when it is declined or the screen is closing."""
+        async with self._turn:
+            if not self._app.is_running:
+                return None
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            dialog: Dialog[str | None]
+            if question.kind == "host_key":
+                dialog = HostKeyDialog(question)
+            else:
+                title = f"{question.node}: {_TITLES[question.kind]}"
+                # a server's question may rightly be answered with an empty line
+                dialog = LineDialog(
+                    title, _question_text(question), secret=question.secret, empty=question.kind == "keyboard"
+                )
+
+            def take(said: str | None) -> None:
+                if not answer.done():
+                    answer.set_result(said)
+
+            self._app.push_screen(dialog, take)
+            return await answer

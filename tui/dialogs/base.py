@@ -1,0 +1,153 @@
+"""Base of all dialogs, and the one that shows text."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.strip import Strip
+
+from tui.text import cells, wrap
+from tui.theme import Ground, Tone
+from tui.widgets.bar import Bar
+from tui.widgets.lines import Lines, Piece, strip_of
+
+T = TypeVar("T")
+
+FRAME = 7
+"""Lines of a dialog that are not its text."""
+
+
+class Text(Lines):
+    """Lines of pieces that can be scrolled; as high as they need, up to what there is."""
+
+    DEFAULT_CSS = """
+    Text { height: auto; }
+    """
+
+    def __init__(self, content: list[list[Piece]]) -> None:
+        super().__init__()
+        self.content = content
+        self.resize_to(20, len(content))
+
+    def show(self, content: list[list[Piece]]) -> None:
+        """Show something else, from its beginning."""
+        self.content = content
+        self.resize_to(20, len(content))
+        self.scroll_to(y=0, animate=False, force=True)
+        self.repaint()
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as there are."""
+        del container, viewport, width
+        return max(1, len(self.content))
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line."""
+        place = self.top + y
+        return strip_of(self.content[place] if place < len(self.content) else [], width, self.ink, Ground.BAR)
+
+
+class Dialog(ModalScreen[T]):
+    """A box over the panels. ``BOX`` is its width in cells; it shrinks on a smaller screen."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog > #box {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        background: $panel; border: round $primary; padding: 0 1;
+    }
+    Dialog > #box.-wide { width: 96%; max-width: 150; }
+    Dialog Input, Dialog Input:focus {
+        border: none; height: 1; padding: 0; background: $background; margin: 1 0 0 0;
+    }
+    Dialog #title { margin-bottom: 1; }
+    Dialog #keys { margin-top: 1; }
+    """
+
+    def __init__(self, title: str, *, wide: bool = False) -> None:
+        super().__init__()
+        self.heading = title
+        self._wide = wide
+
+    def content(self) -> ComposeResult:
+        """The widgets between title and keys."""
+        raise NotImplementedError
+
+    def keys(self) -> list[Piece]:
+        """The line that says what can be pressed."""
+        return [("Esc", Tone.ACCENT), (" close", Tone.DIM)]
+
+    def compose(self) -> ComposeResult:
+        """Title, content, keys."""
+        with Vertical(id="box", classes="-wide" if self._wide else ""):
+            yield Bar(id="title", ground=Ground.BAR)
+            yield from self.content()
+            yield Bar(id="keys", ground=Ground.BAR)
+
+    def on_resize(self) -> None:
+        """Leave room for title, keys and border."""
+        for text in self.query(Text):
+            text.styles.max_height = max(3, self.size.height - FRAME)
+
+    def on_mount(self) -> None:
+        """Fill in what does not change."""
+        self.query_one("#title", Bar).show([(self.heading, Tone.STRONG)])
+        self.query_one("#keys", Bar).show(self.keys())
+
+
+class TextDialog(Dialog[None]):
+    """Text to read, scroll and copy."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "close", "Close"),
+        Binding("up,k", "scroll(-1)", "Up"),
+        Binding("down,j", "scroll(1)", "Down"),
+        Binding("pageup,ctrl+b", "scroll(-20)", "Page up"),
+        Binding("pagedown,space,ctrl+f", "scroll(20)", "Page down"),
+        Binding("home,g", "scroll(-100000)", "Top"),
+        Binding("end,G", "scroll(100000)", "Bottom"),
+        Binding("c", "copy", "Copy"),
+    ]
+
+    def __init__(self, title: str, content: list[list[Piece]], *, wide: bool = True) -> None:
+        super().__init__(title, wide=wide)
+        self.text = Text(content)
+
+    def content(self) -> ComposeResult:
+        """The text."""
+        yield self.text
+
+    def keys(self) -> list[Piece]:
+        """Reading keys."""
+        return [
+            ("↑↓", Tone.ACCENT), (" scroll  ", Tone.DIM), ("c", Tone.ACCENT), (" copy  ", Tone.DIM),
+            ("Esc", Tone.ACCENT), (" close", Tone.DIM),
+        ]  # fmt: skip
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll by lines."""
+        self.text.scroll_to(y=self.text.top + step, animate=False, force=True)
+
+    def action_copy(self) -> None:
+        """Copy everything."""
+        self.app.copy_to_clipboard("\n".join("".join(text for text, _ in line) for line in self.text.content))
+        self.app.notify("copied", markup=False, timeout=2)
+
+    def action_close(self) -> None:
+        """Close."""
+        self.dismiss(None)
+
+
+def facts_text(facts: list[tuple[str, str]], width: int) -> list[list[Piece]]:
+    """Lay out labels and values in two columns, long values wrapped."""
+    label_width = min(22, max((cells(label) for label, _ in facts), default=0))
+    lines: list[list[Piece]] = []
+    for label, value in facts:
+        for place, text in enumerate(wrap(value, max(10, width - label_width - 2))):
+            shown = label if place == 0 else ""
+            lines.append([(shown[:label_width].rjust(label_width) + "  ", Tone.DIM), (text, Tone.TEXT)])
+    return lines

@@ -1,0 +1,52 @@
+"""The help: every action with its present keys, made from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tui.actions import ACTIONS, Touch, shown_keys
+from tui.dialogs.base import TextDialog
+from tui.panels.registry import BY_NAME
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+_FILTER = (
+    ("rank=3,7-9", "numbers, lists, ranges"),
+    ("gpu.util<10", "also <= > >=, with units: 2G, 80%, 1m30s"),
+    ("node=gpu[001-004]", "node sets, and * as in gpu0*"),
+    ("node~gpu0", "a regular expression"),
+    ("!state=S", "what does not match; also != and !~"),
+    ("wchan=?", "what is unknown"),
+    ('reader "data loader"', "words anywhere in the row; all terms must hold"),
+)
+
+_GROUPS = {"Overview": "overview", "Logs": "logs", "Stacks": "stacks"}
+
+
+def help_dialog(keymap: Mapping[str, str], panel: str, fields: list[str]) -> TextDialog:
+    """Make the help; the present panel's own keys come first, and the fields that its filter knows."""
+    groups = list(dict.fromkeys(action.group for action in ACTIONS))
+    own = [group for group in groups if _GROUPS.get(group) == panel]
+    lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
+    for group in [*own, *(group for group in groups if group not in own)]:
+        lines.append([(group, Tone.STRONG)])
+        for action in ACTIONS:
+            if action.group == group:
+                keys = " ".join(shown_keys(keymap.get(action.id, action.keys)))
+                lines.append(
+                    [(f"  {keys:<12} ", Tone.ACCENT), (action.help, Tone.TEXT), (_mark(action.touch), Tone.DIM)]
+                )
+        lines.append([])
+    lines.append([("Filter", Tone.STRONG)])
+    lines += [[(f"  {text:<22} ", Tone.ACCENT), (help_, Tone.TEXT)] for text, help_ in _FILTER]
+    if fields:
+        lines += [[("  fields here: ", Tone.DIM), (" ".join(fields), Tone.INFO)]]
+    return TextDialog("Help", lines)
+
+
+def _mark(touch: Touch) -> str:
+    return {
+        Touch.NOTHING: "",
+        Touch.NODE: "  (not read-only)",
+        Touch.JOB: "  (asks first; not read-only)",
+    }[touch]

@@ -1,0 +1,94 @@
+"""Numbers as people read them. What is unknown is an en dash, never a zero."""
+
+from __future__ import annotations
+
+import time
+
+UNKNOWN = "–"
+
+_BINARY = ("", "K", "M", "G", "T", "P", "E")
+
+
+def age(seconds: float | None) -> str:
+    """``7s``, ``2m10s``, ``1h05m``, ``3d04h``; a negative age (clocks differ) is ``0s``."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def clock(at: float, *, millis: bool = True) -> str:
+    """Local time of day, ``02:47:10.123``."""
+    text = time.strftime("%H:%M:%S", time.localtime(at))
+    return f"{text}.{int(at % 1 * 1000):03}" if millis else text
+
+
+def size(count: float | None) -> str:
+    """Bytes with binary prefixes in at most five characters: ``512``, ``1.5K``, ``80.0G``, ``1023G``."""
+    if count is None:
+        return UNKNOWN
+    value = float(count)
+    for prefix in _BINARY:
+        if abs(value) < 1024 or prefix == _BINARY[-1]:
+            return f"{value:.0f}{prefix}" if not prefix or abs(value) >= 99.95 else f"{value:.1f}{prefix}"
+        value /= 1024
+    raise AssertionError("unreachable: the last prefix takes everything")
+
+
+def rate(per_second: float | None) -> str:
+    """Bytes a second, ``12.3M/s``."""
+    return UNKNOWN if per_second is None else f"{size(per_second)}/s"
+
+
+def count(number: float | None) -> str:
+    """A count with decimal prefixes: ``999``, ``12.3k``, ``4.1M``."""
+    if number is None:
+        return UNKNOWN
+    value = float(number)
+    for prefix in ("", "k", "M", "G", "T"):
+        if abs(value) < 1000 or prefix == "T":
+            return f"{value:.0f}{prefix}" if not prefix or abs(value) >= 99.95 else f"{value:.1f}{prefix}"
+        value /= 1000
+    raise AssertionError("unreachable: the last prefix takes everything")
+
+
+def number(value: float | None, decimals: int = 0) -> str:
+    """A plain number, or the dash."""
+    return UNKNOWN if value is None else f"{value:.{decimals}f}"
+
+
+def percent(value: float | None) -> str:
+    """``97%``."""
+    return UNKNOWN if value is None else f"{value:.0f}%"
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 rank``, ``2 ranks``; ``no rank``."""
+    if number == 0:
+        return f"no {noun}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_STEPS = "▁▂▃▄▅▆▇"
+"""Without the full block, so that rows of full bars stay apart."""
+
+
+def spark(values: list[float | None], full: float, width: int) -> str:
+    """The last ``width`` values as bars on a fixed scale from 0 to ``full``, so that flat 0 and flat 100 % differ.
+
+    Unknown values are gaps; zero is the lowest bar, not a gap.
+    """
+    drawn = []
+    for value in values[-width:]:
+        if value is None:
+            drawn.append(" ")
+            continue
+        share = min(1.0, max(0.0, value / full)) if full else 0.0
+        drawn.append(_STEPS[min(len(_STEPS) - 1, int(share * len(_STEPS)))])
+    return "".join(drawn).rjust(width)

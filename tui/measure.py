@@ -1,0 +1,131 @@
+"""Figures that the state does not hold but implies: rates, shares and short histories.
+
+Nodes send only what changed. So a value holds until the next look, and a rate whose last look is old is zero as long as
+the node still ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from collectors.samples import GpuSample, RankPulse
+from hangtop.diagnosis.job import Look
+from hangtop.session.state import GpuState, NodeState, PortState, RankState
+
+T = TypeVar("T")
+
+SILENT_TICKS = 3.0
+"""Ticks that may fail to come before a node's numbers look stale."""
+
+
+def is_stale(node: NodeState, now: float, interval: float) -> bool:
+    """True when what is known of the node is old: the link is down, or its ticks have stopped coming."""
+    if node.link not in {"live", "limited", "offline"}:
+        return True
+    return node.link != "offline" and node.seen_at is not None and now - node.seen_at > SILENT_TICKS * interval + 1.0
+
+
+def source_is_stale(node: NodeState, source: str) -> bool:
+    """True when the source stopped answering: its last values are still shown, but as old ones."""
+    state = node.sources.get(source)
+    return state is not None and state.state in {"late", "failed", "denied"}
+
+
+def growth(
+    looks: Sequence[Look[T]], get: Callable[[T], float], fresh_at: float | None, interval: float
+) -> float | None:
+    """Growth per second of a counter over its last tick; 0 when the node has ticked on without sending it again."""
+    if len(looks) < 2:
+        return 0.0 if looks and fresh_at is not None and fresh_at - looks[-1].at > 2.5 * interval else None
+    last, before = looks[-1], looks[-2]
+    if fresh_at is not None and fresh_at - last.at > 2.5 * interval:
+        return 0.0
+    # it was not sent in between, so it moved only within the last tick
+    span = min(last.at - before.at, 1.5 * interval) if last.at - before.at > 2.5 * interval else last.at - before.at
+    return (get(last.value) - get(before.value)) / span if span > 0 else None
+
+
+def _cpu_seconds(pulse: RankPulse) -> float:
+    return pulse.cpu_user + pulse.cpu_system
+
+
+def cpu_percent(rank: RankState, node: NodeState, interval: float) -> float | None:
+    """CPU of a rank's own process: 100 is one core."""
+    share = growth(rank.looks, _cpu_seconds, node.seen_at, interval)
+    return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
+
+
+def helpers_percent(rank: RankState, node: NodeState, interval: float) -> float | None:
+    """CPU of the processes that a rank forked: data workers and the like."""
+    share = growth(rank.looks, lambda pulse: pulse.helpers_cpu, node.seen_at, interval)
+    return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
+
+
+def pulse_of(rank: RankState) -> RankPulse | None:
+    """The latest look at a rank's process."""
+    return rank.looks[-1].value if rank.looks else None
+
+
+def row_of(gpu: GpuState) -> GpuSample | None:
+    """The latest row of a GPU; None also while nvidia-smi says something else in its place."""
+    return gpu.looks[-1].value if gpu.looks and gpu.fault is None else None
+
+
+def memory_percent(gpu: GpuState) -> float | None:
+    """Share of the GPU's memory in use."""
+    row = row_of(gpu)
+    total = gpu.facts.memory_total if gpu.facts else None
+    return None if row is None or row.memory_used is None or not total else 100.0 * row.memory_used / total
+
+
+def history(
+    looks: Sequence[Look[T]], get: Callable[[T], float | None], end: float, step: float, length: int
+) -> list[float | None]:
+    """Values at ``length`` moments ``step`` seconds apart, the last at ``end``; each holds until the next look."""
+    values: list[float | None] = []
+    place = len(looks) - 1
+    for back in range(length):
+        moment = end - back * step
+        while place >= 0 and looks[place].at > moment:
+            place -= 1
+        if place < 0:
+            break
+        values.append(get(looks[place].value))
+    return [None] * (length - len(values)) + values[::-1]
+
+
+ERRORS = frozenset(
+    "symbol_error link_error_recovery link_downed port_rcv_errors port_rcv_remote_physical_errors port_xmit_discards"
+    " port_xmit_constraint_errors port_rcv_constraint_errors local_link_integrity_errors VL15_dropped"
+    " excessive_buffer_overrun_errors port_rcv_switch_relay_errors packet_seq_err out_of_sequence implied_nak_seq_err"
+    " local_ack_timeout_err rnr_nak_retry_err roce_adp_retrans roce_adp_retrans_to req_cqe_error resp_cqe_error"
+    " rx_icrc_encapsulated resp_local_length_error out_of_buffer".split()
+)
+"""Counters whose growth is trouble rather than pressure (kernel ABI sysfs-class-infiniband; NCCL's network guide)."""
+
+
+def grown_errors(port: PortState) -> dict[str, int]:
+    """Error counters that grew while watched, the most grown first."""
+    grown = {name: value - port.first.get(name, value) for name, value in port.counters.items() if name in ERRORS}
+    return dict(sorted(((name, by) for name, by in grown.items() if by > 0), key=lambda item: -item[1]))
+
+
+_REASONS = (
+    (0x8, "HW slowdown", True),
+    (0x40, "HW thermal", True),
+    (0x20, "SW thermal", True),
+    (0x80, "power brake", True),
+    (0x4, "power cap", False),
+    (0x2, "app clocks", False),
+    (0x10, "sync boost", False),
+    (0x1, "idle", False),
+)
+
+
+def throttling(reasons: int | None) -> tuple[str, bool]:
+    """What a clock event mask says, the worst first, and whether that is trouble (power cap under load is normal)."""
+    if reasons is None:
+        return "–", False
+    words = [(word, bad) for bit, word, bad in _REASONS if reasons & bit]
+    return ", ".join(word for word, _ in words), any(bad for _, bad in words)

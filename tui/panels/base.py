@@ -1,0 +1,107 @@
+"""What every panel can be asked to do by an action."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.containers import Vertical
+
+from tui.scene import Scene
+from tui.widgets.lines import Move
+
+Fact = tuple[str, str]
+"""A label and a value of the details; an empty label goes on with the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to go: a panel, what it is narrowed down to, and the row to stand on.
+
+    ``scope`` is written in the filter language; Esc takes it away. ``select`` is the row's key.
+    """
+
+    panel: str
+    scope: str = ""
+    select: Hashable = None
+
+
+class Panel(Vertical):
+    """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
+
+    DEFAULT_CSS = """
+    Panel { height: 1fr; width: 1fr; }
+    """
+
+    NAME: ClassVar[str]
+    CAN: ClassVar[frozenset[str]] = frozenset()
+    """Capabilities that actions ask for: ``filter``, ``sort``, ``mark``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id=f"panel-{self.NAME}")
+        self.scene = scene
+        self.scope = ""
+        self.query_text = ""
+        """What was typed into the filter."""
+
+    def draw(self) -> None:
+        """Draw the latest state; called once a tick while the panel is on top."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        """Lay out anew, once the widgets inside know their sizes."""
+        self.call_after_refresh(self.draw)
+
+    def shown(self) -> None:
+        """The panel came to the front."""
+
+    def hidden(self) -> None:
+        """Another panel came to the front."""
+
+    def move(self, how: Move) -> None:
+        """Move the cursor."""
+
+    def enter(self) -> Place | None:
+        """Go into what is under the cursor: the place to go to, or None when it was done here."""
+        return None
+
+    def set_filter(self, text: str) -> None:
+        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError`."""
+
+    def fields(self) -> list[str]:
+        """Names that a filter can use here."""
+        return []
+
+    def mark(self) -> None:
+        """Mark what is under the cursor."""
+
+    def mark_all(self) -> None:
+        """Mark everything shown."""
+
+    def narrowed(self) -> str:
+        """Scope and filter together, as one filter."""
+        return f"{self.scope} {self.query_text}".strip()
+
+    def here(self) -> Hashable:
+        """Key of the row under the cursor, to come back to."""
+        return None
+
+    def select(self, key: Hashable) -> None:
+        """Stand on a row."""
+
+    def node(self) -> str | None:
+        """Name of the node under the cursor."""
+        return None
+
+    def chosen_ranks(self) -> set[int]:
+        """Marked ranks, or the one under the cursor."""
+        return set()
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """Title and facts of what is under the cursor."""
+        return None
+
+    def text(self) -> str:
+        """What ``copy`` takes."""
+        return ""

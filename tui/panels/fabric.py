@@ -1,0 +1,194 @@
+"""Panel 4: every HCA port and network interface: state, traffic, and which error counters grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from hangtop.session.state import InterfaceState, NodeState, PortState
+from tui.filter import Value
+from tui.format import UNKNOWN, plural, size
+from tui.measure import grown_errors, source_is_stale
+from tui.panels.base import Fact, Place
+from tui.panels.facts import interface_facts, port_facts
+from tui.panels.table_panel import TablePanel
+from tui.rolling import Rolling
+from tui.scene import Scene
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+from tui.widgets.table import Column
+
+
+class LinkRow(NamedTuple):
+    """A port of an HCA or a network interface of a node: the one that is not None."""
+
+    node: NodeState
+    name: str
+    port: PortState | None
+    interface: InterfaceState | None
+
+
+class FabricPanel(TablePanel[LinkRow]):
+    """The table of ports and interfaces, HCAs first within a node."""
+
+    NAME = "fabric"
+    FROZEN = 2
+    EMPTY = "no port and no interface seen yet"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._sums = Rolling(_sums)
+        self._rows: tuple[int, list[LinkRow]] = (-1, [])
+
+    def columns(self) -> Sequence[Column[LinkRow]]:
+        """Which, in what state, how fast, what was lost."""
+        return fabric_columns()
+
+    def rows(self) -> Sequence[LinkRow]:
+        """Ports, then the interfaces that carry anything outside the machine."""
+        roster = self.scene.lists.roster
+        if roster != self._rows[0]:
+            self._rows = (roster, self._listed())
+        return self._rows[1]
+
+    def _listed(self) -> list[LinkRow]:
+        rows: list[LinkRow] = []
+        for node in self.scene.nodes:
+            rows += [LinkRow(node, name, port, None) for name, port in node.ports.items()]
+            rows += [
+                LinkRow(node, name, None, here)
+                for name, here in node.interfaces.items()
+                if here.facts.kind != "loopback"
+            ]
+        return rows
+
+    def key(self, row: LinkRow) -> Hashable:
+        """Node and name."""
+        return row.node.name, row.name
+
+    def is_stale(self, row: LinkRow) -> bool:
+        """Its node is silent, or the source is."""
+        source = "fabric" if row.port is not None else "network"
+        return self.scene.stale(row.node) or source_is_stale(row.node, source)
+
+    def totals(self) -> list[Piece]:
+        """How many ports are up, which errors grow, how much TCP sends again."""
+        ports, up, growing = (sum(column) for column in zip((0, 0, 0), *self._sums.turn(self.scene.nodes), strict=True))
+        pieces: list[Piece] = [(f" {up} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
+        if not ports:
+            pieces = [(" no HCA", Tone.STRONG)]
+        if growing:
+            pieces += [("   ", Tone.DIM), (f"▲ {plural(growing, 'port')} with growing errors", Tone.BAD)]
+        shares = [
+            (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
+            for node in self.scene.nodes
+            if node.segments_per_s and node.retransmitted_per_s is not None
+        ]
+        if shares:
+            share, worst = max(shares)
+            tone = Tone.WARN if share >= 1.0 else Tone.TEXT
+            pieces += [("   TCP sent again ", Tone.DIM), (f"{share:.2f}%", tone), (f" at most ({worst})", Tone.DIM)]
+        return pieces
+
+    def enter(self) -> Place | None:
+        """To the node's ranks."""
+        row = self.table.current
+        return None if row is None else Place("ranks", f"node={row.node.name}")
+
+    def node(self) -> str | None:
+        """Node of the port."""
+        row = self.table.current
+        return None if row is None else row.node.name
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """All counters of the port."""
+        row = self.table.current
+        if row is None:
+            return None
+        if row.port is not None:
+            return f"{row.name} of {row.node.name}", port_facts(row.node, row.port, self.scene)
+        assert row.interface is not None
+        return f"{row.name} of {row.node.name}", interface_facts(row.node, row.interface)
+
+
+def _sums(node: NodeState) -> tuple[int, int, int]:
+    """Ports, those that are up, those with growing errors."""
+    ports = node.ports.values()
+    return len(ports), sum(map(_is_up, ports)), sum(bool(grown_errors(port)) for port in ports)
+
+
+def _is_up(port: PortState) -> bool:
+    return port.facts.state.upper() == "ACTIVE" and port.facts.phys_state in {"LinkUp", ""}
+
+
+def _both(
+    port: Callable[[PortState], Value], interface: Callable[[InterfaceState], Value]
+) -> Callable[[LinkRow], Value]:
+    def value(row: LinkRow) -> Value:
+        if row.port is not None:
+            return port(row.port)
+        return None if row.interface is None else interface(row.interface)
+
+    return value
+
+
+def _state_piece(row: LinkRow) -> Piece:
+    if row.port is not None:
+        facts = row.port.facts
+        if _is_up(row.port):
+            return "● ACTIVE", Tone.OK
+        return f"✖ {facts.state} {facts.phys_state}", Tone.BAD
+    assert row.interface is not None
+    return ("● up", Tone.OK) if row.interface.facts.up else ("○ down", Tone.DIM)
+
+
+def _errors(row: LinkRow) -> Value:
+    if row.port is not None:
+        return sum(grown_errors(row.port).values())
+    return None if row.interface is None else row.interface.drops_grown
+
+
+def _errors_piece(row: LinkRow) -> Piece:
+    if row.port is not None:
+        grown = grown_errors(row.port)
+        if grown:
+            return "▲ " + ", ".join(f"{name} +{by}" for name, by in grown.items()), Tone.BAD
+    elif row.interface is not None and row.interface.drops_grown:
+        return f"▲ dropped +{row.interface.drops_grown}", Tone.WARN
+    return "none", Tone.DIM
+
+
+def _traffic(counter: str) -> Callable[[PortState], Value]:
+    return lambda port: port.rates.get(counter)
+
+
+def fabric_columns() -> Sequence[Column[LinkRow]]:
+    """Columns of ports and interfaces; data rates are bytes a second."""
+    received = _both(_traffic("port_rcv_data"), lambda here: here.received_per_s)
+    sent = _both(_traffic("port_xmit_data"), lambda here: here.sent_per_s)
+    return (
+        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
+        Column("state", "state", 12, _both(lambda p: p.facts.state, lambda i: "up" if i.facts.up else "down"),
+               _state_piece),
+        Column("rate", "Gb/s", 5, _both(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
+               form=lambda value: f"{value:g}", align="right"),
+        Column("in", "in/s", 6, received, form=size, align="right"),
+        Column("out", "out/s", 6, sent, form=size, align="right"),
+        Column("errors", "grown while watched", 26, _errors, _errors_piece, grow=3),
+        Column("layer", "layer", 10, _both(lambda p: p.facts.link_layer, lambda i: i.facts.kind)),
+        Column("wait", "wait/s", 6, _both(_traffic("port_xmit_wait"), lambda _: ""), form=size, align="right",
+               help="ticks a second in which data waited for credit: pressure, not an error"),
+        Column("mtu", "mtu", 6, _both(lambda _: "", lambda i: i.facts.mtu), align="right"),
+        Column("phys", "physical", 10, _both(lambda p: p.facts.phys_state, lambda _: "")),
+        Column("netdev", "netdev", 8, _both(lambda p: p.facts.netdev, lambda i: i.facts.name)),
+        Column("addresses", "addresses", 22, _both(lambda _: "", lambda i: " ".join(i.facts.addresses))),
+        Column("firmware", "firmware", 12, _both(lambda p: p.facts.firmware or UNKNOWN, lambda _: "")),
+        Column("source", "from", 10, _both(lambda p: p.source, lambda _: "proc")),
+    )  # fmt: skip
+
+
+def link_key(scene: Scene, port: str) -> Hashable:
+    """Key of the row that a finding's ``node:device/port`` means."""
+    node, _, name = port.partition(":")
+    return (node, name) if node in scene.state.nodes else None

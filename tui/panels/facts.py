@@ -1,0 +1,189 @@
+"""What the details dialog tells of a rank, a GPU, a port and a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
+from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
+from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
+from tui.panels.base import Fact
+from tui.scene import RankRow, Scene
+
+
+def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
+    """A rank's process."""
+    process, rank = row.rank.process, row.rank
+    pulse = pulse_of(rank)
+    limits = (
+        f"files {_limit(process.open_files_limit)}, memlock {_limit(process.memlock_limit, in_bytes=True)}, "
+        f"memory {_limit(process.memory_limit, in_bytes=True)}"
+    )
+    gpus = ", ".join(str(gpu.index) for gpu in scene.gpus_of(row))
+    return [
+        ("rank", f"{process.rank} of {number(process.world_size)}"),
+        ("local rank", f"{number(process.local_rank)} of {number(process.local_world_size)} on {row.node.name}"),
+        ("gpus", gpus or plural(0, "GPU")),
+        ("process", f"pid {process.pid}, parent {process.parent}, user {process.user}"),
+        ("up", age(scene.now - process.started)),
+        ("state", "ended" if rank.gone_at is not None else UNKNOWN if pulse is None else pulse.state),
+        (
+            "kernel",
+            UNKNOWN if pulse is None else f"wchan {pulse.wchan or UNKNOWN}, system call {number(pulse.syscall)}",
+        ),
+        ("threads", UNKNOWN if pulse is None else f"{pulse.threads}, open files {number(pulse.open_files)}"),
+        ("launched by", f"{process.launcher}; restart {number(process.restart)}; run {process.run_id or UNKNOWN}"),
+        ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
+        ("command", process.command),
+        ("folder", process.cwd),
+        ("interpreter", process.executable),
+        ("container", process.container or "none"),
+        ("stdout", process.stdout or UNKNOWN),
+        ("stderr", process.stderr or UNKNOWN),
+        ("nccl log", process.nccl_log or "NCCL_DEBUG_FILE is not set"),
+        ("limits", limits),
+        ("versions", ", ".join(f"{name} {version}" for name, version in process.versions.items()) or UNKNOWN),
+        *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
+        *_list("environment", (f"{name}={value}" for name, value in sorted(process.env.items()))),
+    ]
+
+
+def gpu_facts(node: NodeState, gpu: GpuState) -> list[Fact]:
+    """A GPU, its health and who is on it."""
+    facts, row = gpu.facts, row_of(gpu)
+    told: list[Fact] = []
+    if gpu.fault is not None:
+        told.append(("fault", gpu.fault.text))
+    if facts is not None:
+        told += [
+            ("name", facts.name),
+            ("bus", f"{facts.bus_id}  {facts.uuid}"),
+            ("driver", f"{facts.driver}, MIG {facts.mig or UNKNOWN}"),
+        ]
+    if row is not None:
+        used = f"{size(row.memory_used)} of {size(facts.memory_total if facts else None)}"
+        told += [
+            ("utilisation", f"{percent(row.utilization)}, memory controller {percent(row.memory_utilization)}"),
+            ("memory", f"{used} ({percent(memory_percent(gpu))})"),
+            ("power", f"{number(row.power)} W of {number(facts.power_limit if facts else None)} W, {row.pstate}"),
+            ("clock", f"SM {number(row.sm_clock)} of {number(facts.sm_clock_max if facts else None)} MHz"),
+            ("held back by", throttling(row.event_reasons)[0] or "nothing"),
+            ("temperature", f"{number(row.temperature)} °C, memory {number(row.memory_temperature)} °C"),
+            ("pcie generation", f"{number(row.pcie_gen)} of {number(facts.pcie_gen_max if facts else None)}"),
+            ("pcie width", f"{number(row.pcie_width)} of {number(facts.pcie_width_max if facts else None)}"),
+            ("ecc", f"{number(row.ecc_uncorrected)} uncorrected"),
+            (
+                "rows remapped",
+                f"{number(row.remapped_correctable)} correctable, {number(row.remapped_uncorrectable)} not",
+            ),
+            ("remapping", f"pending: {_yes(row.remap_pending)}, failed: {_yes(row.remap_failure)}"),
+            ("recovery", row.recovery_action or UNKNOWN),
+        ]
+    told += _list("processes", (f"pid {p.pid} {p.name} {size(p.memory)}, SM {percent(p.sm)}" for p in gpu.processes))
+    told += _list(
+        "nvlinks",
+        (
+            f"{link.link}: {'up' if link.active else 'down'}, replays {number(link.replay_errors)}, recoveries "
+            f"{number(link.recovery_errors)}, CRC {number(link.crc_errors)}"
+            for link in gpu.nvlinks.values()
+        ),
+    )
+    return [("node", node.name), *told]
+
+
+def port_facts(node: NodeState, port: PortState, scene: Scene) -> list[Fact]:
+    """A port, its counters and the states it went through."""
+    facts = port.facts
+    past = (f"{age(scene.now - at)} ago {was.state}, {was.phys_state}" for at, was in port.changes)
+    counters = (f"{name} {count(value)}  {rate(port.rates.get(name))}" for name, value in sorted(port.counters.items()))
+    return [
+        ("node", node.name),
+        ("state", f"{facts.state}, {facts.phys_state}"),
+        ("rate", f"{facts.rate_text or UNKNOWN}, {facts.link_layer}"),
+        ("lid", f"{number(facts.lid)}, subnet manager {number(facts.sm_lid)}"),
+        ("board", f"{facts.board or UNKNOWN}, firmware {facts.firmware or UNKNOWN}"),
+        ("interface", facts.netdev or UNKNOWN),
+        ("counters from", port.source or UNKNOWN),
+        *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(port).items())),
+        *_list("was", past),
+        *_list("counters", counters),
+    ]
+
+
+def interface_facts(node: NodeState, here: InterfaceState) -> list[Fact]:
+    """A network interface and what it lost."""
+    facts, counters = here.facts, here.counters
+    told: list[Fact] = [
+        ("node", node.name),
+        ("kind", f"{facts.kind}, {'up' if facts.up else 'down'}, MTU {facts.mtu}"),
+        ("speed", UNKNOWN if facts.speed is None else f"{facts.speed} Mb/s"),
+        *_list("addresses", facts.addresses),
+        ("traffic", f"in {rate(here.received_per_s)}, out {rate(here.sent_per_s)}"),
+    ]
+    if counters is not None:
+        told += [
+            ("since boot", f"in {size(counters.received)}, out {size(counters.sent)}"),
+            ("dropped", f"in {counters.receive_drops}, out {counters.send_drops}; +{here.drops_grown} while watched"),
+            ("errors", f"in {counters.receive_errors}, out {counters.send_errors}"),
+        ]
+    return [
+        *told,
+        ("tcp of the node", f"{count(node.segments_per_s)} segments/s, {count(node.retransmitted_per_s)} sent again/s"),
+    ]
+
+
+def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
+    """A node, its connection, its sources and what they said."""
+    hello, host = node.hello, node.host
+    interfaces = (
+        f"{i.facts.name}: MTU {i.facts.mtu}, {'up' if i.facts.up else 'down'}, {' '.join(i.facts.addresses)}"
+        for i in node.interfaces.values()
+    )
+    disks = (f"{d.path} ({d.role}, {d.fstype}): {size(d.free)} of {size(d.total)} free" for d in node.disks.values())
+    ports = (
+        f"{use.port}: {'; '.join(use.listeners) or ('listening' if use.listening else 'free')}, "
+        f"{use.established} established, {use.time_wait} in TIME_WAIT"
+        for use in node.port_uses.values()
+    )
+    return [
+        ("link", f"{node.link} for {age(scene.now - node.since) if node.since else UNKNOWN}"),
+        ("why", node.why or UNKNOWN),
+        ("last heard", age(scene.silence(node))),
+        ("host", UNKNOWN if hello is None else f"{hello.hostname}, {hello.machine}, Linux {hello.kernel}"),
+        ("python", UNKNOWN if hello is None else f"{hello.python or 'none'} {hello.executable}"),
+        ("clock", "unknown" if node.clock_offset is None else f"{node.clock_offset:+.3f} s against this machine"),
+        ("hangtop there", _agent(node)),
+        ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
+        *_list("sources", (f"{s.source}: {s.state} {s.why}" for s in node.sources.values())),
+        *_list("faults", (f"{f.source}: {f.text} ({f.times} times)" for f in node.faults.values())),
+        ("bad lines", f"{node.bad_lines} {node.last_bad}"),
+        *_list("interfaces", interfaces),
+        *_list("job's ports", ports),
+        *_list("disks", disks),
+        *_list("logs", (f"{f.path} {size(f.size)} {f.why or f.shared}" for f in node.log_files.values())),
+        *_list("versions", () if host is None else (f"{name} {version}" for name, version in host.versions.items())),
+        *_list("settings", () if host is None else (f"{name} = {value}" for name, value in host.settings.items())),
+    ]
+
+
+def _agent(node: NodeState) -> str:
+    hello, tick = node.hello, node.tick
+    if hello is None or tick is None:
+        return "not running"
+    return f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a look takes {tick.took * 1000:.0f} ms"
+
+
+def _list(label: str, values: Iterable[str]) -> list[Fact]:
+    return [("" if place else label, value) for place, value in enumerate(values)]
+
+
+def _limit(value: int | None, *, in_bytes: bool = False) -> str:
+    if value is None:
+        return UNKNOWN
+    if value < 0:
+        return "unlimited"
+    return size(value) if in_bytes else str(value)
+
+
+def _yes(value: bool | None) -> str:
+    return UNKNOWN if value is None else "yes" if value else "no"

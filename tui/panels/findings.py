@@ -1,0 +1,238 @@
+"""Panel 7: what the diagnosis found, with its proof, how sure it is, what to do and what to press next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from textual.app import ComposeResult
+from textual.strip import Strip
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.words import folded
+from tui.format import UNKNOWN, clock, plural
+from tui.panels.base import Fact, Place
+from tui.panels.logs import Proof
+from tui.panels.table_panel import TablePanel
+from tui.scene import Scene
+from tui.text import wrap
+from tui.theme import Tone
+from tui.widgets.lines import Lines, Move, Piece, strip_of
+from tui.widgets.table import Column, Table
+
+SEVERITIES = {"critical": ("✖", Tone.BAD), "warning": ("▲", Tone.WARN), "info": ("●", Tone.INFO)}
+
+_LINE = re.compile(r"(.+):(\d+)$")
+_RANK = re.compile(r"\brank (\d+)\b")
+
+
+class FindingRow(NamedTuple):
+    """A finding and its place: the first is the root cause."""
+
+    place: int
+    finding: Finding
+
+
+class Proofs(Lines):
+    """The finding under the cursor in full."""
+
+    def __init__(self) -> None:
+        super().__init__(id="proofs")
+        self._lines: list[list[Piece]] = []
+
+    def show(self, finding: Finding | None, unknown: Sequence[str]) -> None:
+        """Lay out a finding."""
+        width = max(20, self.size.width - 2)
+        lines = [] if finding is None else _told(finding, width)
+        if unknown:
+            lines += [[], [(" not known", Tone.DIM)]]
+            lines += [[(f"   {text}", Tone.DIM)] for entry in unknown for text in wrap(entry, width - 3)]
+        if lines != self._lines:
+            self._lines = lines
+            self.resize_to(self.size.width, len(lines))
+        self.redraw()
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line."""
+        place = self.top + y
+        return strip_of(self._lines[place] if place < len(self._lines) else [], width, self.ink)
+
+
+def _told(finding: Finding, width: int) -> list[list[Piece]]:
+    glyph, tone = SEVERITIES[finding.severity]
+    sure = f"{finding.confidence * 100:.0f}% sure"
+    lines: list[list[Piece]] = [
+        [(f" {glyph} {finding.kind}", tone), (f"   {finding.severity}, {sure}", Tone.DIM)],
+        *[[(f"   {text}", Tone.STRONG)] for text in wrap(finding.summary, width - 3)],
+    ]
+    if finding.cause:
+        lines.append([(f"   a consequence of {finding.cause}", Tone.DIM)])
+    if finding.advice:
+        lines += [[], *[[(f"   {text}", Tone.TEXT)] for text in wrap(finding.advice, width - 3)]]
+    for evidence in finding.evidence:
+        when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
+        lines += [[], [(f"   {evidence.source}", Tone.INFO), (when, Tone.DIM)]]
+        lines += [[(f"     {text}", Tone.TEXT)] for text in wrap(evidence.text, width - 5)]
+    if finding.next:
+        lines += [[], [("   next", Tone.DIM)]]
+        lines += [[(f"     {step.key:<6}", Tone.ACCENT), (step.command, Tone.TEXT)] for step in finding.next]
+    return lines
+
+
+class FindingsPanel(TablePanel[FindingRow]):
+    """The list above, the proof below."""
+
+    NAME = "findings"
+    CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
+
+    DEFAULT_CSS = """
+    FindingsPanel Table { height: auto; min-height: 3; max-height: 45%; }
+    FindingsPanel Proofs { height: 1fr; border-top: solid $panel; }
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.proofs = Proofs()
+
+    def compose(self) -> ComposeResult:
+        """Totals, the list, the proof."""
+        yield from super().compose()
+        yield self.proofs
+
+    def columns(self) -> Sequence[Column[FindingRow]]:
+        """How bad, what, how sure, where, in one line."""
+        return (
+            Column("severity", "", 1, lambda row: row.finding.severity,
+                   lambda row: SEVERITIES[row.finding.severity]),
+            Column("kind", "finding", 24, lambda row: row.finding.kind, tone=Tone.STRONG),
+            Column("sure", "sure", 4, lambda row: row.finding.confidence * 100, form=lambda value: f"{value:.0f}%",
+                   align="right"),
+            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, grow=1),
+            Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5),
+            Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM),
+        )  # fmt: skip
+
+    def rows(self) -> Sequence[FindingRow]:
+        """All findings, the root cause first."""
+        verdict = self.scene.session.verdict
+        if verdict is None:
+            self.table.empty = "no verdict yet: it takes a few looks"
+            return ()
+        self.table.empty = f"nothing found: the job is {verdict.outcome}"
+        return [FindingRow(place, finding) for place, finding in enumerate(verdict.findings)]
+
+    def key(self, row: FindingRow) -> Hashable:
+        """Kind and where."""
+        return row.finding.kind, where(row.finding)
+
+    def is_stale(self, row: FindingRow) -> bool:  # noqa: ARG002 (a finding is as old as the verdict)
+        """Never: the verdict is made anew all the time."""
+        return False
+
+    def draw(self) -> None:
+        """Draw the list and the proof."""
+        super().draw()
+        self._prove()
+
+    def _prove(self) -> None:
+        row, verdict = self.table.current, self.scene.session.verdict
+        unknown = [] if verdict is None else [
+            f"{gap.source} on {', '.join(gap.nodes) or 'all nodes'}: {gap.why}" for gap in verdict.unknown
+        ]  # fmt: skip
+        self.proofs.show(None if row is None else row.finding, unknown)
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """Another finding, another proof."""
+        event.stop()
+        self._prove()
+
+    def move(self, how: Move) -> None:
+        """Move the cursor; left and right scroll the proof."""
+        if how in ("left", "right"):
+            step = self.proofs.size.height // 2 or 1
+            self.proofs.scroll_to(y=self.proofs.top + (step if how == "right" else -step), animate=False)
+            return
+        super().move(how)
+
+    def totals(self) -> list[Piece]:
+        """How many of which severity; what could not be read."""
+        verdict = self.scene.session.verdict
+        if verdict is None:
+            return [(" no verdict yet", Tone.STRONG)]
+        pieces: list[Piece] = [(f" {plural(len(verdict.findings), 'finding')}", Tone.STRONG)]
+        for severity, (glyph, tone) in SEVERITIES.items():
+            times = sum(finding.severity == severity for finding in verdict.findings)
+            if times:
+                pieces += [("   ", Tone.DIM), (f"{glyph} {times} {severity}", tone)]
+        if verdict.unknown:
+            pieces += [("   ", Tone.DIM), (f"{plural(len(verdict.unknown), 'source')} could not be read", Tone.WARN)]
+        return pieces
+
+    def enter(self) -> Place | None:
+        """To the rank, port or line that proves it."""
+        row = self.table.current
+        return None if row is None else proof_of(row.finding, self.scene)
+
+    def node(self) -> str | None:
+        """First node that the finding names."""
+        row = self.table.current
+        return row.finding.nodes[0] if row is not None and row.finding.nodes else None
+
+    def chosen_ranks(self) -> set[int]:
+        """Ranks that the finding names."""
+        row = self.table.current
+        return set() if row is None else set(row.finding.ranks)
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """The finding, to be read at leisure."""
+        row = self.table.current
+        if row is None:
+            return None
+        finding = row.finding
+        return finding.kind, [
+            ("summary", finding.summary),
+            ("where", where(finding)),
+            ("advice", finding.advice or UNKNOWN),
+            *[(evidence.source, evidence.text) for evidence in finding.evidence],
+            *[(step.key, step.command) for step in finding.next],
+        ]
+
+
+def where(finding: Finding) -> str:
+    """Ranks, else GPUs, ports or nodes, folded."""
+    if finding.ranks:
+        ranks = f"rank {folded(finding.ranks)}"
+        return f"{ranks} {finding.nodes[0]}" if len(finding.nodes) == 1 else ranks
+    return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
+
+
+def proof_of(finding: Finding, scene: Scene) -> Place:
+    """Where the proof of a finding is to be seen: what its first evidence names, else whom it names."""
+    for evidence in finding.evidence:
+        source = evidence.source.strip()
+        if source.startswith(("py-spy", "stack")):
+            named = _RANK.search(source)
+            rank = int(named[1]) if named else finding.ranks[0] if finding.ranks else None
+            return Place("stacks", "", rank)
+        line = _LINE.match(source)
+        if line is not None and not finding.ports:
+            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text))
+        if source in {"dmesg", "journal", "nvml"} or source.startswith("kernel"):
+            return Place("logs", "", Proof(source, 0, evidence.text))
+    if finding.ports:
+        node, _, port = finding.ports[0].partition(":")
+        return Place("fabric", "", (node, port))
+    if finding.gpus:
+        node, _, index = finding.gpus[0].partition(":")
+        return Place("gpus", "", (node, int(index) if index.isdigit() else index))
+    if finding.ranks:
+        has_stack = any(finding.ranks[0] == rank for rank in _dumped(scene))
+        return Place("stacks" if has_stack else "ranks", "", finding.ranks[0])
+    return Place("nodes", "", finding.nodes[0] if finding.nodes else None)
+
+
+def _dumped(scene: Scene) -> set[int]:
+    """Ranks of which there is a stack."""
+    pids = {(node, dump.rank_pid) for node, dump in scene.state.stacks}
+    return {row.number for row in scene.ranks if (row.node.name, row.rank.process.pid) in pids}

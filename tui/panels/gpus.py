@@ -1,0 +1,202 @@
+"""Panel 3: every GPU, who is on it, and what holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from collectors.samples import GpuSample
+from hangtop.session.state import NodeState
+from tui.filter import Value
+from tui.format import UNKNOWN, number, percent, plural, size, spark
+from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
+from tui.panels.base import Fact, Place
+from tui.panels.facts import gpu_facts
+from tui.panels.table_panel import TablePanel
+from tui.rolling import Rolling
+from tui.scene import GpuRow, Scene
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+from tui.widgets.table import Column
+
+_TREND = 16
+
+
+class GpusPanel(TablePanel[GpuRow]):
+    """The table of GPUs."""
+
+    NAME = "gpus"
+    FROZEN = 2
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._sums = Rolling(_sums)
+
+    def columns(self) -> Sequence[Column[GpuRow]]:
+        """Where, whose, how busy, how hot, what is wrong."""
+        return gpu_columns(self.scene)
+
+    def rows(self) -> Sequence[GpuRow]:
+        """All GPUs; without any the table says why."""
+        if not self.scene.gpus:
+            self.table.empty = self._why_none()
+        return self.scene.gpus
+
+    def _why_none(self) -> str:
+        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.scene.nodes if node.gpu_fault is not None]
+        said += [
+            f"{node.name}: {state.why or state.state}"
+            for node in self.scene.nodes
+            if (state := node.sources.get("gpus")) is not None and state.state != "ok"
+        ]
+        if not said:
+            return "no GPU seen yet"
+        more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
+        return f"no GPU · {said[0]}{more}"
+
+    def key(self, row: GpuRow) -> Hashable:
+        """Node and index."""
+        return row.node.name, row.gpu.index
+
+    def is_stale(self, row: GpuRow) -> bool:
+        """Its node is silent, or nvidia-smi is."""
+        return self.scene.stale(row.node) or source_is_stale(row.node, "gpus")
+
+    def totals(self) -> list[Piece]:
+        """How many, how busy, how much power, what is wrong."""
+        sums = [sum(column) for column in zip(*self._sums.turn(self.scene.nodes), strict=True)]
+        known, busy, idle, power, held, faults, late = sums or [0.0] * 7
+        pieces: list[Piece] = [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
+        if known:
+            pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
+            pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
+        if power:
+            pieces += [("   power ", Tone.DIM), (f"{power / 1000:.1f} kW", Tone.TEXT)]
+        for count, words in ((held, "held back"), (faults, "without a row"), (late, "with nvidia-smi silent")):
+            if count:
+                noun = "node" if "silent" in words else "GPU"
+                pieces += [("   ", Tone.DIM), (f"▲ {plural(int(count), noun)} {words}", Tone.BAD)]
+        return pieces
+
+    def enter(self) -> Place | None:
+        """To the rank that is on it."""
+        row = self.table.current
+        if row is None:
+            return None
+        owners = self.scene.ranks_of(row.node, row.gpu)
+        return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
+
+    def node(self) -> str | None:
+        """Node of the GPU."""
+        row = self.table.current
+        return None if row is None else row.node.name
+
+    def chosen_ranks(self) -> set[int]:
+        """Ranks on the marked GPUs."""
+        return {rank.process.rank for row in self.table.chosen() for rank in self.scene.ranks_of(row.node, row.gpu)}
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """All that is known of the GPU."""
+        row = self.table.current
+        return None if row is None else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu))
+
+
+def _sums(node: NodeState) -> tuple[float, ...]:
+    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without a row; nvidia-smi silent."""
+    rows = [row for gpu in node.gpus.values() if (row := row_of(gpu)) is not None]
+    busy = [row.utilization for row in rows if row.utilization is not None]
+    return (
+        len(busy),
+        sum(busy),
+        sum(value < 5 for value in busy),
+        sum(row.power for row in rows if row.power is not None),
+        sum(throttling(row.event_reasons)[1] for row in rows),
+        sum(gpu.fault is not None for gpu in node.gpus.values()),
+        source_is_stale(node, "gpus") and bool(node.gpus),
+    )
+
+
+def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
+    """Columns over one scene."""
+
+    def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
+        return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
+
+    def ranks(row: GpuRow) -> Value:
+        owners = scene.ranks_of(row.node, row.gpu)
+        return owners[0].process.rank if owners else None
+
+    def ranks_piece(row: GpuRow) -> Piece:
+        owners = [rank.process.rank for rank in scene.ranks_of(row.node, row.gpu)]
+        if not owners:
+            return ("other" if row.gpu.processes else "", Tone.WARN)
+        return ",".join(map(str, owners)), Tone.STRONG if len(owners) == 1 else Tone.BAD
+
+    def trend(row: GpuRow) -> Piece:
+        if row.gpu.fault is not None:
+            return row.gpu.fault.text, Tone.BAD
+        end = row.node.seen_at or scene.now
+        values = history(row.gpu.looks, lambda s: s.utilization, end, scene.interval, _TREND)
+        return spark(values, 100.0, _TREND), Tone.GRAPH
+
+    def reasons(row: GpuRow) -> Value:
+        found = row_of(row.gpu)
+        return None if found is None or found.event_reasons is None else throttling(found.event_reasons)[0]
+
+    def reasons_piece(row: GpuRow) -> Piece:
+        found = row_of(row.gpu)
+        if found is None or found.event_reasons is None:
+            return UNKNOWN, Tone.DIM
+        words, bad = throttling(found.event_reasons)
+        return (f"▲ {words}", Tone.BAD) if bad else (words, Tone.DIM)
+
+    return (
+        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", tone=Tone.STRONG),
+        Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
+        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right", also=("util",)),
+        Column("trend", "last 16 s", _TREND, sample(lambda s: s.utilization), trend),
+        Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right", also=("mem",)),
+        Column("power", "watt", 4, sample(lambda s: s.power), form=number, align="right", also=("gpu.power",)),
+        Column("temp", "°C", 3, sample(lambda s: s.temperature), align="right", also=("gpu.temp",)),
+        Column("clock", "MHz", 4, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",)),
+        Column("held", "held back by", 16, reasons, reasons_piece, grow=1),
+        Column("odd", "odd values", 12, _odd, tone=Tone.BAD, help="what nvidia-smi says where a number should stand"),
+        Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right"),
+        Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), _alarm(lambda s: s.ecc_uncorrected), align="right",
+               help="uncorrected memory errors since the driver started"),
+        Column("remap", "remap", 5, sample(_remap), align="right", help="rows waiting to be remapped, or failed"),
+        Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
+        Column("pstate", "P", 3, sample(lambda s: s.pstate)),
+        Column("processes", "procs", 5, lambda row: len(row.gpu.processes), align="right"),
+        Column("name", "name", 20, lambda row: row.gpu.facts.name if row.gpu.facts else None, grow=1, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def _odd(row: GpuRow) -> Value:
+    if row.gpu.fault is not None:
+        return row.gpu.fault.text
+    found = row_of(row.gpu)
+    return "" if found is None else ", ".join(f"{name} {text}" for name, text in found.odd.items())
+
+
+def _remap(sample: GpuSample) -> Value:
+    if sample.remap_failure:
+        return "FAIL"
+    return None if sample.remap_pending is None else "wait" if sample.remap_pending else "0"
+
+
+def _alarm(get: Callable[[GpuSample], float | None]) -> Callable[[GpuRow], Piece]:
+    def piece(row: GpuRow) -> Piece:
+        found = row_of(row.gpu)
+        value = None if found is None else get(found)
+        return (UNKNOWN, Tone.DIM) if value is None else (f"{value:.0f}", Tone.BAD if value else Tone.DIM)
+
+    return piece
+
+
+def _pcie(row: GpuRow) -> Piece:
+    found, facts = row_of(row.gpu), row.gpu.facts
+    if found is None or found.pcie_width is None:
+        return UNKNOWN, Tone.DIM
+    narrow = facts is not None and facts.pcie_width_max is not None and found.pcie_width < facts.pcie_width_max
+    return f"{number(found.pcie_gen)}×{found.pcie_width}{'▲' if narrow else ''}", Tone.BAD if narrow else Tone.TEXT

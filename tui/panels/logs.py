@@ -1,0 +1,229 @@
+"""Panel 5: the logs of all ranks merged by time, with kernel lines and everything else that says something."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from textual.app import ComposeResult
+
+from tui.filter import quantity
+from tui.format import clock, plural
+from tui.logbook import FIELDS, SEVERITIES, LogBook
+from tui.panels.base import Fact, Panel, Place
+from tui.scene import Scene
+from tui.theme import Tone
+from tui.widgets.bar import Bar
+from tui.widgets.lines import Move, Piece
+from tui.widgets.loglines import LogView
+
+EVERYTHING = "*"
+"""Asks the nodes for raw lines of every followed file, sampled."""
+
+
+class Proof(NamedTuple):
+    """A line that proves something: where it stands, and its words in case the numbers differ."""
+
+    source: str
+    line: int
+    text: str
+
+
+class LogsPanel(Panel):
+    """The log view under a line that says what is followed."""
+
+    NAME = "logs"
+    CAN = frozenset({"filter", "mark", "copy", "details", "node", "ranks", "log"})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.book = LogBook()
+        self.bar = Bar()
+        self.view = LogView(self.book)
+        self._files = 0
+        self._wanted: Proof | None = None
+
+    def compose(self) -> ComposeResult:
+        """The line of totals, then the log."""
+        yield self.bar
+        yield self.view
+
+    def shown(self) -> None:
+        """Ask for the lines of the files on view."""
+        self._ask()
+
+    def hidden(self) -> None:
+        """Raw lines cost the nodes something: none are wanted now."""
+        self.scene.session.view_logs(set())
+
+    def _ask(self) -> None:
+        files = [
+            (node, self._rank_of(node.name, file.rank, file.pid), path)
+            for node in self.scene.nodes
+            for path, file in node.log_files.items()
+        ]
+        wanted = {path for node, rank, path in files if self.book.wants(node.name, rank, path)}
+        self._files = len(wanted)
+        everything = len(wanted) == len({path for _, _, path in files})
+        self.scene.session.view_logs({EVERYTHING} if everything else wanted)
+
+    def _rank_of(self, node: str, rank: int | None, pid: int | None) -> int | None:
+        if rank is not None or pid is None:
+            return rank
+        known = self.scene.state.nodes[node].ranks.get(pid)
+        return None if known is None else known.process.rank
+
+    def draw(self) -> None:
+        """Take the new lines and draw."""
+        new = self.book.take(self.scene.state)
+        self._ask()
+        self.view.feed(new)
+        if self._wanted is not None and self._stand(self._wanted):
+            self._wanted = None
+        self.bar.show(self._totals())
+
+    def _totals(self) -> list[Piece]:
+        view, book = self.view, self.book
+        if view.following:
+            pieces: list[Piece] = [(" ● following", Tone.OK)]
+        else:
+            pieces = [(" ⏸ paused", Tone.WARN)]
+            if view.unseen:
+                pieces.append((f" · {view.unseen} new", Tone.ACCENT))
+            if (line := view.current) is not None:
+                pieces.append((f" at {clock(line.at)}", Tone.DIM))
+        shown = len(book.shown)
+        of = "" if shown == len(book.lines) else f" of {len(book.lines)}"
+        pieces += [("   ", Tone.DIM), (f"{shown}{of} lines", Tone.TEXT)]
+        pieces.append((f" from {plural(self._files, 'file')}", Tone.DIM))
+        if book.lowest:
+            pieces += [("   ", Tone.DIM), (f"{SEVERITIES[book.lowest]} and worse", Tone.WARN)]
+        if book.skipped:
+            pieces += [("   ", Tone.DIM), (f"{book.skipped} lines of a flood not fetched", Tone.WARN)]
+        if view.marked:
+            pieces += [("   ", Tone.DIM), (f"◆ {len(view.marked)} marked", Tone.ACCENT)]
+        return pieces
+
+    def move(self, how: Move) -> None:
+        """Move the cursor; the end follows."""
+        self.view.move(how)
+        self.bar.show(self._totals())
+
+    def set_filter(self, text: str) -> None:
+        """Show only what the filter lets through, within the scope."""
+        before, self.query_text = self.query_text, text
+        try:
+            self.book.set_filter(self.narrowed())
+        except ValueError:
+            self.query_text = before
+            raise
+        self.view.changed()
+        self._ask()
+
+    def fields(self) -> list[str]:
+        """What a filter of lines can name."""
+        return list(FIELDS)
+
+    def mark(self) -> None:
+        """Mark the line."""
+        self.view.toggle_mark()
+        self.bar.show(self._totals())
+
+    def mark_all(self) -> None:
+        """Mark every line shown; when all are marked, none."""
+        serials = {line.serial for line in self.book.shown}
+        self.view.marked = self.view.marked - serials if serials <= self.view.marked else self.view.marked | serials
+        self.view.repaint()
+        self.bar.show(self._totals())
+
+    def pause(self) -> None:
+        """Stand still, or follow again."""
+        self.view.pause()
+        self.bar.show(self._totals())
+
+    def go_alarm(self, step: int) -> bool:
+        """Go to the next (or previous) warning or error; says whether there is one."""
+        found = self.view.go_alarm(step)
+        self.bar.show(self._totals())
+        return found
+
+    def next_severity(self) -> None:
+        """Show all, then warnings and errors, then errors alone."""
+        self.book.lowest = (self.book.lowest + 1) % len(SEVERITIES)
+        self.book.show()
+        self.view.changed()
+        self.bar.show(self._totals())
+
+    def go_time(self, text: str) -> str:
+        """Go to a time of day (``02:47``, ``02:47:10``) or back by an age (``5m``, ``90s``); says what is wrong."""
+        moment = moment_of(text, self.scene.now)
+        if moment is None:
+            return f"“{text}” is no time: write 02:47, 02:47:10 or an age such as 5m"
+        self.view.go(self.book.at(moment))
+        self.bar.show(self._totals())
+        return ""
+
+    def here(self) -> Hashable:
+        """The line, when it stands still."""
+        return None if self.view.following else self.view.current
+
+    def select(self, key: Hashable) -> None:
+        """Stand on a line: one seen before, or the one that a proof names."""
+        if isinstance(key, Proof):
+            self._wanted = None if self._stand(key) else key
+        elif isinstance(key, tuple) and key in self.book.shown:
+            self.view.go(self.book.shown.index(key))
+
+    def _stand(self, proof: Proof) -> bool:
+        place = self.book.find(proof.source, proof.line, proof.text)
+        if place is not None:
+            self.view.go(place)
+        return place is not None
+
+    def node(self) -> str | None:
+        """Node of the line."""
+        line = self.view.current
+        return None if line is None else line.node
+
+    def chosen_ranks(self) -> set[int]:
+        """Ranks of the marked lines."""
+        return {line.rank for line in self.view.chosen() if line.rank is not None}
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """The whole line."""
+        line = self.view.current
+        if line is None:
+            return None
+        number = f":{line.line}" if line.line else ""
+        rank = "no rank" if line.rank is None else f"rank {line.rank}"
+        return "log line", [
+            ("at", clock(line.at)),
+            ("from", f"{rank} on {line.node}"),
+            ("file", f"{line.source}{number}"),
+            ("severity", SEVERITIES[line.severity]),
+            ("text", line.text),
+        ]
+
+    def enter(self) -> Place | None:
+        """Nothing lies deeper than a line."""
+        return None
+
+    def text(self) -> str:
+        """Marked lines, or the one under the cursor."""
+        return "\n".join(line.text for line in self.view.chosen())
+
+
+def moment_of(text: str, now: float) -> float | None:
+    """Read a local time of day (the last one before now) or an age; None when it is neither."""
+    match = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", text.strip())
+    if match is None:
+        ago = quantity(text.strip().removeprefix("-"))
+        return None if ago is None else now - ago
+    hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    today = time.localtime(now)
+    moment = time.mktime((*today[:3], hour, minute, second, 0, 0, -1))
+    return moment if moment <= now else moment - 86_400

@@ -1,0 +1,152 @@
+"""Panel 6: every node's connection and sources: what is known, what is not, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from hangtop.session.state import NodeState
+from tui.filter import Value
+from tui.format import UNKNOWN, age, number, percent, plural, size
+from tui.panels.base import Fact, Place
+from tui.panels.facts import node_facts
+from tui.panels.table_panel import TablePanel
+from tui.scene import Scene
+from tui.theme import Tone
+from tui.widgets.heatmap import link_glyph
+from tui.widgets.lines import Piece
+from tui.widgets.table import Column
+
+
+class NodesPanel(TablePanel[NodeState]):
+    """The table of nodes."""
+
+    NAME = "nodes"
+    FROZEN = 1
+    EMPTY = "no node"
+
+    def columns(self) -> Sequence[Column[NodeState]]:
+        """Who, how connected, what it cannot tell, how it fares."""
+        return node_columns(self.scene)
+
+    def rows(self) -> Sequence[NodeState]:
+        """All nodes."""
+        return self.scene.nodes
+
+    def key(self, row: NodeState) -> Hashable:
+        """The name."""
+        return row.name
+
+    def is_stale(self, row: NodeState) -> bool:
+        """Silent, after having been heard."""
+        return row.seen_at is not None and self.scene.stale(row)
+
+    def totals(self) -> list[Piece]:
+        """How many are in which state."""
+        links = Counter(node.link for node in self.scene.nodes)
+        pieces: list[Piece] = [(f" {plural(len(self.scene.nodes), 'node')}", Tone.STRONG)]
+        for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
+            if links[link]:
+                glyph, tone = link_glyph(link)
+                pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]} {link}", tone)]
+        bad = sum(node.bad_lines for node in self.scene.nodes)
+        if bad:
+            pieces += [("   ", Tone.DIM), (f"▲ {plural(bad, 'line')} not understood", Tone.WARN)]
+        return pieces
+
+    def enter(self) -> Place | None:
+        """To the node's ranks."""
+        row = self.table.current
+        return None if row is None else Place("ranks", f"node={row.name}")
+
+    def node(self) -> str | None:
+        """The node."""
+        row = self.table.current
+        return None if row is None else row.name
+
+    def chosen_ranks(self) -> set[int]:
+        """Ranks of the marked nodes."""
+        return {
+            rank.process.rank for node in self.table.chosen() for rank in node.ranks.values() if rank.gone_at is None
+        }
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """All that is known of the node."""
+        row = self.table.current
+        return None if row is None else (row.name, node_facts(row, self.scene))
+
+
+def _link_piece(row: NodeState) -> Piece:
+    glyph, tone = link_glyph(row.link)
+    return f"{glyph} {row.link}", tone
+
+
+def sources_piece(row: NodeState) -> Piece:
+    """Sources that do not answer first; what is absent is no fault."""
+    if not row.sources:
+        return UNKNOWN, Tone.DIM
+    wrong = [f"{s.source} {s.state}" for s in row.sources.values() if s.state in {"late", "failed"}]
+    denied = [s.source for s in row.sources.values() if s.state == "denied"]
+    absent = [s.source for s in row.sources.values() if s.state == "absent"]
+    fine = sum(s.state == "ok" for s in row.sources.values())
+    text = f"{fine} ok"
+    for word, names in (("not allowed", denied), ("none", absent)):
+        if names:
+            text += f" · {word}: {', '.join(names)}"
+    return (f"▲ {', '.join(wrong)} · {text}", Tone.WARN) if wrong else (text, Tone.TEXT)
+
+
+def _says(row: NodeState) -> Piece:
+    return (row.why, Tone.WARN) if row.why else sources_piece(row)
+
+
+def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
+    """Columns over one scene."""
+
+    def used_memory(row: NodeState) -> Value:
+        if row.load is None or row.host is None or not row.host.memory_total:
+            return None
+        return 100.0 * (1 - row.load.memory_available / row.host.memory_total)
+
+    def used_shm(row: NodeState) -> Value:
+        load = row.load
+        return None if load is None or load.shm_used is None or not load.shm_total else (
+            100.0 * load.shm_used / load.shm_total
+        )  # fmt: skip
+
+    def next_try(row: NodeState) -> Value:
+        return "" if row.next_try is None else max(0.0, row.next_try - scene.now)
+
+    def stood(row: NodeState) -> Value:
+        return scene.now - row.since if row.since else None
+
+    return (
+        Column("node", "node", 14, lambda row: row.name, grow=1, tone=Tone.STRONG, also=("name",)),
+        Column("link", "link", 12, lambda row: row.link, _link_piece),
+        Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
+        Column("age", "heard", 6, scene.silence, form=age, align="right", help="since the last sample came"),
+        Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
+        Column("says", "says", 44, lambda row: _says(row)[0], _says, grow=4, also=("why", "sources"),
+               help="why the link is as it is; else which sources answer"),
+        Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
+        Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
+        Column("load", "load", 5, lambda row: row.load.load if row.load else None,
+               form=lambda value: number(value, 1), align="right"),
+        Column("mem", "mem", 4, used_memory, form=percent, align="right"),
+        Column("shm", "shm", 4, used_shm, form=percent, align="right"),
+        Column("bad", "bad", 4, lambda row: row.bad_lines, _bad_piece, align="right", help="lines not understood"),
+        Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right"),
+        Column("io", "io%", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
+               help="share of the last 10 s in which some task waited for I/O"),
+        Column("agent", "agent", 6, lambda row: row.tick.rss if row.tick else None, form=size, align="right",
+               help="memory of hangtop's own process there"),
+        Column("took", "look", 6, lambda row: row.tick.took * 1000 if row.tick else None,
+               form=lambda value: f"{value:.0f}ms", align="right"),
+        Column("got", "got", 6, lambda row: row.received_bytes, form=size, align="right", help="bytes received"),
+        Column("python", "python", 8, lambda row: row.hello.python if row.hello else None),
+        Column("kernel", "kernel", 20, lambda row: row.hello.kernel if row.hello else None, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def _bad_piece(row: NodeState) -> Piece:
+    return (str(row.bad_lines), Tone.WARN) if row.bad_lines else ("0", Tone.DIM)

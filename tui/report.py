@@ -1,0 +1,94 @@
+"""The incident report: what hangtop knows at this moment, for people (text) and for scripts (JSON)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hangtop import __version__
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.session.state import JobState
+from tui.format import age
+from tui.logbook import LogBook
+from tui.scene import Scene
+
+LINES = 400
+"""Warnings and errors of the logs that are quoted, the newest ones."""
+
+
+class Report:
+    """Everything that a report needs, taken at once; :meth:`write` may then take its time in another thread."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._job: Job = scene.session.job()
+        self._verdict = scene.session.verdict or Verdict("unknown", "no verdict yet")
+        self._label = scene.session.label
+        self._text = "\n".join(_sections(scene.state, self._job))
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write both files and return where they are. Raises :class:`OSError`."""
+        from hangtop.cli.answer import Answer, as_json, as_text
+
+        answer = Answer(self._verdict, self._job, self._job.watched)
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._job.now))
+        text, data = folder / f"hangtop-{stamp}.txt", folder / f"hangtop-{stamp}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = time.strftime("%F %T %Z", time.localtime(self._job.now))
+        told = as_text(answer, colour=False)
+        content = f"hangtop {__version__}  {taken}  {self._label}\n\n{told}\n{self._text}\n"
+        text.write_text(content, encoding="utf-8", errors="replace")
+        whole = as_json(answer) | {"state": plain(self._job)}
+        data.write_text(json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str) + "\n", encoding="utf-8")
+        return [text, data]
+
+
+def _sections(state: JobState, job: Job) -> Iterator[str]:
+    from hangtop.diagnosis.stacks import as_text, merge
+
+    yield "--- stacks " + "-" * 60
+    found = zip(job.stack_nodes, job.stacks, strict=True)
+    ranks = job.stack_ranks
+    named = [(ranks[node, dump.rank_pid], dump) for node, dump in found if (node, dump.rank_pid) in ranks]
+    yield as_text(merge(named)) if named else "none was taken (D takes them)"
+    yield "--- nodes " + "-" * 61
+    for node in job.nodes.values():
+        heard = "never heard" if node.seen_at is None else f"heard {age(job.now - node.seen_at)} ago"
+        yield f"{node.name}: {node.link} {node.why}, {heard}"
+        yield from (f"  {s.source}: {s.state} {s.why}" for s in node.sources.values() if s.state != "ok")
+    yield "--- ranks " + "-" * 61
+    for rank in job.ranks:
+        pulse = rank.looks[-1].value if rank.looks else None
+        doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
+        yield f"{rank.rank}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
+    yield "--- what changed lately " + "-" * 47
+    yield from (f"{_clock(change.at)} {change.node} {change.text}" for change in state.changes)
+    yield "--- warnings and errors in the logs " + "-" * 35
+    book = LogBook()
+    book.lowest = 1
+    book.take(state)
+    yield from (f"{_clock(line.at)} {line.node} {line.source}: {line.text}" for line in book.shown[-LINES:])
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%T", time.localtime(at))
+
+
+def plain(value: object) -> object:
+    """Turn dataclasses, named tuples, mappings and sequences into plain JSON types with their fields' names."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: plain(part) for name, part in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {_name(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(part) for part in value]
+    return value
+
+
+def _name(key: object) -> str:
+    return ":".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,39 @@
+"""Totals over thousands of nodes, worked out a part at a time, so that no single tick takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from hangtop.session.state import NodeState
+
+T = TypeVar("T")
+
+AT_ONCE = 512
+"""Nodes looked at in one tick; a larger job comes round in a few ticks."""
+
+
+class Rolling(Generic[T]):
+    """One value a node; the oldest values are renewed first."""
+
+    def __init__(self, of: Callable[[NodeState], T]) -> None:
+        self._of = of
+        self._values: dict[str, T] = {}
+        self._next = 0
+
+    def turn(self, nodes: Sequence[NodeState]) -> list[T]:
+        """Renew what is due and return all values."""
+        values, of = self._values, self._of
+        count = len(nodes)
+        if len(values) != count:
+            self._values = values = {node.name: of(node) for node in nodes}
+            return list(values.values())
+        for step in range(min(AT_ONCE, count)):
+            node = nodes[(self._next + step) % count]
+            values[node.name] = of(node)
+        self._next = (self._next + AT_ONCE) % max(1, count)
+        return list(values.values())
+
+    def forget(self) -> None:
+        """Work everything out anew the next time: what is asked for has changed."""
+        self._values.clear()

@@ -1,0 +1,206 @@
+"""What one tick draws: the session's state and what several panels need to know about it, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
+from tui.measure import is_stale
+from tui.order import natural
+from tui.subject import Subject
+
+
+class RankRow(NamedTuple):
+    """One rank's process and its node."""
+
+    node: NodeState
+    rank: RankState
+
+    @property
+    def number(self) -> int:
+        """Global rank."""
+        return self.rank.process.rank
+
+
+class GpuRow(NamedTuple):
+    """One GPU and its node."""
+
+    node: NodeState
+    gpu: GpuState
+
+
+class PortRow(NamedTuple):
+    """One HCA port and its node."""
+
+    node: NodeState
+    name: str
+    port: PortState
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The job in numbers."""
+
+    nodes: int
+    nodes_up: int
+    nodes_asking: int
+    """Still connecting for the first time."""
+    ranks: int
+    ranks_alive: int
+    world_size: int | None
+    oldest: float | None
+    """Seconds since the node that has been silent for longest was heard; None before any was heard."""
+    oldest_node: str
+
+
+class Lists(NamedTuple):
+    """What there is, in order; made anew only when something appears or ends."""
+
+    roster: int
+    nodes: list[NodeState]
+    ranks: list[RankRow]
+    """Every living process of a rank, and the last one of a rank that has none; by rank."""
+    gpus: list[GpuRow]
+    ports: list[PortRow]
+    numbers: int
+    """Different ranks."""
+    alive: int
+    """Different ranks that live."""
+    world_size: int | None
+
+
+class Scene:
+    """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
+
+    def __init__(self, session: Subject) -> None:
+        self.session = session
+        self.now = session.now()
+        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+
+    def turn(self) -> None:
+        """Begin a tick: forget what was worked out for the last one."""
+        self.now = self.session.now()
+        self.__dict__.pop("count", None)
+        self.__dict__.pop("lists", None)
+
+    @property
+    def state(self) -> JobState:
+        """The session's state."""
+        return self.session.state
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two ticks of a node."""
+        return self.session.options.interval
+
+    def stale(self, node: NodeState) -> bool:
+        """True when the node's numbers are old."""
+        return self.session.live and is_stale(node, self.now, self.interval)
+
+    def silence(self, node: NodeState) -> float | None:
+        """Seconds since the node was heard; None when it never was."""
+        return None if node.seen_at is None else max(0.0, self.now - node.seen_at)
+
+    @cached_property
+    def lists(self) -> Lists:
+        """All nodes, ranks, GPUs and ports."""
+        nodes = self.state.nodes
+        roster = len(nodes) + sum(node.roster for node in nodes.values())
+        if roster != self._lists.roster:
+            self._lists = _lists(roster, sorted(nodes.values(), key=lambda node: natural(node.name)))
+        return self._lists
+
+    @property
+    def nodes(self) -> list[NodeState]:
+        """All nodes, by name."""
+        return self.lists.nodes
+
+    @property
+    def ranks(self) -> list[RankRow]:
+        """Every living process of a rank, and the last one of a rank that has none; by rank."""
+        return self.lists.ranks
+
+    @property
+    def gpus(self) -> list[GpuRow]:
+        """All GPUs, by node and index."""
+        return self.lists.gpus
+
+    @property
+    def ports(self) -> list[PortRow]:
+        """All HCA ports, by node and name."""
+        return self.lists.ports
+
+    @cached_property
+    def count(self) -> Count:
+        """The job in numbers."""
+        oldest, oldest_node, up, asking = None, "", 0, 0
+        for node in self.nodes:
+            up += node.link in {"live", "limited", "offline"}
+            asking += node.link == "connecting" and node.seen_at is None
+            heard = node.seen_at
+            if heard is not None and (oldest is None or heard < oldest):
+                oldest, oldest_node = heard, node.name
+        return Count(
+            nodes=len(self.nodes),
+            nodes_up=up,
+            nodes_asking=asking,
+            ranks=self.lists.numbers,
+            ranks_alive=self.lists.alive,
+            world_size=self.lists.world_size,
+            oldest=None if oldest is None else max(0.0, self.now - oldest),
+            oldest_node=oldest_node,
+        )
+
+    def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
+        """Ranks whose process, or a helper's, is on the GPU."""
+        pids = {process.pid for process in gpu.processes}
+        alive = [rank for rank in node.ranks.values() if rank.gone_at is None]
+        found = [rank for rank in alive if rank.process.pid in pids]
+        if not found and pids:
+            found = [rank for rank in alive if not pids.isdisjoint(rank.helpers)]
+        if not found and _pids_are_hidden(node):
+            found = [rank for rank in alive if rank.process.local_rank == gpu.index]
+        return found
+
+    def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
+        """GPUs that a rank's process, or a helper's, is on."""
+        process, helpers = row.rank.process, row.rank.helpers
+        hidden = _pids_are_hidden(row.node)
+        for gpu in row.node.gpus.values():
+            if any(other.pid == process.pid or other.pid in helpers for other in gpu.processes) or (
+                hidden and process.local_rank == gpu.index
+            ):
+                yield gpu
+
+
+def _pids_are_hidden(node: NodeState) -> bool:
+    """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
+    return not any(process.pid in node.ranks for process in node.gpu_processes)
+
+
+def _lists(roster: int, nodes: list[NodeState]) -> Lists:
+    alive: list[RankRow] = []
+    ended: dict[int, RankRow] = {}
+    for node in nodes:
+        for rank in node.ranks.values():
+            row = RankRow(node, rank)
+            if rank.gone_at is None:
+                alive.append(row)
+            elif (known := ended.get(row.number)) is None or known.rank.process.started < rank.process.started:
+                ended[row.number] = row
+    here = {row.number for row in alive}
+    ranks = alive + [row for number, row in ended.items() if number not in here]
+    ranks.sort(key=lambda row: row.rank.process.rank)
+    return Lists(
+        roster,
+        nodes,
+        ranks,
+        [GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()],
+        [PortRow(node, name, port) for node in nodes for name, port in node.ports.items()],
+        len(here | ended.keys()),
+        len(here),
+        max((size for row in ranks if (size := row.rank.process.world_size) is not None), default=None),
+    )

@@ -1,0 +1,155 @@
+"""The dumps at hand as the merge wants them, and the merge as blocks of lines; pure, no drawing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from collectors.samples import Frame, StackDump
+from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode, rank_set
+from hangtop.session.state import JobState
+from tui.format import UNKNOWN, plural
+from tui.theme import Tone
+
+Piece = tuple[str, Tone]
+Entry = tuple[int, StackDump]
+"""Global rank and one look at its process or at a helper of it."""
+
+TOGETHER = 15.0
+"""Seconds: dumps of a rank that are older than its newest by more than this belong to an earlier look."""
+
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
+
+ROLES = {
+    "main": "main threads",
+    "data_worker": "data workers",
+    "python": "other Python threads",
+    "autograd": "autograd threads",
+    "pin_memory": "pinning threads",
+    "watchdog": "watchdogs",
+    "heartbeat": "heartbeat threads",
+    "gloo": "gloo threads",
+    "store": "store threads",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that belong to some ranks; the first is the heading."""
+
+    ranks: frozenset[int]
+    lines: tuple[list[Piece], ...]
+    needed: int
+    """Lines from the heading on that should be seen even when room is short."""
+
+
+def entries(state: JobState) -> list[Entry]:
+    """The latest look at every rank, several samples of it and its helpers included."""
+    numbers = {(node.name, pid): rank.process.rank for node in state.nodes.values() for pid, rank in node.ranks.items()}
+    found = [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers]
+    newest: dict[int, float] = {}
+    for rank, dump in found:
+        newest[rank] = max(newest.get(rank, dump.at), dump.at)
+    return [(rank, dump) for rank, dump in found if dump.at >= newest[rank] - TOGETHER]
+
+
+def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> list[Block]:
+    """Groups that do the same, smallest first; ``place`` names the nodes of some ranks."""
+    return [_group(group, place) for group in merged.groups]
+
+
+def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
+    doing = group.activity
+    heading: list[Piece] = [
+        (f"{plural(len(group.ranks), 'rank'):<10}", Tone.STRONG),
+        (f"{group.folded}  ", Tone.ACCENT),
+        (f"{place(group.ranks)}   ", Tone.INFO),
+        (doing.label, Tone.BAD if doing.error else Tone.STRONG),
+        *_notes(doing),
+    ]
+    lines: list[list[Piece]] = [heading]
+    if doing.error:
+        lines.append([("  ", Tone.TEXT), (f"{doing.error}: {doing.said}", Tone.WARN)])
+    lines += [
+        [("  ▸ ", Tone.ACCENT), (line.text, Tone.STRONG)] if line.differs else [(f"    {line.text}", Tone.DIM)]
+        for line in group.lines
+    ]
+    different = sum(line.differs for line in group.lines)
+    return Block(group.ranks, tuple(lines), 1 + bool(doing.error) + min(len(group.lines), max(2, different)))
+
+
+def _notes(doing: Activity) -> list[Piece]:
+    notes: list[Piece] = []
+    if doing.moving is not None:
+        notes.append((" · moving" if doing.moving else " · frozen", Tone.OK if doing.moving else Tone.WARN))
+    if doing.cpu in {"busy", "blocked"}:
+        notes.append((f" · {doing.cpu}", Tone.TEXT))
+    if doing.wchan and doing.state == "D":
+        notes.append((f" · in the kernel: {doing.wchan}", Tone.BAD))
+    if doing.waiting_on:
+        notes.append((f" · on {doing.waiting_on}", Tone.TEXT))
+    return notes
+
+
+def blocks_of_trees(merged: Merged, place: Callable[[Iterable[int]], str]) -> list[Block]:
+    """One prefix tree for each role of thread; every edge carries its ranks."""
+    blocks: list[Block] = []
+    for role, root in merged.trees.items():
+        whose = f"  of {plural(len(root.ranks), 'rank')}"
+        heading: list[Piece] = [(ROLES.get(role, role), Tone.STRONG), (whose, Tone.DIM)]
+        for number, (depth, node) in enumerate(_below(root)):
+            lines = _branch(depth, node, place)
+            blocks.append(Block(node.ranks, tuple([heading, *lines] if number == 0 else lines), len(lines)))
+    return blocks
+
+
+def _below(root: TreeNode) -> Iterator[tuple[int, TreeNode]]:
+    for child in root.children:
+        yield from child.walk()
+
+
+def _branch(depth: int, node: TreeNode, place: Callable[[Iterable[int]], str]) -> list[list[Piece]]:
+    indent = "  " * (depth + 1)
+    ranks: list[Piece] = [
+        (f"{indent}{plural(len(node.ranks), 'rank')} ", Tone.STRONG),
+        (rank_set(node.ranks), Tone.ACCENT),
+        (f"  {place(node.ranks)}", Tone.INFO),
+        (f"  {plural(node.looks, 'look')}", Tone.DIM),
+    ]
+    return [ranks, *[[(f"{indent}  {frame}", Tone.TEXT)] for frame in node.frames]]
+
+
+def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
+    """Everything that the newest look at a rank saw: its own threads, then its helpers'."""
+    latest: dict[int, StackDump] = {}
+    for dump in dumps:
+        if dump.pid not in latest or latest[dump.pid].at <= dump.at:
+            latest[dump.pid] = dump
+    lines: list[list[Piece]] = []
+    for dump in sorted(latest.values(), key=lambda dump: dump.pid != dump.rank_pid):
+        whose = f"rank {rank}" if dump.pid == dump.rank_pid else f"helper of rank {rank}"
+        lines += [
+            [(f"{whose}, pid {dump.pid}", Tone.STRONG), (f"   taken {dump.method}", Tone.DIM)],
+            [(f"  state {dump.state or UNKNOWN}, system call {dump.syscall or UNKNOWN}", Tone.TEXT),
+             (f", kernel wait {dump.wchan}" if dump.wchan else "", Tone.TEXT),
+             (f", on {dump.waiting_on}" if dump.waiting_on else "", Tone.TEXT)],
+        ]  # fmt: skip
+        if dump.error:
+            lines.append([("  no frames: ", Tone.WARN), (dump.error, Tone.WARN)])
+        if dump.way_out:
+            lines.append([("  what would help: ", Tone.DIM), (dump.way_out, Tone.TEXT)])
+        lines += [[("  kernel  ", Tone.DIM), (name, Tone.TEXT)] for name in dump.kernel]
+        for thread in dump.threads:
+            gil = "  holds the GIL" if thread.owns_gil else ""
+            running = "running" if thread.active else "idle"
+            lines += [[], [(f"  {thread.name or 'thread'}", Tone.INFO), (f"  {running}{gil}", Tone.DIM)]]
+            lines += [[(f"    {frame.name}", Tone.TEXT), (f"  {_where(frame)}", Tone.DIM)] for frame in thread.frames]
+        lines.append([])
+    return lines[:-1]
+
+
+def _where(frame: Frame) -> str:
+    """File and line; of installed packages and the standard library only what comes after their folder."""
+    file = _INSTALLED.sub("", frame.file)
+    return f"{file}:{frame.line}" if frame.line else file

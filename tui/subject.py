@@ -1,0 +1,61 @@
+"""What the screen needs of a session."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from collectors.fleet.questions import Asker
+from collectors.fleet.transport import Transport
+from collectors.samples import StackDump
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.session.options import SessionOptions
+from hangtop.session.state import JobState
+from hangtop.session.witnesses import Witnesses
+
+
+class Subject(Protocol):
+    """What the screen needs of a session; :class:`hangtop.session.session.Session` is one."""
+
+    options: SessionOptions
+    asker: Asker
+    verdict: Verdict | None
+    witnesses: Witnesses
+
+    @property
+    def state(self) -> JobState:
+        """The latest of everything."""
+
+    @property
+    def label(self) -> str:
+        """What kind of session this is, for the banner."""
+
+    @property
+    def live(self) -> bool:
+        """False when it shows what is over."""
+
+    def now(self) -> float:
+        """The session's present, seconds since the epoch."""
+
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
+
+    async def start(self) -> None:
+        """Begin to deliver."""
+
+    async def close(self) -> None:
+        """End every connection."""
+
+    def view_logs(self, paths: set[str]) -> None:
+        """Ask for the raw lines of these files."""
+
+    async def dump_stacks(
+        self, ranks: set[int] | None, *, native: bool = False, samples: int = 1
+    ) -> list[tuple[str, StackDump]]:
+        """Look at the stacks of these ranks, or of all."""
+
+    def transport(self, node: str) -> Transport:
+        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+
+    def python(self, node: str) -> str:
+        """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""

@@ -1,0 +1,69 @@
+"""Remote text as data: made harmless, measured in cells, cut and padded to a width."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+
+Align = Literal["left", "right"]
+
+CUT = "…"
+"""Stands where text was cut off."""
+
+_REPLACED = "·"
+
+
+def harmless(text: str) -> str:
+    """Replace whatever could move the cursor, reorder text or fail to encode by a visible dot.
+
+    That is every character that Unicode does not call printable: control codes (ESC included), line and paragraph
+    separators, directional and zero-width format characters, surrogates, private use. Tabs and wide or hard spaces
+    become one space.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character == "\t" or unicodedata.category(character) == "Zs" else _REPLACED
+
+
+def cells(text: str) -> int:
+    """Width of (harmless) text in terminal cells."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fit(text: str, width: int, align: Align = "left") -> str:
+    """Return harmless text of exactly ``width`` cells: padded opposite to ``align``, or cut with an ellipsis."""
+    if width <= 0:
+        return ""
+    if not text.isprintable():
+        text = harmless(text)
+    size = cells(text)
+    if size <= width:
+        return text + " " * (width - size) if align == "left" else " " * (width - size) + text
+    if text.isascii():
+        return text[: width - 1] + CUT
+    return set_cell_size(text, width - 1) + CUT
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break harmless text into lines of at most ``width`` cells, at spaces where there are any."""
+    lines: list[str] = []
+    for paragraph in text.splitlines() or [""]:
+        rest = harmless(paragraph)
+        while cells(rest) > width:
+            head = rest[:width] if rest.isascii() else set_cell_size(rest, width).rstrip()
+            # a wide character in a one-cell column must still make progress
+            head = head or rest[:1]
+            space = head.rfind(" ")
+            end = space if space > width // 3 else len(head)
+            lines.append(rest[:end].rstrip())
+            rest = rest[end:].lstrip()
+        lines.append(rest)
+    return lines

@@ -1,0 +1,314 @@
+"""Colours: Textual themes, and the same as Rich styles for widgets that draw their own lines.
+
+Meaning is never carried by colour alone: every tone that says something goes with a glyph or a word. So the screen can
+be read in sixteen colours, in none (``NO_COLOR``) and with ``--ascii``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import lru_cache
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.theme import BUILTIN_THEMES, Theme
+
+
+class Tone(IntEnum):
+    """What a piece of text is; the theme says how that looks."""
+
+    TEXT = 0
+    DIM = 1
+    """Labels, units, what is there but does not matter now."""
+    STRONG = 2
+    OK = 3
+    WARN = 4
+    BAD = 5
+    INFO = 6
+    """Names and links: nodes, paths, keys."""
+    ACCENT = 7
+    """The one thing on the screen that is looked for."""
+    GRAPH = 8
+    """Bars of a history."""
+
+
+class Ground(IntEnum):
+    """What a line lies on."""
+
+    PLAIN = 0
+    CURSOR = 1
+    MARKED = 2
+    CURSOR_MARKED = 3
+    STALE = 4
+    """Old data: dim and slanted whatever the tone, except alarms."""
+    STALE_CURSOR = 5
+    HEADER = 6
+    BAR = 7
+    """The ground of banner, tabs, footer and dialogs."""
+
+
+HEAT_STEPS = 16
+
+DARK = Theme(
+    name="hangtop",
+    primary="#6cb6d9",
+    secondary="#8f9fd6",
+    accent="#f0b45e",
+    warning="#e3b341",
+    error="#f0706b",
+    success="#6fbf8b",
+    foreground="#cdd6df",
+    background="#11161c",
+    surface="#161c24",
+    panel="#1d252f",
+    variables={"scrollbar": "#2b3744", "scrollbar-background": "#11161c", "footer-key-foreground": "#f0b45e"},
+)
+LIGHT = Theme(
+    name="hangtop-light",
+    primary="#0b6a99",
+    secondary="#4a56a6",
+    accent="#9a5b00",
+    warning="#8f6200",
+    error="#b3261e",
+    success="#1f7a45",
+    foreground="#1f2933",
+    background="#fbfbf8",
+    surface="#f2f2ee",
+    panel="#e7e8e3",
+    dark=False,
+    variables={"scrollbar": "#c4c8c4", "scrollbar-background": "#fbfbf8", "footer-key-foreground": "#9a5b00"},
+)
+SAFE = Theme(
+    # after the palette of Okabe and Ito: blue and orange are told apart in every kind of colour blindness
+    name="hangtop-safe",
+    primary="#56b4e9",
+    secondary="#9aa7d8",
+    accent="#f0e442",
+    warning="#e0c23c",
+    error="#ff8c42",
+    success="#56b4e9",
+    foreground="#d6dade",
+    background="#101418",
+    surface="#151a20",
+    panel="#1c232b",
+    variables={"scrollbar": "#2b3744", "scrollbar-background": "#101418", "footer-key-foreground": "#f0e442"},
+)
+SIXTEEN = replace(
+    BUILTIN_THEMES["ansi-dark"],
+    name="hangtop-16",
+    primary="ansi_cyan",
+    secondary="ansi_blue",
+    accent="ansi_yellow",
+)
+THEMES = (DARK, LIGHT, SAFE, SIXTEEN)
+
+_HEAT = {
+    "hangtop": ("#1a232d", "#203a4e", "#24586c", "#2f7a7c", "#4f9c86", "#8cc79a"),
+    "hangtop-light": ("#e9ecef", "#cfe3ea", "#9ccbd6", "#5ba9b8", "#2f7f9a", "#1c4f7c"),
+    "hangtop-safe": ("#0d2242", "#23416d", "#4d5f78", "#7d7f7c", "#b5a66a", "#f5dd5a"),
+}
+_RANK_HUES = (
+    "#6cb6d9", "#e3b341", "#8fc98f", "#d58fd0", "#e98f6a", "#7fd0c4", "#a9a6f0", "#c9c46a",
+    "#f08fa4", "#7fa8f0", "#b5d17a", "#d9a679",
+)  # fmt: skip
+_ANSI_HUES = ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow", "bright_green", "bright_magenta")
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Every style that hangtop's own widgets draw with."""
+
+    styles: tuple[tuple[Style, ...], ...]
+    """By ground, then tone."""
+    heat: tuple[Style, ...]
+    """From low to high, ``HEAT_STEPS`` of them: background, and a foreground that can be read on it."""
+    hues: tuple[Style, ...]
+    """Colours that tell ranks apart."""
+    found: Style
+    """What a search found."""
+    alarm: tuple[Style, Style, Style]
+    """The banner's ground: calm, warning, critical."""
+
+    def of(self, tone: Tone, ground: Ground = Ground.PLAIN) -> Style:
+        """Style of a tone on a ground."""
+        return self.styles[ground][tone]
+
+    def hue(self, rank: int) -> Style:
+        """A rank's own colour."""
+        return self.hues[rank % len(self.hues)]
+
+
+def ink_of(theme: Theme, *, plain: bool = False) -> Ink:
+    """Make the styles of a theme; ``plain`` uses attributes alone (bold, dim, underline, reverse), no colour at all."""
+    if plain:
+        return _plain_ink()
+    return _ansi_ink() if theme.ansi else _rich_ink(theme)
+
+
+def _rich_ink(theme: Theme) -> Ink:
+    foreground = Color.parse(theme.foreground or ("#e0e0e0" if theme.dark else "#202020"))
+    background = Color.parse(theme.background or ("#121212" if theme.dark else "#f8f8f8"))
+    primary, accent = Color.parse(theme.primary), Color.parse(theme.accent or theme.primary)
+    tones = (
+        Style(color=foreground.rich_color),
+        Style(color=background.blend(foreground, 0.52).rich_color),
+        Style(color=foreground.rich_color, bold=True),
+        Style(color=Color.parse(theme.success or theme.primary).rich_color),
+        Style(color=Color.parse(theme.warning or theme.primary).rich_color),
+        Style(color=Color.parse(theme.error or theme.primary).rich_color, bold=True),
+        Style(color=primary.rich_color),
+        Style(color=accent.rich_color, bold=True),
+        Style(color=background.blend(primary, 0.6).rich_color),
+    )
+    panel = Color.parse(theme.panel) if theme.panel else background.blend(foreground, 0.08)
+    faded = background.blend(foreground, 0.4).rich_color
+    under, cursor = background.rich_color, background.blend(primary, 0.26).rich_color
+    grounds = (
+        Style(bgcolor=under),
+        Style(bgcolor=cursor),
+        Style(bgcolor=background.blend(accent, 0.16).rich_color),
+        Style(bgcolor=background.blend(accent, 0.34).rich_color),
+        Style(color=faded, italic=True, bgcolor=under),
+        Style(color=faded, italic=True, bgcolor=cursor),
+        Style(color=background.blend(foreground, 0.6).rich_color, bold=True, bgcolor=under),
+        Style(bgcolor=panel.rich_color),
+    )
+    stops = [Color.parse(stop) for stop in _HEAT.get(theme.name, _HEAT["hangtop" if theme.dark else "hangtop-light"])]
+    error, warning = Color.parse(theme.error or "#f0706b"), Color.parse(theme.warning or "#e3b341")
+    return Ink(
+        _matrix(tones, grounds),
+        tuple(_heat_style(stops, step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS)),
+        tuple(Style(color=_readable(Color.parse(hue), background).rich_color) for hue in _RANK_HUES),
+        Style(bgcolor=background.blend(accent, 0.45).rich_color, color=foreground.rich_color),
+        (
+            Style(bgcolor=panel.rich_color),
+            Style(bgcolor=background.blend(warning, 0.3).rich_color),
+            Style(bgcolor=background.blend(error, 0.38).rich_color),
+        ),
+    )
+
+
+def _ansi_ink() -> Ink:
+    tones = (
+        Style(),
+        Style(dim=True),
+        Style(bold=True),
+        Style(color="green"),
+        Style(color="yellow"),
+        Style(color="bright_red", bold=True),
+        Style(color="cyan"),
+        Style(color="bright_yellow", bold=True),
+        Style(color="blue"),
+    )
+    grounds = (
+        Style(),
+        Style(reverse=True),
+        Style(underline=True),
+        Style(reverse=True, underline=True),
+        Style(dim=True, italic=True),
+        Style(dim=True, italic=True, reverse=True),
+        Style(bold=True, underline=True),
+        Style(),
+    )
+    colours = ("black", "blue", "blue", "cyan", "green")
+    heat = tuple(
+        Style(
+            bgcolor=colours[min(4, step * 5 // HEAT_STEPS)],
+            color="bright_white" if step * 5 // HEAT_STEPS < 2 else "black",
+        )
+        for step in range(HEAT_STEPS)
+    )
+    alarm = (Style(), Style(color="yellow", reverse=True), Style(color="red", bold=True, reverse=True))
+    return Ink(_matrix(tones, grounds), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm)
+
+
+def _plain_ink() -> Ink:
+    tones = (
+        Style(),
+        Style(dim=True),
+        Style(bold=True),
+        Style(),
+        Style(bold=True),
+        Style(bold=True, underline=True),
+        Style(),
+        Style(bold=True),
+        Style(),
+    )
+    grounds = (
+        Style(),
+        Style(reverse=True),
+        Style(underline=True),
+        Style(reverse=True, underline=True),
+        Style(dim=True, italic=True),
+        Style(dim=True, italic=True, reverse=True),
+        Style(bold=True, underline=True),
+        Style(),
+    )
+    heat = tuple(Style(bold=step >= HEAT_STEPS // 2, dim=step == 0) for step in range(HEAT_STEPS))
+    alarm = (Style(), Style(bold=True, reverse=True), Style(bold=True, reverse=True))
+    return Ink(_matrix(tones, grounds), heat, (Style(),), Style(reverse=True), alarm)
+
+
+def _matrix(tones: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple[Style, ...], ...]:
+    """Combine grounds and tones. On stale ground only an alarm keeps its colour; a reversed line has one for all."""
+    rows = []
+    for number, ground in enumerate(grounds):
+        if ground.reverse:
+            rows.append(tuple(Style(bold=tone.bold) + ground for tone in tones))
+            continue
+        stale = number in (Ground.STALE, Ground.STALE_CURSOR)
+        under = number == Ground.HEADER
+        wins = {tone for tone in Tone if (stale and tone is not Tone.BAD) or (under and tone is Tone.TEXT)}
+        rows.append(tuple(tones[tone] + ground if tone in wins else ground + tones[tone] for tone in Tone))
+    return tuple(rows)
+
+
+def _heat_style(stops: list[Color], share: float) -> Style:
+    place = share * (len(stops) - 1)
+    lower = min(int(place), len(stops) - 2)
+    ground = stops[lower].blend(stops[lower + 1], place - lower)
+    ink = "#f2f5f7" if ground.brightness < 0.52 else "#10151a"
+    return Style(color=ink, bgcolor=ground.rich_color)
+
+
+def _readable(colour: Color, background: Color) -> Color:
+    """Darken a hue on a light background."""
+    return colour.darken(0.25) if background.brightness > 0.5 else colour
+
+
+_ASCII = str.maketrans(
+    {
+        "–": "-", "—": "-", "…": "~", "·": ".", "•": "*", "●": "*", "○": "o", "◌": "?", "◐": "+", "◆": "#", "▲": "!",
+        "▼": "v", "✖": "X", "✔": "v", "■": "#", "□": "o", "▸": ">", "▾": "v", "→": ">", "←": "<", "↑": "^", "↓": "v",
+        "‹": "<", "›": ">", "⇄": "=", "⏸": "=", "×": "x", "°": " ", "µ": "u", "≥": ">", "≤": "<", "≠": "!",
+        "│": "|", "┃": "|", "─": "-", "━": "-", "├": "|", "└": "`", "┌": ",", "┐": ".", "┘": "'", "┬": "+", "┴": "+",
+        "┼": "+", "┤": "|", "╭": ",", "╮": ".", "╰": "`", "╯": "'", "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=",
+        "▆": "+", "▇": "*", "█": "#", "▌": "|", "▐": "|", "▎": "|", "▔": "-", "▏": "|", "▕": "|", "▊": "|",
+    }
+)  # fmt: skip
+
+
+class AsciiFilter(LineFilter):
+    """Replaces every character beyond ASCII at the very end, whoever drew it: one glyph a cell, ``?`` for the rest."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Transform a line's segments, keeping their widths."""
+        del background
+        return [
+            segment if segment.control or segment.text.isascii() else Segment(to_ascii(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+@lru_cache(4096)
+def to_ascii(text: str) -> str:
+    """Return ASCII text of the same width in cells."""
+    from rich.cells import cell_len
+
+    drawn = text.translate(_ASCII)
+    if drawn.isascii():
+        return drawn
+    return "".join(character if character.isascii() else "?" * cell_len(character) for character in drawn)

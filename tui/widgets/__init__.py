@@ -1,0 +1,1 @@
+"""Widgets that draw their own lines, straight from the state, once a tick."""

@@ -1,0 +1,108 @@
+"""Line 1: the verdict; until there is one, how far the picture is complete and how old its oldest part."""
+
+from __future__ import annotations
+
+from hangtop.diagnosis.finding import Outcome
+from tui.format import age
+from tui.scene import Scene
+from tui.text import CUT, cells, fit
+from tui.theme import Ground, Tone
+from tui.widgets.bar import Bar
+from tui.widgets.lines import Piece
+
+OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
+    "hung": ("■ HUNG", Tone.BAD, 2),
+    "crashed": ("✖ CRASHED", Tone.BAD, 2),
+    "slow": ("▲ SLOW", Tone.WARN, 1),
+    "starting": ("◐ STARTING", Tone.INFO, 0),
+    "healthy": ("● HEALTHY", Tone.OK, 0),
+    "idle": ("○ IDLE", Tone.DIM, 0),
+    "unknown": ("◌ UNKNOWN", Tone.WARN, 0),
+}
+"""Glyph and word, tone, and how loud the line is."""
+
+OLD = 3.0
+"""Seconds after which the age of the oldest data is worth a word."""
+
+
+class Banner(Bar):
+    """The first line, always."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id="banner", ground=Ground.BAR)
+        self.scene = scene
+
+    def draw(self) -> None:
+        """Draw the line."""
+        verdict = self.scene.session.verdict
+        left: list[Piece]
+        if verdict is None:
+            left, loud = [(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], 0
+        else:
+            word, tone, loud = OUTCOMES[verdict.outcome]
+            left = [(f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)]
+            if verdict.findings and loud:
+                left.append((f"  {verdict.findings[0].confidence * 100:.0f}% sure", Tone.DIM))
+        over = self.ink.alarm[loud] if loud else None
+        if over != self.over:
+            self.over = over
+            self.repaint()
+        self.show(self._fit(left, self._right(brief=verdict is not None)))
+
+    def _progress(self) -> list[Piece]:
+        """Nodes up, ranks seen, who is slow."""
+        count = self.scene.count
+        whole = count.world_size
+        pieces: list[Piece] = [
+            (f"{count.nodes_up}/{count.nodes} nodes", Tone.OK if count.nodes_up == count.nodes else Tone.WARN),
+            (" up   ", Tone.DIM),
+            (f"{count.ranks_alive}{'' if whole is None else f'/{whole}'} ranks", Tone.TEXT),
+            (" seen", Tone.DIM),
+        ]
+        asking = [node for node in self.scene.nodes if node.link == "connecting" and node.since]
+        if asking:
+            slowest = min(asking, key=lambda node: node.since)
+            waited = self.scene.now - slowest.since
+            if waited >= OLD:
+                pieces.append((f"   waiting {age(waited)} for {slowest.name}", Tone.WARN))
+        return pieces
+
+    def _right(self, *, brief: bool) -> list[list[Piece]]:
+        """What stands at the right edge, the most important last."""
+        count, parts = self.scene.count, list[list[Piece]]()
+        if self.scene.session.live and count.oldest is not None and count.oldest > OLD:
+            parts.append([(f"oldest data {age(count.oldest)} ({count.oldest_node})", Tone.WARN)])
+        if brief:
+            whole = f"/{count.world_size}" if count.world_size is not None else ""
+            up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
+            parts.append(
+                [(f"{count.nodes_up}/{count.nodes} nodes", up), (f" {count.ranks_alive}{whole} ranks", Tone.DIM)]
+            )
+        if self.scene.session.options.read_only:
+            parts.append([("read-only", Tone.INFO)])
+        if self.scene.session.label:
+            parts.append([(self.scene.session.label, Tone.ACCENT)])
+        return parts
+
+    def _fit(self, left: list[Piece], parts: list[list[Piece]]) -> list[Piece]:
+        """Keep the label whole, then the beginning of the verdict, then the rest while there is room."""
+        width = self.size.width
+        wanted = sum(cells(text) for text, _ in left) + 1
+        while len(parts) > 1 and wanted + sum(_width(part) for part in parts) > width:
+            parts = parts[1:]
+        right = [piece for part in parts for piece in (("  ", Tone.TEXT), *part)]
+        room = width - sum(cells(text) for text, _ in right) - 1
+        kept: list[Piece] = []
+        for text, tone in left:
+            size = cells(text)
+            if size > room:
+                kept.append((fit(text, room) if room > 1 else CUT[:room], tone))
+                room = 0
+                break
+            kept.append((text, tone))
+            room -= size
+        return [*kept, (" " * room, Tone.TEXT), *right, (" ", Tone.TEXT)]
+
+
+def _width(part: list[Piece]) -> int:
+    return 2 + sum(cells(text) for text, _ in part)

@@ -1,0 +1,38 @@
+"""One or a few lines of pieces: totals above a table, the banner, tabs and footer."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from tui.theme import Ground
+from tui.widgets.lines import Lines, Piece, strip_of
+
+
+class Bar(Lines):
+    """Shows the pieces that it was given last; as high as its style says."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; scrollbar-size: 0 0; overflow: hidden; }
+    """
+
+    def __init__(self, *, id: str | None = None, ground: Ground = Ground.PLAIN) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self.ground = ground
+        self.over: Style | None = None
+        """A style over everything: the ground of an alarm."""
+        self._content: list[list[Piece]] = []
+
+    def show(self, *lines: list[Piece]) -> None:
+        """Take the lines and draw what differs."""
+        self._content = list(lines)
+        self.redraw()
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line."""
+        pieces = self._content[y] if y < len(self._content) else []
+        strip = strip_of(pieces, width, self.ink, self.ground)
+        if self.over is None:
+            return strip
+        return Strip([Segment(text, (style or Style()) + self.over) for text, style, _ in strip], width)

@@ -1,0 +1,70 @@
+"""The line where a filter is typed: it takes effect while it is typed, and what is wrong is said beside it."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Input
+
+from tui.filter import FilterError
+from tui.panels.base import Panel
+from tui.theme import Ground, Tone
+from tui.widgets.bar import Bar
+
+
+class FilterLine(Horizontal):
+    """Enter keeps the filter, Esc puts back the one before."""
+
+    DEFAULT_CSS = """
+    FilterLine { height: 1; background: $panel; }
+    FilterLine #slash { width: 3; }
+    FilterLine Input, FilterLine Input:focus { border: none; height: 1; padding: 0; background: $panel; width: 1fr; }
+    FilterLine #hint { width: 2fr; }
+    """
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__(id="filterline")
+        self._panel = panel
+        self._before = panel.query_text
+        self._input = Input(panel.query_text, select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        """A slash, the input, a hint."""
+        yield Bar(id="slash", ground=Ground.BAR)
+        yield self._input
+        yield Bar(id="hint", ground=Ground.BAR)
+
+    def on_mount(self) -> None:
+        """Say what can be typed, and type."""
+        self.query_one("#slash", Bar).show([(" / ", Tone.ACCENT)])
+        self._hint("")
+        self._input.focus()
+
+    def _hint(self, wrong: str) -> None:
+        fields = " ".join(sorted(self._panel.fields()))
+        pieces = [(f"  ✖ {wrong}", Tone.BAD)] if wrong else [(f"  fields: {fields}", Tone.DIM)]
+        self.query_one("#hint", Bar).show(pieces)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while typing; an error leaves what was shown."""
+        event.stop()
+        try:
+            self._panel.set_filter(event.value)
+        except FilterError as error:
+            self._hint(str(error))
+        else:
+            self._hint("")
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter; one that is wrong stays to be mended."""
+        event.stop()
+        if self._panel.query_text == event.value:
+            await self.remove()
+
+    async def on_key(self, event: events.Key) -> None:
+        """Esc puts the filter before back."""
+        if event.key == "escape":
+            event.stop()
+            self._panel.set_filter(self._before)
+            await self.remove()

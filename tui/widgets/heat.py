@@ -1,0 +1,119 @@
+"""What the cells of the heat map say: a figure of a GPU, or of a rank on a node without GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hangtop.session.state import GpuState, NodeState
+from tui.format import UNKNOWN
+from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
+from tui.scene import RankRow, Scene
+from tui.theme import Tone
+
+
+class Cell(NamedTuple):
+    """One cell: what is written in it, and how hot it is (0 to 1; None for no colour)."""
+
+    rank: str
+    value: str
+    heat: float | None
+    tone: Tone
+    number: int | None
+    """Global rank, for drilling down."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMetric:
+    """A figure of a GPU; ``full`` is the value of the hottest colour."""
+
+    field: str
+    """Of a row; what nvidia-smi says instead of a number is kept under this name."""
+    title: str
+    short: str
+    unit: str
+    digits: int
+    value: Callable[[GpuState], float | None]
+    full: Callable[[GpuState], float]
+
+
+@dataclass(frozen=True, slots=True)
+class RankMetric:
+    """A figure of a rank's process; ``full`` is the value of the hottest colour."""
+
+    title: str
+    short: str
+    unit: str
+    digits: int
+    value: Callable[[RankRow, float], float | None]
+    """Of the row and the interval."""
+    full: float
+
+
+def _of_row(name: str) -> Callable[[GpuState], float | None]:
+    def get(gpu: GpuState) -> float | None:
+        row = row_of(gpu)
+        return None if row is None else getattr(row, name)
+
+    return get
+
+
+def _gigabytes(row: RankRow, interval: float) -> float | None:
+    del interval
+    pulse = pulse_of(row.rank)
+    return None if pulse is None else pulse.rss / 2**30
+
+
+GPU_METRICS = (
+    GpuMetric("utilization", "utilisation", "util", "%", 3, _of_row("utilization"), lambda _: 100.0),
+    GpuMetric("memory_used", "memory", "mem", "%", 3, memory_percent, lambda _: 100.0),
+    GpuMetric("power", "power", "power", "W", 4, _of_row("power"),
+              lambda gpu: (gpu.facts.power_limit if gpu.facts else None) or 700.0),
+    GpuMetric("temperature", "temperature", "temp", "°C", 3, _of_row("temperature"), lambda _: 90.0),
+    GpuMetric("sm_clock", "SM clock", "clock", "MHz", 4, _of_row("sm_clock"),
+              lambda gpu: float((gpu.facts.sm_clock_max if gpu.facts else None) or 2000)),
+)  # fmt: skip
+RANK_METRICS = (
+    RankMetric("CPU", "cpu", "%", 3, lambda row, interval: cpu_percent(row.rank, row.node, interval), 100.0),
+    RankMetric("CPU of helpers", "help", "%", 3,
+               lambda row, interval: helpers_percent(row.rank, row.node, interval), 100.0),
+    RankMetric("memory", "rss", "G", 3, _gigabytes, 64.0),
+)  # fmt: skip
+
+Metric = GpuMetric | RankMetric
+
+
+def metrics_of(node: NodeState) -> tuple[Metric, ...]:
+    """The figures that the node's cells can show."""
+    return GPU_METRICS if node.gpus else RANK_METRICS
+
+
+def cells_of(scene: Scene, node: NodeState, metric: Metric) -> list[Cell]:
+    """All cells of a node: its GPUs, or its ranks where it has none."""
+    if isinstance(metric, GpuMetric):
+        return [_gpu_cell(scene, node, gpu, metric) for gpu in node.gpus.values()]
+    rows = sorted((RankRow(node, rank) for rank in node.ranks.values()), key=lambda row: row.number)
+    return [_rank_cell(row, metric, scene.interval) for row in rows if row.rank.gone_at is None]
+
+
+def _rank_cell(row: RankRow, metric: RankMetric, interval: float) -> Cell:
+    value = metric.value(row, interval)
+    text = UNKNOWN if value is None else f"{min(value, 999):.0f}"
+    heat = None if value is None else min(1.0, max(0.0, value / metric.full))
+    return Cell(str(row.number), text, heat, Tone.TEXT, row.number)
+
+
+def _gpu_cell(scene: Scene, node: NodeState, gpu: GpuState, metric: GpuMetric) -> Cell:
+    owners = scene.ranks_of(node, gpu)
+    number = owners[0].process.rank if owners else None
+    name = "·" if number is None else str(number)
+    if gpu.fault is not None:
+        return Cell(name, "ERR", None, Tone.BAD, number)
+    value = metric.value(gpu)
+    if value is None:
+        row = row_of(gpu)
+        odd = row is not None and metric.field in row.odd
+        return Cell(name, "ERR" if odd else UNKNOWN, None, Tone.BAD if odd else Tone.DIM, number)
+    heat = min(1.0, max(0.0, value / metric.full(gpu)))
+    return Cell(name, f"{value:.0f}", heat, Tone.BAD if len(owners) > 1 else Tone.TEXT, number)

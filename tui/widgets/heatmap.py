@@ -1,0 +1,274 @@
+"""Nodes × GPUs as one grid: the rank's number and the value in every cell, the background as a help to the eye.
+
+A small job shows all figures of every node below each other, a large one the chosen figure alone, so that as much of it
+as possible is on the screen at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from hangtop.session.state import NodeState
+from tui.format import age
+from tui.measure import source_is_stale
+from tui.scene import Scene
+from tui.text import cells as width_of
+from tui.text import fit
+from tui.theme import HEAT_STEPS, Ground, Tone
+from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
+from tui.widgets.lines import Lines, Move, strip_of
+
+FIGURE = 6
+"""Cells of a figure's name where all figures are shown."""
+
+_BOLD = Style(bold=True)
+_UNDER = Style(underline=True, bold=True)
+
+
+class Grid(NamedTuple):
+    """How nodes lie on the screen."""
+
+    label: int
+    """Cells of a node's name, glyph included."""
+    rank: int
+    """Cells of a rank's number."""
+    cell: int
+    """Cells of number and value."""
+    block: int
+    """Cells of a whole node."""
+    blocks: int
+    """Nodes side by side."""
+    nodes: int
+    """Nodes below each other."""
+    figures: int
+    """Figures shown of each node; 1 is the chosen one."""
+
+    @property
+    def step(self) -> int:
+        """Lines from one node to the one below it."""
+        return 1 if self.figures == 1 else self.figures + 1
+
+
+class HeatMap(Lines):
+    """The grid. Only visible nodes are worked out."""
+
+    class Entered(Message):
+        """A cell was clicked twice."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id="heatmap")
+        self.scene = scene
+        self.figure = 0
+        """Place of the chosen figure among a node's."""
+        self.node_at = 0
+        self.cell_at = 0
+        self.room = 10
+        """Lines that may be taken."""
+        self._suspects: frozenset[int] = frozenset()
+        self._rows: list[NodeState] = []
+        self._grid = Grid(8, 1, 5, 40, 1, 0, 1)
+
+    def feed(self, room: int) -> None:
+        """Take the latest nodes and draw, in ``room`` lines at most before scrolling."""
+        known = self._rows[self.node_at].name if self.node_at < len(self._rows) else ""
+        self._rows, self.room = self.scene.nodes, room
+        if known and (self.node_at >= len(self._rows) or self._rows[self.node_at].name != known):
+            names = [node.name for node in self._rows]
+            self.node_at = names.index(known) if known in names else 0
+        verdict = self.scene.session.verdict
+        self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
+        self._grid = grid = self._measure(self.size.width)
+        self.resize_to(self.size.width, max(1, grid.nodes * grid.step - (grid.step > 1)))
+        self.redraw()
+
+    @property
+    def metric(self) -> Metric:
+        """The chosen figure of the first node."""
+        return self.metric_of(self._rows[0]) if self._rows else GPU_METRICS[0]
+
+    def metric_of(self, node: NodeState) -> Metric:
+        """The chosen figure of a node."""
+        metrics = metrics_of(node)
+        return metrics[self.figure % len(metrics)]
+
+    def cells(self, node: NodeState, figure: int | None = None) -> list[Cell]:
+        """All cells of a node, of the chosen figure or another."""
+        metrics = metrics_of(node)
+        place = self.figure if figure is None else figure
+        return cells_of(self.scene, node, metrics[place % len(metrics)])
+
+    def _measure(self, width: int) -> Grid:
+        nodes = self._rows
+        most = max((len(node.gpus) or len(node.ranks) for node in nodes), default=1) or 1
+        rank = len(str(self.scene.ranks[-1].number)) if self.scene.ranks else 1
+        label = min(max((width_of(node.name) for node in nodes), default=4), 16 if width < 100 else 28) + 3
+        figures = max((len(metrics_of(node)) for node in nodes), default=1)
+        widest = max((metric.digits for node in nodes[:1] for metric in metrics_of(node)), default=3)
+        for shown in (figures, 1):
+            figure = FIGURE if shown > 1 else 0
+            digits = widest if shown > 1 else self.metric.digits
+            cell = rank + 1 + digits
+            block = label + figure + most * (cell + 1) + 1
+            blocks = max(1, min((width + 1) // block, len(nodes)))
+            below = -(-len(nodes) // blocks) if nodes else 0
+            grid = Grid(label, rank, cell, block, blocks, below, shown)
+            if below * grid.step - 1 <= self.room:
+                break
+        return grid
+
+    # --- moving --------------------------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> tuple[NodeState, Cell | None] | None:
+        """Node and cell under the cursor."""
+        if self.node_at >= len(self._rows):
+            return None
+        node = self._rows[self.node_at]
+        found = self.cells(node)
+        return node, found[min(self.cell_at, len(found) - 1)] if found else None
+
+    def move(self, how: Move) -> None:
+        """Move the cursor from cell to cell; left and right go over to the block beside."""
+        if not self._rows:
+            return
+        below = max(1, self._grid.nodes)
+        last = max(0, len(self.cells(self._rows[self.node_at])) - 1)
+        target, cell = self.node_at, min(self.cell_at, last)
+        if how == "left":
+            if cell > 0:
+                cell -= 1
+            elif target - below >= 0:
+                target, cell = target - below, 1 << 20
+        elif how == "right":
+            if cell < last:
+                cell += 1
+            elif target + below < len(self._rows):
+                target, cell = target + below, 0
+        else:
+            page = max(1, self.size.height // self._grid.step)
+            far = len(self._rows)
+            target += {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -far, "last": far}[how]
+        before, top = self._lines_of(self.node_at), self.top
+        self.node_at = max(0, min(len(self._rows) - 1, target))
+        self.cell_at = min(cell, max(0, len(self.cells(self._rows[self.node_at])) - 1))
+        here = self._lines_of(self.node_at)
+        self.bring(here[-1])
+        self.bring(here[0])
+        self.redraw([line - top for line in (*before, *here)] if self.top == top else None)
+
+    def _lines_of(self, node_at: int) -> range:
+        """Content lines of a node."""
+        first = node_at % max(1, self._grid.nodes) * self._grid.step
+        return range(first, first + self._grid.figures)
+
+    # --- drawing -------------------------------------------------------------------------------------------------
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line: a figure of a node in every block."""
+        grid = self._grid
+        if not self._rows:
+            return strip_of([("  no node has answered yet", Tone.DIM)] if y == 0 else [], width, self.ink)
+        place, figure = divmod(self.top + y, grid.step)
+        plain = self.ink.of(Tone.TEXT)
+        segments: list[Segment] = []
+        for block in range(grid.blocks):
+            index = block * grid.nodes + place
+            if place >= grid.nodes or index >= len(self._rows) or figure >= grid.figures:
+                break
+            part = self._node(index, figure)
+            gap = grid.block - sum(width_of(segment.text) for segment in part)
+            segments += [*part, Segment(" " * gap, plain)]
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def _node(self, index: int, figure: int) -> list[Segment]:
+        """One figure's line of one node."""
+        node, grid, ink = self._rows[index], self._grid, self.ink
+        here, stale = index == self.node_at, self.scene.stale(node)
+        ground = Ground.STALE if stale else Ground.PLAIN
+        if figure == 0:
+            glyph, tone = link_glyph(node.link)
+            segments = [
+                Segment(f"{glyph} ", ink.of(tone)),
+                Segment(fit(node.name, grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground)),
+            ]
+        else:
+            segments = [Segment(" " * grid.label, ink.of(Tone.TEXT))]
+        metrics, found = metrics_of(node), self.cells(node, figure if grid.figures > 1 else None)
+        if not found:
+            return [*segments, *(self._words(node) if figure == 0 else ())]
+        if grid.figures > 1:
+            metric = metrics[figure] if figure < len(metrics) else None
+            chosen = metric is self.metric_of(node)
+            name = metric.short if metric is not None else ""
+            segments.append(Segment(fit(name, FIGURE), ink.of(Tone.TEXT if chosen and here else Tone.DIM)))
+            if metric is None:
+                return segments
+        old = stale or (source_is_stale(node, "gpus") and bool(node.gpus))
+        at = min(self.cell_at, len(found) - 1) if here else -1
+        for place, cell in enumerate(found):
+            segments += self._cell(cell, at_cursor=place == at, old=old, numbered=figure == 0)
+        return segments
+
+    def _words(self, node: NodeState) -> list[Segment]:
+        """Instead of cells: why there are none."""
+        if node.link in {"live", "limited", "offline"}:
+            text = "no GPU, no rank"
+        else:
+            text = f"{node.link} {age(self.scene.now - node.since) if node.since else ''} {node.why}"
+        grid = self._grid
+        return [Segment(fit(text, grid.block - grid.label - 1), self.ink.of(Tone.DIM))]
+
+    def _cell(self, cell: Cell, *, at_cursor: bool, old: bool, numbered: bool) -> list[Segment]:
+        ink, grid = self.ink, self._grid
+        suspect = cell.number is not None and cell.number in self._suspects
+        edge = "▸" if at_cursor else "!" if suspect else " "
+        bold = False
+        if old:
+            style = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
+        elif cell.heat is None:
+            style = ink.of(cell.tone, Ground.CURSOR if at_cursor else Ground.PLAIN)
+        else:
+            style, bold = ink.heat[round(cell.heat * (HEAT_STEPS - 1))], True
+            if at_cursor and numbered:
+                style += _UNDER
+        return [
+            Segment(edge if numbered else " ", ink.of(Tone.ACCENT if at_cursor else Tone.BAD)),
+            Segment(fit(cell.rank if numbered else "", grid.rank, "right"), style),
+            Segment(fit(cell.value, grid.cell - grid.rank, "right"), style + _BOLD if bold and numbered else style),
+        ]
+
+    # --- mouse ---------------------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a cell; twice enters it."""
+        grid = self._grid
+        place = (self.top + event.y) // grid.step
+        index = (event.x // grid.block) * grid.nodes + place
+        if place < grid.nodes and index < len(self._rows):
+            self.node_at = index
+            inside = event.x % grid.block - grid.label - (FIGURE if grid.figures > 1 else 0)
+            self.cell_at = max(0, min(inside // (grid.cell + 1), len(self.cells(self._rows[index])) - 1))
+            self.redraw()
+            if event.chain == 2:
+                self.post_message(self.Entered())
+
+
+_LINKS = {
+    "live": ("●", Tone.OK),
+    "limited": ("◐", Tone.WARN),
+    "connecting": ("○", Tone.DIM),
+    "stale": ("◌", Tone.WARN),
+    "lost": ("✖", Tone.BAD),
+    "offline": ("■", Tone.DIM),
+}
+
+
+def link_glyph(link: str) -> tuple[str, Tone]:
+    """A glyph of its own for every state of a connection."""
+    return _LINKS[link]

@@ -1,0 +1,173 @@
+"""Base of every drawing widget: lines painted on demand, and only those sent that differ from what is shown.
+
+Over a slow link that is what keeps the screen usable: a tick in which one number of one row changed writes one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, cast
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.text import cells, fit, harmless
+from tui.theme import Ground, Ink, Tone
+
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
+
+Move = Literal["up", "down", "page_up", "page_down", "first", "last", "left", "right"]
+"""Ways to move that keys ask for."""
+
+Piece = tuple[str, Tone]
+"""Harmless or remote text, and what it is."""
+
+
+class Lines(ScrollView, can_focus=False, inherit_bindings=False):
+    """A widget of lines. Subclasses say how many there are (:meth:`resize_to`) and paint one (:meth:`paint`).
+
+    Keys never come here: the application's actions call the methods, so that every key has one owner.
+    """
+
+    DEFAULT_CSS = """
+    Lines {
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
+        scrollbar-corner-color: $background;
+        scrollbar-color: $panel;
+        scrollbar-color-hover: $primary;
+        scrollbar-color-active: $primary;
+        overflow-x: hidden;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id, classes=classes)
+        self._painted: dict[int, Strip] = {}
+
+    @property
+    def ink(self) -> Ink:
+        """Styles of the present theme."""
+        return cast("HangtopApp", self.app).ink
+
+    def paint(self, y: int, width: int) -> Strip:
+        """Paint content line ``y`` (not counting what is scrolled away above), ``width`` cells wide."""
+        raise NotImplementedError
+
+    def resize_to(self, width: int, height: int) -> None:
+        """Say how large the content is, in cells."""
+        if self.virtual_size != (width, height):
+            grows = self.styles.height is not None and self.styles.height.is_auto
+            self.virtual_size = Size(width, height)
+            if grows:
+                self.refresh(layout=True)
+
+    def redraw(self, lines: Iterable[int] | None = None) -> None:
+        """Paint the visible lines anew, or only those given, and send those that changed."""
+        width, height = self.size
+        if not width or not height:
+            return
+        wanted = range(height) if lines is None else sorted({y for y in lines if 0 <= y < height})
+        changed = [y for y in wanted if self._painted.get(y) != self._renew(y, width)]
+        if len(changed) == height:
+            self.refresh()
+        elif changed:
+            self.refresh(*_regions(changed, width))
+
+    def repaint(self) -> None:
+        """Forget what was painted: colours, size or place changed."""
+        self._painted.clear()
+        self.refresh()
+
+    def _renew(self, y: int, width: int) -> Strip:
+        strip = self.paint(y, width)
+        self._painted[y] = strip
+        return strip
+
+    def render_line(self, y: int) -> Strip:
+        """Hand Textual the line that was painted."""
+        strip = self._painted.get(y)
+        return strip if strip is not None else self._renew(y, self.size.width)
+
+    def notify_style_update(self) -> None:
+        """Colours changed."""
+        super().notify_style_update()
+        self._painted.clear()
+
+    def on_resize(self) -> None:
+        """Paint for the new size."""
+        self._painted.clear()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other lines are visible now."""
+        self._painted.clear()
+        super().watch_scroll_y(old_value, new_value)
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Other columns are visible now."""
+        self._painted.clear()
+        super().watch_scroll_x(old_value, new_value)
+
+    @property
+    def top(self) -> int:
+        """First visible content line."""
+        return round(self.scroll_y)
+
+    def bring(self, y: int, margin: int = 0) -> None:
+        """Scroll so that content line ``y`` is visible."""
+        height = self.size.height - margin
+        if y < self.top:
+            self.scroll_to(y=y, animate=False, force=True)
+        elif height > 0 and y >= self.top + height:
+            self.scroll_to(y=y - height + 1, animate=False, force=True)
+
+
+def _regions(lines: list[int], width: int) -> list[Region]:
+    """Join neighbouring lines."""
+    regions: list[Region] = []
+    for y in lines:
+        if regions and regions[-1].bottom == y:
+            last = regions[-1]
+            regions[-1] = Region(0, last.y, width, last.height + 1)
+        else:
+            regions.append(Region(0, y, width, 1))
+    return regions
+
+
+def strip_of(pieces: list[Piece], width: int, ink: Ink, ground: Ground = Ground.PLAIN) -> Strip:
+    """Paint pieces side by side and fill up to ``width``, cutting what is over."""
+    styles = ink.styles[ground]
+    segments: list[Segment] = []
+    left = width
+    for raw, tone in pieces:
+        if left <= 0:
+            break
+        text = harmless(raw)
+        shown = fit(text, min(left, cells(text)))
+        segments.append(Segment(shown, styles[tone]))
+        left -= cells(shown)
+    if left > 0:
+        segments.append(Segment(" " * left, styles[Tone.TEXT]))
+    return Strip(segments, width)
+
+
+def styled(text: str, style: Style, width: int) -> Strip:
+    """One piece in a style of its own over the whole width."""
+    return Strip([Segment(fit(text, width), style)], width)
+
+
+def between(left: list[Piece], right: list[Piece], width: int) -> list[Piece]:
+    """Lay ``left`` and ``right`` against their edges; the right side gives way first when both do not fit."""
+    used = sum(cells(text) for text, _ in left)
+    wanted = sum(cells(text) for text, _ in right)
+    gap = width - used - wanted
+    if gap < 1:
+        return left
+    return [*left, (" " * gap, Tone.TEXT), *right]

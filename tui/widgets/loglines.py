@@ -1,0 +1,213 @@
+"""The log view: many files' lines merged by time, each rank in its colour, following or standing still."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.strip import Strip
+
+from tui.filter import Filter
+from tui.format import clock
+from tui.logbook import SEVERITIES, LogBook, LogLine, next_alarm
+from tui.text import cells, fit, harmless
+from tui.theme import Ground, Tone
+from tui.widgets.lines import Lines, Move, strip_of
+
+SIDEWAYS = 20
+"""Cells that the text moves with ``left`` and ``right``."""
+
+WHO = 12
+"""Cells of rank or node at most."""
+
+_GLYPHS = ((" ", Tone.TEXT), ("▲", Tone.WARN), ("✖", Tone.BAD))
+
+
+class LogView(Lines):
+    """Draws a :class:`LogBook`. While it follows, the cursor is on the newest line; moving up stops that."""
+
+    def __init__(self, book: LogBook) -> None:
+        super().__init__(id="log")
+        self.book = book
+        self.following = True
+        self.unseen = 0
+        """Lines that came since it stopped following."""
+        self.marked: set[int] = set()
+        self._at: LogLine | None = None
+        self._left = 0
+        self._last_place = 0
+        self._who = 2
+
+    def feed(self, new: int) -> None:
+        """Take note of ``new`` lines in the book and draw."""
+        shown = self.book.shown
+        if new:
+            self._who = max(self._who, *(cells(_who(line)) for line in shown[-new:]))
+        self.resize_to(self.size.width, len(shown))
+        if self.following:
+            self._at = shown[-1] if shown else None
+            self.scroll_to(y=max(0, len(shown) - self.size.height), animate=False, force=True)
+        else:
+            self.unseen += new
+            self._hold()
+        self.redraw()
+
+    def _hold(self) -> None:
+        """Keep the lines where they stand while older ones go and late ones come in between."""
+        if self._at is not None:
+            place = self.book.place(self._at)
+            if place != self._last_place:
+                self.scroll_to(y=self.top + place - self._last_place, animate=False, force=True)
+            self._last_place = place
+
+    @property
+    def cursor(self) -> int:
+        """Place of the line under the cursor."""
+        last = len(self.book.shown) - 1
+        return last if self._at is None else max(0, min(last, self.book.place(self._at)))
+
+    @property
+    def current(self) -> LogLine | None:
+        """The line under the cursor."""
+        shown = self.book.shown
+        return shown[self.cursor] if shown else None
+
+    # --- moving --------------------------------------------------------------------------------------------------
+
+    def move(self, how: Move) -> None:
+        """Move the cursor, or the text with ``left`` and ``right``."""
+        if how in ("left", "right"):
+            self._left = max(0, self._left + (SIDEWAYS if how == "right" else -SIDEWAYS))
+            self.repaint()
+            return
+        page = max(1, self.size.height - 1)
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 30), "last": 1 << 30}
+        if how == "last":
+            self.follow()
+        else:
+            self.go(self.cursor + steps[how])
+
+    def go(self, place: int) -> None:
+        """Stand on a line; that stops following."""
+        shown = self.book.shown
+        if not shown:
+            return
+        place = max(0, min(len(shown) - 1, place))
+        before, top = self.cursor, self.top
+        if self.following:
+            self.following, self.unseen = False, 0
+        self._at, self._last_place = shown[place], place
+        self.bring(place)
+        self.redraw([before - top, place - top] if self.top == top else None)
+
+    def follow(self) -> None:
+        """Go to the end and stay there."""
+        self.following, self.unseen = True, 0
+        self.feed(0)
+
+    def pause(self) -> None:
+        """Stand still on the newest line, or follow again."""
+        if self.following:
+            self.go(self.cursor)
+        else:
+            self.follow()
+
+    def go_alarm(self, step: int) -> bool:
+        """Go to the next (or previous) warning or error; says whether there is one."""
+        place = next_alarm(self.book.shown, self.cursor, step)
+        if place is None:
+            return False
+        self.go(place)
+        return True
+
+    def changed(self) -> None:
+        """The filter changed: other lines are shown."""
+        self.unseen = 0
+        if self._at is not None:
+            self._last_place = self.book.place(self._at)
+        self.resize_to(self.size.width, len(self.book.shown))
+        if self.following:
+            self.feed(0)
+        else:
+            self.bring(self.cursor)
+        self.repaint()
+
+    # --- marks ---------------------------------------------------------------------------------------------------
+
+    def toggle_mark(self) -> None:
+        """Mark the line or take its mark away, and go on to the next."""
+        if (line := self.current) is not None:
+            self.marked ^= {line.serial}
+            self.go(self.cursor + 1)
+            self.repaint()
+
+    def chosen(self) -> list[LogLine]:
+        """The marked lines; without marks the one under the cursor."""
+        marked = [line for line in self.book.lines if line.serial in self.marked]
+        return marked or [line for line in (self.current,) if line is not None]
+
+    # --- drawing -------------------------------------------------------------------------------------------------
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line of the log."""
+        place, shown = self.top + y, self.book.shown
+        if place >= len(shown):
+            if not shown and y == 1:
+                return strip_of([(f"  {self._nothing()}", Tone.DIM)], width, self.ink)
+            return strip_of([], width, self.ink)
+        line = shown[place]
+        marked, at_cursor = line.serial in self.marked, place == self.cursor and not self.following
+        ground = Ground.CURSOR if at_cursor else Ground.PLAIN
+        if marked:
+            ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
+        styles = self.ink.styles[ground]
+        glyph, tone = _GLYPHS[line.severity]
+        hue = styles[Tone.INFO] if line.rank is None else styles[Tone.TEXT] + self.ink.hue(line.rank)
+        who = Segment(fit(_who(line), min(WHO, self._who), "right"), hue)
+        head = [
+            Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT]),
+            Segment(clock(line.at) + " ", styles[Tone.DIM]),
+            who,
+            Segment(f" {glyph} ", styles[tone]),
+        ]
+        used = sum(cells(segment.text) for segment in head)
+        text = fit(harmless(line.text)[self._left :], width - used)
+        style = styles[Tone.TEXT if line.severity < 2 else Tone.STRONG]
+        return Strip([*head, *_pointed_out(text, self.book.filter, style, self.ink.found)])
+
+    def _nothing(self) -> str:
+        if self.book.lines:
+            lowest = SEVERITIES[self.book.lowest]
+            return f"none of {len(self.book.lines)} lines passes “{self.book.filter.text}” and severity {lowest}"
+        return "no line yet: logs of ranks are found through their stdout and stderr; --log names others"
+
+    def on_click(self, event: events.Click) -> None:
+        """Stand on a line."""
+        if self.top + event.y < len(self.book.shown):
+            self.go(self.top + event.y)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scrolling up with the mouse stops following."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.following and round(new_value) < len(self.book.shown) - self.size.height:
+            self.following, self.unseen = False, 0
+            self._last_place = self.cursor
+
+
+def _who(line: LogLine) -> str:
+    return line.node if line.rank is None else f"r{line.rank}"
+
+
+def _pointed_out(text: str, wanted: Filter, plain: Style, found: Style) -> list[Segment]:
+    """Cut a line where what was searched for begins and ends."""
+    spans = sorted(match.span() for term in wanted.terms if term.found for match in term.found.finditer(text))
+    pieces: list[Segment] = []
+    end = 0
+    for start, stop in spans:
+        if start < end or stop == start:
+            continue
+        pieces.append(Segment(text[end:start], plain))
+        pieces.append(Segment(text[start:stop], plain + found))
+        end = stop
+    pieces.append(Segment(text[end:], plain))
+    return [piece for piece in pieces if piece.text]

@@ -1,0 +1,308 @@
+"""A table of fixed-width columns drawn line by line: sorted, filtered, marked, scrolled both ways."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from tui.filter import Filter, Value, parse
+from tui.format import UNKNOWN
+from tui.order import ordered
+from tui.text import Align, fit
+from tui.theme import Ground, Tone
+from tui.widgets.lines import Lines, Move, Piece, strip_of
+
+R = TypeVar("R")
+
+BUSY_SHARE = 0.05
+"""Share of the loop's time that sorting a table anew may take; beyond it the order is renewed less often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """One column: a field of the filter, a sort order and a cell.
+
+    ``value`` is what is compared. The cell shows it as it is, or through ``form`` (a number's), or what ``show`` makes
+    of the whole row. ``grow`` is the column's share of the width that is left over. ``also`` are further names of the
+    field in filters.
+    """
+
+    key: str
+    title: str
+    width: int
+    value: Callable[[R], Value]
+    show: Callable[[R], Piece] | None = None
+    form: Callable[[float], str] | None = None
+    align: Align = "left"
+    grow: int = 0
+    tone: Tone = Tone.TEXT
+    also: tuple[str, ...] = ()
+    help: str = ""
+
+    def piece(self, row: R) -> Piece:
+        """Text and tone of one cell."""
+        if self.show is not None:
+            return self.show(row)
+        value = self.value(row)
+        if value is None:
+            return UNKNOWN, Tone.DIM
+        return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.tone
+
+
+class Table(Lines, Generic[R]):
+    """Rows of one kind; panels feed it once a tick. The cursor stays on its row when the order changes."""
+
+    class Moved(Message):
+        """The cursor stands on another row."""
+
+    class Entered(Message):
+        """A row was clicked twice."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column[R]],
+        *,
+        key: Callable[[R], Hashable],
+        stale: Callable[[R], bool],
+        frozen: int = 1,
+        empty: str = "nothing here yet",
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(id=id)
+        self.columns = tuple(columns)
+        self.rows: list[R] = []
+        """What the filter lets through, in order."""
+        self.total = 0
+        """Rows before the filter."""
+        self.cursor = 0
+        self.marked: set[Hashable] = set()
+        self.sort_key = ""
+        """Key of the column that orders the rows; empty keeps the order in which they were fed."""
+        self.reverse = False
+        self.filter = Filter("", ())
+        self.empty = empty
+        self._key, self._stale, self._frozen = key, stale, frozen
+        self._test: Callable[[R], bool] | None = None
+        self._fed: Sequence[R] = ()
+        self._current: Hashable = None
+        self._first = frozen
+        self._arranged_at, self._cost = 0.0, 0.0
+        self._laid_out: tuple[int, int, list[tuple[Column[R], int]]] = (0, 0, [])
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def feed(self, rows: Sequence[R], *, at_once: bool = False) -> None:
+        """Take the latest rows and draw. ``at_once`` sorts even when it was done a moment ago."""
+        same = len(rows) == self.total
+        self._fed, self.total = rows, len(rows)
+        if at_once or not same or time.perf_counter() - self._arranged_at > self._cost / BUSY_SHARE:
+            self._arrange()
+        self.redraw()
+
+    def _arrange(self) -> None:
+        began = time.perf_counter()
+        test, column = self._test, self.column(self.sort_key)
+        rows = list(self._fed) if test is None else [row for row in self._fed if test(row)]
+        self.rows = rows if column is None else ordered(rows, column.value, reverse=self.reverse)
+        self._follow()
+        self.resize_to(self.size.width, len(self.rows) + 1)
+        self._arranged_at = time.perf_counter()
+        self._cost = self._arranged_at - began
+
+    def _follow(self) -> None:
+        """Keep the cursor on its row."""
+        rows, key = self.rows, self._key
+        if self.cursor < len(rows) and (self._current is None or key(rows[self.cursor]) == self._current):
+            pass
+        elif (place := next((at for at, row in enumerate(rows) if key(row) == self._current), None)) is not None:
+            inside = self.top <= self.cursor < self.top + self.size.height - 1
+            self.cursor = place
+            if inside:
+                self.show_cursor()
+        else:
+            self.cursor = max(0, min(self.cursor, len(rows) - 1))
+        self._current = key(rows[self.cursor]) if rows else self._current
+
+    @property
+    def current(self) -> R | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    def select(self, key: Hashable) -> bool:
+        """Put the cursor on a row, now or when it comes; says whether it is there."""
+        self._current = key
+        self._arrange()
+        self.show_cursor()
+        self.redraw()
+        return bool(self.rows) and self._key(self.rows[self.cursor]) == key
+
+    def column(self, key: str) -> Column[R] | None:
+        """Find a column by its key."""
+        return next((column for column in self.columns if column.key == key), None)
+
+    # --- filter and order ----------------------------------------------------------------------------------------
+
+    def set_filter(self, text: str) -> None:
+        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError` and changes nothing then."""
+        wanted = parse(text)
+        fields = {name: column.value for column in self.columns for name in (column.key, *column.also)}
+        self._test = wanted.bind(fields, self.words) if wanted.terms else None
+        self.filter = wanted
+        self._arrange()
+        self.repaint()
+
+    def words(self, row: R) -> str:
+        """The row's text, as plain words of a filter look for it."""
+        return " ".join(column.piece(row)[0] for column in self.columns)
+
+    def sort_by(self, key: str) -> None:
+        """Order by a column; the same once more turns the order round."""
+        self.reverse = not self.reverse if key == self.sort_key else False
+        self.sort_key = key
+        self._arrange()
+        self.repaint()
+
+    def sort_next(self, step: int) -> None:
+        """Order by the next column, or the one before."""
+        keys = [column.key for column in self.columns]
+        place = keys.index(self.sort_key) if self.sort_key in keys else -1 if step > 0 else 0
+        self.sort_key = ""
+        self.sort_by(keys[(place + step) % len(keys)])
+
+    # --- marks ---------------------------------------------------------------------------------------------------
+
+    def toggle_mark(self) -> None:
+        """Mark the row or take its mark away, and go on to the next."""
+        if (row := self.current) is not None:
+            self.marked ^= {self._key(row)}
+            self.move("down")
+            self.repaint()
+
+    def mark_all(self) -> None:
+        """Mark every row shown; when all are marked, none."""
+        keys = {self._key(row) for row in self.rows}
+        self.marked = self.marked - keys if keys <= self.marked else self.marked | keys
+        self.repaint()
+
+    def chosen(self) -> list[R]:
+        """The marked rows; without marks the one under the cursor."""
+        marked = [row for row in self._fed if self._key(row) in self.marked]
+        return marked or [row for row in (self.current,) if row is not None]
+
+    # --- moving --------------------------------------------------------------------------------------------------
+
+    def move(self, how: Move) -> None:
+        """Move the cursor, or the columns with ``left`` and ``right``."""
+        if how in ("left", "right"):
+            last = len(self.columns) - 1
+            self._first = max(self._frozen, min(last, self._first + (1 if how == "right" else -1)))
+            self.repaint()
+            return
+        page = max(1, self.size.height - 2)
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -self.total, "last": self.total}
+        self.go(self.cursor + steps[how])
+
+    def go(self, place: int) -> None:
+        """Put the cursor on a row by its place."""
+        if not self.rows:
+            return
+        before, top = self.cursor, self.top
+        self.cursor = max(0, min(len(self.rows) - 1, place))
+        self._current = self._key(self.rows[self.cursor])
+        self.show_cursor()
+        self.redraw([before - top + 1, self.cursor - top + 1] if self.top == top else None)
+        self.post_message(self.Moved())
+
+    def show_cursor(self) -> None:
+        """Scroll the cursor's row into view."""
+        self.bring(self.cursor, margin=1)
+
+    # --- drawing -------------------------------------------------------------------------------------------------
+
+    def paint(self, y: int, width: int) -> Strip:
+        """The header stays on top, the rows scroll under it."""
+        layout = self._widths(width)
+        if y == 0:
+            return self._header(layout, width)
+        place = self.top + y - 1
+        if place < len(self.rows):
+            return self._row(place, layout, width)
+        if not self.rows and y == 2:
+            text = self.empty if not self.total else f"no row matches “{self.filter.text}” ({self.total} in all)"
+            return strip_of([(f"  {text}", Tone.DIM)], width, self.ink)
+        return strip_of([], width, self.ink)
+
+    def _widths(self, width: int) -> list[tuple[Column[R], int]]:
+        """Columns in view with their widths: the frozen ones, then from the first scrolled one on."""
+        if self._laid_out[:2] != (width, self._first):
+            self._laid_out = (width, self._first, self._lay_out(width))
+        return self._laid_out[2]
+
+    def _lay_out(self, width: int) -> list[tuple[Column[R], int]]:
+        room = width - 1
+        chosen: list[tuple[Column[R], int]] = []
+        for column in (*self.columns[: self._frozen], *self.columns[self._first :]):
+            if room <= 1:
+                break
+            chosen.append((column, min(column.width, room - 1)))
+            room -= column.width + 1
+        shares = sum(column.grow for column, _ in chosen)
+        if room > 0 and shares:
+            chosen = [(column, size + room * column.grow // shares) for column, size in chosen]
+        return chosen
+
+    def _header(self, layout: list[tuple[Column[R], int]], width: int) -> Strip:
+        plain, sorted_ = self.ink.of(Tone.TEXT, Ground.HEADER), self.ink.of(Tone.ACCENT, Ground.HEADER)
+        segments = [Segment("‹" if self._first > self._frozen else " ", plain)]
+        for column, size in layout:
+            arrow = ("▼" if self.reverse else "▲") if column.key == self.sort_key else ""
+            title = fit(column.title, size - len(arrow), column.align) + arrow
+            segments.append(Segment(title + " ", sorted_ if arrow else plain))
+        used = 1 + sum(size + 1 for _, size in layout)
+        segments.append(Segment(" " * max(0, width - used), plain))
+        return Strip(segments)
+
+    def _row(self, place: int, layout: list[tuple[Column[R], int]], width: int) -> Strip:
+        row = self.rows[place]
+        marked, at_cursor = self._key(row) in self.marked, place == self.cursor
+        if self._stale(row):
+            ground = Ground.STALE_CURSOR if at_cursor else Ground.STALE
+        elif marked:
+            ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
+        else:
+            ground = Ground.CURSOR if at_cursor else Ground.PLAIN
+        styles = self.ink.styles[ground]
+        plain = styles[Tone.TEXT]
+        segments = [Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT])]
+        used = 1
+        for column, size in layout:
+            text, tone = column.piece(row)
+            segments.append(Segment(fit(text, size, column.align) + " ", styles[tone]))
+            used += size + 1
+        if used < width:
+            segments.append(Segment(" " * (width - used), plain))
+        return Strip(segments)
+
+    # --- mouse ---------------------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        """The header orders, a row is selected, twice enters it."""
+        if event.y == 0:
+            left = 1
+            for column, size in self._widths(self.size.width):
+                if left <= event.x <= left + size:
+                    self.sort_by(column.key)
+                left += size + 1
+            return
+        place = self.top + event.y - 1
+        if place < len(self.rows):
+            self.go(place)
+            if event.chain == 2:
+                self.post_message(self.Entered())
