@@ -1,0 +1,98 @@
+"""A demo from the side of who watches it: started, waited for, and ended with everything that belongs to it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import select
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+
+from hangtop.demo.options import DemoOptions
+
+LABEL = "DEMO · simulated devices"
+START = 30.0
+"""Seconds that its servers may take to listen."""
+END = 5.0
+"""Seconds that it may take to end by itself."""
+
+
+class DemoError(Exception):
+    """The demo cannot run; the text says what to do."""
+
+
+class Demo:
+    """``with Demo(options) as demo``: two nodes with a job, reachable over SSH until the block ends.
+
+    Entering returns at once; :meth:`ready` waits until the servers listen. The ranks take some seconds more to start.
+    """
+
+    def __init__(self, options: DemoOptions | None = None) -> None:
+        """Raises :class:`DemoError` when torch is missing."""
+        if importlib.util.find_spec("torch") is None:
+            raise DemoError("hangtop demo needs torch: pip install 'hangtop[demo]'")
+        self.options = options or DemoOptions()
+        self._host: subprocess.Popen[bytes] | None = None
+        self._told: tuple[Path, Path] | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, as ``ssh_config`` knows them."""
+        return self.options.node_names
+
+    @property
+    def folder(self) -> Path:
+        """Where logs (``logs/rankN.out``), keys and simulated devices are; gone when the demo is."""
+        return self.ready()[0]
+
+    @property
+    def ssh_config(self) -> Path:
+        """Names the nodes' ports, the identity and the known hosts."""
+        return self.ready()[1]
+
+    def __enter__(self) -> Demo:
+        self._host = subprocess.Popen(
+            [sys.executable, "-m", "hangtop.demo.host", json.dumps(asdict(self.options))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self
+
+    def ready(self) -> tuple[Path, Path]:
+        """Wait until the nodes can be reached: the folder and the ssh_config. Raises :class:`DemoError`."""
+        if self._told is None:
+            host = self._host
+            assert host is not None, "the demo is used outside its with block"
+            assert host.stdout is not None
+            assert host.stderr is not None
+            line = host.stdout.readline() if select.select([host.stdout], [], [], START)[0] else b""
+            if not line:
+                host.kill()
+                said = host.stderr.read().decode(errors="replace").strip().splitlines()
+                raise DemoError(f"the demo did not start: {said[-1] if said else 'no word within 30 s'}")
+            folder, ssh_config = json.loads(line)
+            self._told = Path(folder), Path(ssh_config)
+        return self._told
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        host = self._host
+        assert host is not None
+        for pipe in (host.stdin, host.stdout, host.stderr):
+            if pipe is not None:
+                pipe.close()
+        try:
+            host.wait(END)
+        except subprocess.TimeoutExpired:
+            host.kill()
+            host.wait()
+        until = time.monotonic() + END
+        while self._told is not None and self._told[0].exists() and time.monotonic() < until:
+            time.sleep(0.02)

@@ -1,0 +1,77 @@
+"""One node's simulated devices: the tools on its PATH, and the faults that they show."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+FAULTS: Final = (
+    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu ecc", "gpu remap", "gpu pcie",
+    "driver wedged", "driver dies", "driver gone",
+    "port down", "port flapping", "port symbol", "port discards",
+)  # fmt: skip
+"""What :meth:`Bench.plant` takes; ``gpu`` and ``port`` with an index: ``gpu1 lost``, ``port0 down``."""
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What the node is made of."""
+
+    gpus: int = 2
+    ports: int = 2
+    name: str = "NVIDIA H100 80GB HBM3"
+    memory_mib: int = 81559
+    driver: str = "550.54.15"
+    hidden_fields: tuple[str, ...] = ()
+    """Fields that ``--help-query-gpu`` does not list and a query refuses."""
+    refused_fields: tuple[str, ...] = ()
+    """Fields that it lists and a query refuses all the same."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """The simulated devices in one folder. ``folder`` is what the ranks get as ``HANGTOP_DEMO_DEVICES``."""
+
+    folder: Path
+    hardware: Hardware = field(default_factory=Hardware)
+
+    @property
+    def bin(self) -> Path:
+        """Folder with the tools, to be put first on the PATH."""
+        return self.folder / "bin"
+
+    def install(self) -> None:
+        """Write the tools and the description of the hardware."""
+        self.bin.mkdir(parents=True, exist_ok=True)
+        (self.folder / "hardware.json").write_text(json.dumps(asdict(self.hardware)))
+        for tool, module in (("nvidia-smi", "nvidia_smi"), ("ibstat", "ibstat"), ("perfquery", "perfquery")):
+            program = (
+                f"import sys; sys.path.insert(0, {str(_ROOT)!r}); "
+                f"from hangtop.demo.devices.{module} import main; sys.exit(main(sys.argv[1:]))"
+            )
+            words = [sys.executable, "-S", "-E", "-B", "-c", program]
+            path = self.bin / tool
+            path.write_text(
+                f'#!/bin/sh\nHANGTOP_DEMO_DEVICES={shlex.quote(str(self.folder))} exec {shlex.join(words)} "$@"\n'
+            )
+            path.chmod(0o755)
+
+    def plant(self, *faults: str) -> None:
+        """Have the tools show these faults from now on, and no others.
+
+        Raises :class:`ValueError` for one that there is not.
+        """
+        for fault in faults:
+            target, _, what = fault.partition(" ")
+            if f"{target.rstrip('0123456789')} {what}" not in FAULTS:
+                raise ValueError(f"no such fault of a device: {fault}")
+        # replaced, not written in place: a tool may be reading it
+        fresh = self.folder / "faults.new"
+        fresh.write_text("".join(f"{fault}\n" for fault in faults))
+        fresh.replace(self.folder / "faults")

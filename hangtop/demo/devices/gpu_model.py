@@ -1,0 +1,113 @@
+"""A simulated GPU's figures, by nvidia-smi's names of the fields."""
+
+from __future__ import annotations
+
+import time
+
+from hangtop.demo.devices.state import IDLE, Node, Use
+
+IDLE_WATTS, SPIN_WATTS, WORK_WATTS = 71.0, 252.0, 480.0
+"""Power without kernels, in a collective that spins, and in kernels that compute, as on an H100."""
+MAX_CLOCK, IDLE_CLOCK, SLOWED_CLOCK = 1980, 345, 1095
+UNITS = {
+    "utilization.gpu": "%", "utilization.memory": "%",
+    "memory.used": "MiB", "memory.total": "MiB", "memory.free": "MiB",
+    "power.draw": "W", "power.draw.instant": "W", "power.limit": "W", "clocks.current.sm": "MHz", "clocks.sm": "MHz",
+    "clocks.max.sm": "MHz", "clocks.current.memory": "MHz",
+}  # fmt: skip
+"""Unit of each field that has one."""
+
+
+def bus_id(gpu: int) -> str:
+    """PCI address of a GPU."""
+    return f"00000000:{0x1A + 0x24 * gpu & 0xFF:02X}:00.0"
+
+
+class Gpu:
+    """One GPU, looked at again and again by one process."""
+
+    def __init__(self, node: Node, index: int) -> None:
+        self._node = node
+        self._index = index
+        self._last: tuple[int, float, float] | None = None
+
+    def fields(self) -> dict[str, str]:
+        """Every field's value without its unit."""
+        now = time.monotonic()
+        use = self._node.use(self._index)
+        faults = {fault.partition(" ")[2] for fault in self._node.faults() if fault.split()[0] == f"gpu{self._index}"}
+        load = self._load(use, now)
+        spinning = use.spins(now)
+        slowed = "throttled" in faults and load > 0
+        watts = IDLE_WATTS + load * ((SPIN_WATTS if spinning or slowed else WORK_WATTS) - IDLE_WATTS)
+        clock = (SLOWED_CLOCK if slowed else MAX_CLOCK) if load else IDLE_CLOCK
+        heat = 89 if slowed else round(24 + watts / 14)
+        total = int(self._node.hardware["memory_mib"])
+        used = use.memory >> 20
+        mask = 0x48 if slowed else 0x0 if load else 0x1
+        fields = {
+            **self._facts(total),
+            "pstate": "P0",
+            "temperature.gpu": str(heat),
+            "temperature.memory": str(heat - 8),
+            "utilization.gpu": str(round(100 * load)),
+            "utilization.memory": str(round(100 * load * (0.03 if spinning else 0.41))),
+            "memory.used": str(used),
+            "memory.free": str(total - used),
+            "power.draw": f"{watts:.2f}",
+            "power.draw.instant": f"{watts:.2f}",
+            "clocks.current.sm": str(clock),
+            "clocks.sm": str(clock),
+            "clocks.current.memory": "2619",
+            "clocks_event_reasons.active": f"0x{mask:016X}",
+            "clocks_throttle_reasons.active": f"0x{mask:016X}",
+            "pcie.link.gen.current": "1" if not load else "5",
+            "pcie.link.gen.gpucurrent": "1" if not load else "5",
+            "pcie.link.width.current": "4" if "pcie" in faults else "16",
+            "ecc.errors.uncorrected.volatile.total": "2" if "ecc" in faults else "0",
+            "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "No",
+            "remapped_rows.correctable": "0",
+            "remapped_rows.uncorrectable": "1" if "remap" in faults else "0",
+            "remapped_rows.pending": "Yes" if "remap" in faults else "No",
+            "remapped_rows.failure": "No",
+            "gpu_recovery_action": "Reset" if "remap" in faults else "None",
+        }
+        if "odd" in faults:
+            fields.update({"utilization.gpu": "[Unknown Error]", "power.draw": "ERR!", "power.draw.instant": "ERR!"})
+        return fields
+
+    def _facts(self, total: int) -> dict[str, str]:
+        hardware = self._node.hardware
+        return {
+            "timestamp": time.strftime("%Y/%m/%d %H:%M:%S.000"),
+            "index": str(self._index),
+            "count": str(hardware["gpus"]),
+            "driver_version": hardware["driver"],
+            "name": hardware["name"],
+            "gpu_name": hardware["name"],
+            "uuid": uuid(self._index),
+            "gpu_uuid": uuid(self._index),
+            "pci.bus_id": bus_id(self._index),
+            "gpu_bus_id": bus_id(self._index),
+            "memory.total": str(total),
+            "power.limit": "700.00",
+            "clocks.max.sm": str(MAX_CLOCK),
+            "pcie.link.gen.max": "5",
+            "pcie.link.width.max": "16",
+            "mig.mode.current": "Disabled",
+            "fan.speed": "[N/A]",
+        }
+
+    def _load(self, use: Use, now: float) -> float:
+        """Share of the time since the last look in which a kernel ran."""
+        last, self._last = self._last, (use.pid, now, use.busy(now))
+        if use is IDLE:
+            return 0.0
+        if last is None or last[0] != use.pid or now - last[1] < 0.01:
+            return 1.0 if use.busy_since else 0.0
+        return max(0.0, min(1.0, (use.busy(now) - last[2]) / (now - last[1])))
+
+
+def uuid(gpu: int) -> str:
+    """UUID of a GPU."""
+    return f"GPU-de300000-0000-4000-8000-{gpu:012x}"

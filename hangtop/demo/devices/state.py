@@ -1,0 +1,73 @@
+"""What the simulated tools see: the hardware, the planted faults, and what each GPU's rank is doing."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hangtop.demo.job.device import RECORD
+
+WAITING = 2.0
+"""Seconds of one kernel after which it is taken for a collective that spins: no step here computes for so long."""
+
+
+class Use(NamedTuple):
+    """Who is on a GPU and what runs there. Times are CLOCK_MONOTONIC."""
+
+    pid: int
+    memory: int
+    busy_since: float
+    """0 when no kernel runs."""
+    busy_before: float
+    """Seconds of kernels that ended."""
+
+    def busy(self, now: float) -> float:
+        """Seconds of kernels until ``now``."""
+        return self.busy_before + (now - self.busy_since if self.busy_since else 0.0)
+
+    def spins(self, now: float) -> bool:
+        """True when the running kernel has lasted longer than any that computes."""
+        return bool(self.busy_since) and now - self.busy_since > WAITING
+
+
+IDLE = Use(0, 0, 0.0, 0.0)
+
+
+class Node:
+    """One node's folder of simulated devices."""
+
+    def __init__(self) -> None:
+        self.folder = Path(os.environ["HANGTOP_DEMO_DEVICES"])
+        self.hardware: dict[str, Any] = json.loads((self.folder / "hardware.json").read_text())
+
+    def faults(self) -> dict[str, float]:
+        """Planted faults (``gpu1 lost``) and for how many seconds they have been there."""
+        path = self.folder / "faults"
+        try:
+            lines = path.read_text().splitlines()
+            age = max(0.0, time.time() - path.stat().st_mtime)
+        except FileNotFoundError:
+            return {}
+        return dict.fromkeys(lines, age)
+
+    def use(self, gpu: int) -> Use:
+        """What runs on a GPU; :data:`IDLE` when nobody is there."""
+        try:
+            record = (self.folder / f"gpu{gpu}.state").read_bytes()
+        except FileNotFoundError:
+            return IDLE
+        if len(record) != RECORD.size:
+            return IDLE
+        pid, since, before, memory = RECORD.unpack(record)
+        return Use(pid, memory, since, before) if _alive(pid) else IDLE
+
+
+def _alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -1,0 +1,145 @@
+"""The process that everything of a demo lives under: SSH servers, ranks, simulated devices and the folder of them all.
+
+It says in one line of JSON where to connect, and ends when its standard input does. Whatever ends it takes the rest
+with it: ranks and commands are in its process group and carry a parent-death signal, and a shell that waits for the end
+of a pipe kills what is left of the group and removes the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hangtop.demo import ranks
+from hangtop.demo.devices.bench import Bench, Hardware
+from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
+
+_PR_SET_PDEATHSIG = 1
+_REAPER = 'trap "" HUP INT TERM; cat >/dev/null; kill -s KILL -- "-$1" 2>/dev/null; sleep 0.1; rm -rf -- "$2"'
+
+
+def dying_with_parent() -> Callable[[], None]:
+    """What a child must call before its program so that it dies with this process."""
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def setup() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return setup
+
+
+def start_reaper(folder: Path) -> int:
+    """Start what cleans up after this process however it ends; the descriptor that must stay open until then."""
+    watched, held = os.pipe()
+    subprocess.Popen(
+        ["/bin/sh", "-c", _REAPER, "hangtop-demo-reaper", str(os.getpgrp()), str(folder)],
+        stdin=watched,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(watched)
+    return held
+
+
+class Host:
+    """One demo's nodes and ranks."""
+
+    def __init__(self, options: DemoOptions, folder: Path) -> None:
+        self.options = options
+        self.folder = folder
+        hardware = Hardware(gpus=options.ranks_per_node, ports=options.ranks_per_node)
+        self.benches = [Bench(folder / name, hardware) for name in options.node_names]
+        self._setup = dying_with_parent()
+
+    def environment(self, node: int) -> dict[str, str]:
+        """What a command finds on this node: its tools, its ranks, and none of this machine's own adapters."""
+        bench = self.benches[node]
+        home = bench.folder / "home"
+        home.mkdir(exist_ok=True)
+        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "SHELL") if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(home),
+            "USER": pwd.getpwuid(os.getuid()).pw_name,
+            "PATH": os.pathsep.join([str(bench.bin), str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            "HANGTOP_SYS": str(bench.folder / "sys"),
+            "HANGTOP_ONLY": f"{ranks.NODE}={bench.folder}",
+        }
+
+    async def run(self) -> None:
+        """Serve until standard input ends."""
+        from hangtop.demo.servers import Servers
+
+        for bench in self.benches:
+            bench.install()
+        environments = {name: self.environment(node) for node, name in enumerate(self.options.node_names)}
+        servers = Servers(self.folder, environments, self._setup)
+        ssh_config = await servers.start()
+        started = ranks.start(self.options, self.folder, lambda node: self.benches[node].folder, self._setup)
+        print(json.dumps([str(self.folder), str(ssh_config)]), flush=True)  # noqa: T201
+        planting = asyncio.create_task(self._plant_device_fault())
+        reaping = asyncio.create_task(_reap(started))
+        try:
+            await _end_of_input()
+        finally:
+            planting.cancel()
+            reaping.cancel()
+            await servers.close()
+
+    async def _plant_device_fault(self) -> None:
+        """Plant a device's fault when its time after the first step has come."""
+        if self.options.fault not in DEVICE_FAULTS:
+            return
+        while not ranks.training(self.folder, self.options):  # noqa: ASYNC110 - other processes write what is waited for
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(self.options.after)
+        node, local = divmod(self.options.fault_rank, self.options.ranks_per_node)
+        self.benches[node].plant(DEVICE_FAULTS[self.options.fault][0].format(local=local))
+
+
+async def _reap(started: list[subprocess.Popen[bytes]]) -> None:
+    """Collect ranks that end, so that none is seen as a zombie of a process that nobody waits for."""
+    while True:
+        for process in started:
+            process.poll()
+        await asyncio.sleep(0.5)
+
+
+async def _end_of_input() -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(4096):
+        pass
+
+
+def main() -> None:
+    """Run one demo, as the first argument (JSON of :class:`DemoOptions`) asks."""
+    options = DemoOptions(**json.loads(sys.argv[1]))
+    folder = Path(tempfile.mkdtemp(prefix="hangtop-demo-"))
+    held = start_reaper(folder)
+    try:
+        asyncio.run(Host(options, folder).run())
+    except KeyboardInterrupt:
+        pass
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+if __name__ == "__main__":
+    main()

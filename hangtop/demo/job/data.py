@@ -1,0 +1,57 @@
+"""Shards of token sequences on disk, read as a training job reads them."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from hangtop.demo.job import faults
+
+SEQUENCES = 64
+LENGTH = 32
+
+
+def write_shards(folder: Path, count: int = 4) -> None:
+    """Make ``count`` shards of random sequences in ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        tokens = torch.randint(0, 256, (SEQUENCES, LENGTH), dtype=torch.uint8)
+        (folder / f"shard-{number:05d}.bin").write_bytes(bytes(tokens.flatten().tolist()))
+
+
+def read_shard(path: Path) -> Tensor:
+    """Read one shard: (SEQUENCES, LENGTH) of float32 in 0 to 1."""
+    with path.open("rb") as file:
+        raw = bytearray(file.read())
+    return torch.frombuffer(raw, dtype=torch.uint8).view(SEQUENCES, LENGTH).float() / 255
+
+
+class ShardedTokens(Dataset[Tensor]):
+    """Sequences by index; a shard is read whole when the first of its sequences is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Find the shards in ``folder``."""
+        self._paths = sorted(folder.glob("shard-*.bin"))
+        self._loaded = -1
+        self._shard = torch.empty(0)
+
+    def __len__(self) -> int:
+        return len(self._paths) * SEQUENCES
+
+    def __getitem__(self, index: int) -> Tensor:
+        number, offset = divmod(index, SEQUENCES)
+        if faults.struck("dataloader"):
+            self._loaded, self._paths[number] = -1, faults.dead_file(self._paths[number].parent)
+        if number != self._loaded:
+            self._shard, self._loaded = read_shard(self._paths[number]), number
+        return self._shard[offset]
+
+
+def end_with_parent(_worker: int) -> None:
+    """Have the kernel kill this data worker when its rank is gone: a blocked read would outlive it otherwise."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -1,0 +1,73 @@
+"""What a demo is asked to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from hangtop.demo.job.faults import FAULTS as JOB_FAULTS
+
+DEVICE_FAULTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "gpu-lost": ("gpu{local} lost", "a GPU falls off the bus"),
+        "gpu-throttled": ("gpu{local} throttled", "a GPU is slowed down by heat"),
+        "gpu-ecc": ("gpu{local} ecc", "a GPU has uncorrectable memory errors"),
+        "driver-hung": ("driver wedged", "nvidia-smi does not answer any more"),
+        "port-flapping": ("port{local} flapping", "an InfiniBand port goes down and comes back"),
+        "port-down": ("port{local} down", "an InfiniBand port is down"),
+    }
+)
+"""Faults of simulated devices: what is planted on the culprit's node, and what happens."""
+
+FAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {**JOB_FAULTS, **{name: what for name, (_, what) in DEVICE_FAULTS.items()}}
+)
+"""Every fault of a demo, and what happens."""
+
+SCRIPTS: Final = ("train", "trainer", "pipeline", "grid")
+_ONLY_BY_HAND = ("mismatch", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """Options of one demo. Times are seconds."""
+
+    nodes: int = 2
+    ranks: int = 4
+    fault: str = ""
+    fault_rank: int = 1
+    after: float = 15.0
+    """From the first step of training."""
+    step_time: float = 0.25
+    workers: int = 0
+    """Data loader workers of each rank."""
+    script: str = ""
+    """One of :data:`SCRIPTS`; empty: the one that the fault needs."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be shown, in one line."""
+        if self.ranks % self.nodes:
+            raise ValueError(f"{self.ranks} ranks cannot be shared evenly by {self.nodes} nodes")
+        if not 0 <= self.fault_rank < self.ranks:
+            raise ValueError(f"there is no rank {self.fault_rank} among {self.ranks}")
+        if self.fault and self.fault not in FAULTS:
+            raise ValueError(f"no fault is called {self.fault}; there are: {', '.join(FAULTS)}")
+        if self.script and self.script not in SCRIPTS:
+            raise ValueError(f"no job is called {self.script}; there are: {', '.join(SCRIPTS)}")
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks, and simulated GPUs and ports, of each node."""
+        return self.ranks // self.nodes
+
+    @property
+    def job(self) -> str:
+        """Name of the training script."""
+        return self.script or ("trainer" if self.fault in _ONLY_BY_HAND else "train")
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """What the nodes are called."""
+        return tuple(f"node{number}" for number in range(self.nodes))

@@ -1,0 +1,88 @@
+"""The demo's SSH servers: one per node, on the loopback interface, with keys made for this run alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import asyncssh
+
+from hangtop.demo import shell
+
+USER = "demo"
+LOOPBACK = "127.0.0.1"
+
+
+class _Door(asyncssh.SSHServer):
+    """Lets the holder of the key in, and lets them reach ports of this machine alone."""
+
+    def connection_requested(
+        self,
+        dest_host: str,
+        dest_port: int,  # noqa: ARG002 - asyncssh's signature
+        orig_host: str,  # noqa: ARG002
+        orig_port: int,  # noqa: ARG002
+    ) -> bool:
+        """Forward to the loopback interface."""
+        return dest_host in (LOOPBACK, "localhost")
+
+
+class Servers:
+    """All nodes' servers."""
+
+    def __init__(self, folder: Path, environments: Mapping[str, Mapping[str, str]], setup: shell.Setup) -> None:
+        """``environments`` is what commands find on each node, by its name; ``setup`` runs in each command's child."""
+        self._folder = folder
+        self._environments = environments
+        self._setup = setup
+        self._listening: list[asyncssh.SSHAcceptor] = []
+
+    async def start(self) -> Path:
+        """Listen on a port each, write keys, known_hosts and ssh_config; the latter's path."""
+        user_key = asyncssh.generate_private_key("ssh-ed25519")
+        identity = self._folder / "id_ed25519"
+        identity.touch(mode=0o600)
+        identity.write_bytes(user_key.export_private_key())
+        allowed = asyncssh.import_authorized_keys(user_key.export_public_key().decode())
+        known, config = [], []
+        for name, environment in self._environments.items():
+            host_key = asyncssh.generate_private_key("ssh-ed25519")
+            listening = await self._listen(environment, host_key, allowed)
+            self._listening.append(listening)
+            port = listening.get_port()
+            known.append(f"[{LOOPBACK}]:{port} {host_key.export_public_key().decode().strip()}")
+            config.append(
+                f"Host {name}\n  HostName {LOOPBACK}\n  Port {port}\n  User {USER}\n  IdentityFile {identity}\n"
+                f"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {self._folder / 'known_hosts'}\n"
+                "  StrictHostKeyChecking yes\n"
+            )
+        (self._folder / "known_hosts").write_text("\n".join([*known, ""]))
+        path = self._folder / "ssh_config"
+        path.write_text("\n".join(config))
+        return path
+
+    async def _listen(
+        self, environment: Mapping[str, str], host_key: asyncssh.SSHKey, allowed: asyncssh.SSHAuthorizedKeys
+    ) -> asyncssh.SSHAcceptor:
+        async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
+            await shell.run(process, environment, self._setup)
+
+        return await asyncssh.create_server(
+            _Door,
+            LOOPBACK,
+            0,
+            server_host_keys=[host_key],
+            authorized_client_keys=allowed,
+            process_factory=serve,
+            encoding=None,
+            password_auth=False,
+            kbdint_auth=False,
+            agent_forwarding=False,
+        )
+
+    async def close(self) -> None:
+        """Stop listening and close every connection."""
+        for listening in self._listening:
+            listening.close()
+        await asyncio.gather(*(listening.wait_closed() for listening in self._listening))

@@ -1,0 +1,115 @@
+"""The simulated tools, run as programs: the options that monitors use, and numbers that follow the ranks."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hangtop.demo.devices.bench import Bench, Hardware
+from hangtop.demo.job.device import RECORD
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    made = Bench(tmp_path)
+    made.install()
+    return made
+
+
+def run(bench: Bench, tool: str, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run([bench.bin / tool, *arguments], capture_output=True, text=True, timeout=20)
+    return done.returncode, done.stdout
+
+
+def use(bench: Bench, gpu: int, pid: int, since: float) -> None:
+    (bench.folder / f"gpu{gpu}.state").write_bytes(RECORD.pack(pid, since, 100.0, 40 << 30))
+
+
+def test_a_query_with_header_and_units(bench: Bench) -> None:
+    status, said = run(bench, "nvidia-smi", "--query-gpu=index,memory.total,utilization.gpu", "--format=csv")
+    assert (status, said.splitlines()) == (
+        0,
+        ["index, memory.total [MiB], utilization.gpu [%]", "0, 81559 MiB, 0 %", "1, 81559 MiB, 0 %"],
+    )
+
+
+def test_a_field_that_is_not_known_fails_the_whole_query(bench: Bench) -> None:
+    status, said = run(bench, "nvidia-smi", "--query-gpu=index,nonsense", "--format=csv")
+    assert (status, said.strip()) == (2, 'Field "nonsense" is not a valid field to query.')
+
+
+def test_the_list_and_the_summary(bench: Bench) -> None:
+    assert run(bench, "nvidia-smi", "-L")[1].startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
+    assert run(bench, "nvidia-smi")[1].startswith("SIMULATED nvidia-smi")
+
+
+def test_an_option_that_is_not_simulated_is_refused(bench: Bench) -> None:
+    assert run(bench, "nvidia-smi", "--gpu-reset")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("since", "row"),
+    [
+        (0.0, "0, 71.00, 40960"),  # the host works: no kernel runs
+        (-0.5, "100, 480.00, 40960"),  # a kernel that computes
+        (-60.0, "100, 252.00, 40960"),  # one that lasts: a collective that spins
+    ],
+)
+def test_load_follows_the_rank(bench: Bench, since: float, row: str) -> None:
+    use(bench, 0, os.getpid(), since and time.monotonic() + since)
+    query = "--query-gpu=utilization.gpu,power.draw,memory.used"
+    assert run(bench, "nvidia-smi", query, "--format=csv,noheader,nounits")[1].splitlines()[0] == row
+
+
+def test_a_rank_that_is_gone_leaves_the_gpu(bench: Bench) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    use(bench, 0, ended.pid, 1.0)
+    _, said = run(bench, "nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+    assert said.splitlines()[0] == "0, 0"
+    assert run(bench, "nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")[1] == ""
+
+
+def test_processes(bench: Bench) -> None:
+    use(bench, 1, os.getpid(), 0.0)
+    _, said = run(bench, "nvidia-smi", "--query-compute-apps=gpu_bus_id,pid,used_gpu_memory", "--format=csv,noheader")
+    assert said == f"00000000:3E:00.0, {os.getpid()}, 40960 MiB\n"
+
+
+def test_traffic_follows_the_kernels_that_ended(bench: Bench) -> None:
+    use(bench, 1, os.getpid(), time.monotonic() - 60)
+    _, said = run(bench, "perfquery", "-x", "-C", "mlx5_1", "-P", "1")
+    assert f"PortXmitData:{'.' * 20}{100 * 14_000_000_000 // 4}\n" in said
+
+
+def test_plain_counters_stick_at_their_end(bench: Bench) -> None:
+    use(bench, 0, os.getpid(), 0.0)
+    assert f"PortXmitData:{'.' * 20}{(1 << 32) - 1}\n" in run(bench, "perfquery", "-C", "mlx5_0", "-P", "1")[1]
+
+
+def test_a_port_that_is_down(bench: Bench) -> None:
+    bench.plant("port1 down")
+    assert "State: Down" in run(bench, "ibstat", "mlx5_1")[1]
+    assert "State: Active" in run(bench, "ibstat", "mlx5_0")[1]
+    assert run(bench, "perfquery", "-x", "-C", "mlx5_1", "-P", "1")[0] == 1
+
+
+def test_a_flapping_port_counts(bench: Bench) -> None:
+    bench.plant("port0 flapping")
+    hour_ago = time.time() - 3602.5
+    os.utime(bench.folder / "faults", (hour_ago, hour_ago))
+    assert f"LinkDownedCounter:{'.' * 15}721\n" in run(bench, "perfquery", "-x", "-C", "mlx5_0", "-P", "1")[1]
+
+
+def test_a_fault_that_does_not_exist_cannot_be_planted(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="no such fault of a device: gpu0 melted"):
+        bench.plant("gpu0 melted")
+
+
+def test_a_node_may_have_no_devices(tmp_path: Path) -> None:
+    none = Bench(tmp_path / "none", Hardware(gpus=0, ports=0))
+    none.install()
+    assert run(none, "nvidia-smi", "-L") == (0, "")
+    assert run(none, "ibstat") == (0, "")
