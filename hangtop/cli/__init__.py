@@ -1,0 +1,1 @@
+"""The commands: the session without a screen, and the door to the screen."""

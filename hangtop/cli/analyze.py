@@ -1,0 +1,135 @@
+"""``hangtop analyze PATH…``: the verdict on a job that is over, from its logs, dumps and tool outputs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hangtop.cli.common import CONFIG, ScreenChoices, screen
+from hangtop.session.folder.contents import Contents, Recognised
+
+NAMED = 12
+"""Files that people are told by name; scripts get all."""
+
+
+@click.command("analyze")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
+@click.option("--tui", is_flag=True, help="Show it on the screen.")
+@CONFIG
+@screen
+@click.pass_context
+def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...], json: bool, tui: bool) -> None:
+    """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
+
+    PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2). Rank logs, merged logs, Slurm output, NCCL
+    logs, torchelastic folders, flight recorder dumps, py-spy dumps, RAS reports, nvidia-smi, ibstat, perfquery, dmesg.
+    """
+    from hangtop.cli.answer import Answer, print_answer
+    from hangtop.diagnosis.verdict import diagnose
+    from hangtop.session.folder import job_of, read
+
+    began = time.monotonic()
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise click.UsageError(f"{missing[0]}: there is no such file")
+    with Progress(_size_of(paths)) as progress:
+        contents = read(paths, progress.advance)
+    job = job_of(contents)
+    if tui:
+        from hangtop.cli.screen import show
+        from hangtop.session.folder.shown import shown_session
+
+        show(shown_session(contents, job, ", ".join(path.name for path in paths)), choices)
+        return
+    answer = Answer(diagnose(job), job, time.monotonic() - began)
+    print_answer(answer, json=json, more={"files": [_file(file) for file in contents.files]} if json else None)
+    if not json:
+        click.echo(_summary(contents))
+    ctx.exit(answer.exit_code)
+
+
+def _size_of(paths: Sequence[Path]) -> int:
+    """Bytes on disk under the paths."""
+    total = 0
+    for path in paths:
+        files = path.rglob("*") if path.is_dir() else [path]
+        total += sum(file.stat().st_size for file in files if file.is_file())
+    return total
+
+
+def _file(file: Recognised) -> dict[str, Any]:
+    return {
+        "path": file.name,
+        "kind": file.kind or None,
+        "bytes": file.size,
+        "lines": file.lines,
+        "events": file.events,
+        "why": file.why,
+    }
+
+
+def _summary(contents: Contents) -> str:
+    """What was recognised, by kind, and what was not, by name."""
+    known = [file for file in contents.files if file.kind]
+    lines = ["", "read:"]
+    for kind, count in Counter(file.kind for file in known).most_common():
+        own = [file for file in known if file.kind == kind]
+        names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
+        size = sum(file.size for file in own)
+        lines.append(f"- {count} × {kind} ({_bytes(size)}): {names}")
+    damaged = [file for file in contents.files if file.why]
+    if damaged:
+        lines.append("not read, or not to the end:")
+        lines += [f"- {file.name}: {file.why}" for file in damaged[:NAMED]]
+        if len(damaged) > NAMED:
+            lines.append(f"- and {len(damaged) - NAMED} more (--json has all)")
+    return "\n".join(lines)
+
+
+def _bytes(size: int) -> str:
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= step:
+            return f"{size / step:.1f} {unit}"
+    return f"{size} bytes"
+
+
+class Progress:
+    """A line on standard error that says how far reading has come; only on a terminal, only when it takes long."""
+
+    PATIENCE = 0.7
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._read = 0
+        self._began = self._said = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def advance(self, count: int) -> None:
+        """So many more bytes were read."""
+        self._read += count
+        now = time.monotonic()
+        if now - self._said < 0.2 or now - self._began < self.PATIENCE or not sys.stderr.isatty():
+            return
+        self._said, self._shown = now, True
+        share = f"{min(1.0, self._read / self._total):.0%}" if self._total else ""
+        rate = self._read / (now - self._began)
+        print(
+            f"\r\x1b[Kreading {share} of {_bytes(self._total)}, {_bytes(int(rate))}/s",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,177 @@
+"""The verdict as scripts read it (``docs/findings.md``) and as people do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import click
+
+from hangtop.diagnosis.finding import Finding, Outcome, Verdict
+from hangtop.diagnosis.job import Job, Node
+
+SCHEMA = 1
+EVIDENCE_SHOWN = 4
+"""Pieces of evidence of one finding that people are shown; scripts get all."""
+WIDTH = 120
+
+COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
+OUTCOME_COLOURS: dict[Outcome, str] = {
+    "hung": "red",
+    "crashed": "red",
+    "slow": "yellow",
+    "starting": "cyan",
+    "healthy": "green",
+    "idle": "green",
+    "unknown": "yellow",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A verdict, the job that it is about, and how it was come by."""
+
+    verdict: Verdict
+    job: Job
+    took: float
+    """Seconds from asking to this."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 healthy or idle, 3 when no node could be reached, 1 anything else."""
+        if self.job.live and self.job.nodes and all(n.seen_at is None for n in self.job.nodes.values()):
+            return 3
+        return 0 if self.verdict.outcome in {"healthy", "idle"} else 1
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """The answer in the shape of ``docs/findings.md``, of plain JSON types."""
+    verdict, job = answer.verdict, answer.job
+    ranks_of: dict[str, list[int]] = {}
+    for rank in job.ranks:
+        ranks_of.setdefault(rank.node, []).append(rank.rank)
+    return {
+        "schema": SCHEMA,
+        "taken_at": _time(job.now),
+        "took_s": round(answer.took, 1),
+        "verdict": verdict.outcome,
+        "summary": verdict.summary,
+        "job": {
+            "world_size": job.world_size,
+            "ranks_seen": len(job.ranks),
+            "nodes": [_node(node, ranks_of.get(name, [])) for name, node in job.nodes.items()],
+        },
+        "findings": [_finding(finding) for finding in verdict.findings],
+        "unknown": [{"source": u.source, "nodes": list(u.nodes), "why": u.why} for u in verdict.unknown],
+    }
+
+
+def _time(at: float | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _node(node: Node, ranks: list[int]) -> dict[str, Any]:
+    state = {"live": "live", "limited": "limited", "offline": "live"}.get(node.link, "lost")
+    return {"name": node.name, "state": state, "why": node.why, "ranks": ranks, "gpus": len(node.gpus)}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "confidence": round(finding.confidence, 2),
+        "summary": finding.summary,
+        "ranks": list(finding.ranks),
+        "nodes": list(finding.nodes),
+        "gpus": list(finding.gpus),
+        "ports": list(finding.ports),
+        "evidence": [{"source": e.source, "at": _time(e.at), "text": e.text} for e in finding.evidence],
+        "advice": finding.advice,
+        "next": [{"key": n.key, "command": n.command} for n in finding.next],
+        "cause": finding.cause,
+    }
+
+
+def as_text(answer: Answer, *, colour: bool) -> str:
+    """The answer for people: the verdict first, then each finding with its proof."""
+    return "\n".join(_lines(answer, colour)) + "\n"
+
+
+def _lines(answer: Answer, colour: bool) -> Iterator[str]:
+    def paint(text: str, **style: Any) -> str:
+        return click.style(text, **style) if colour else text
+
+    verdict, job = answer.verdict, answer.job
+    yield paint(verdict.outcome.upper(), fg=OUTCOME_COLOURS[verdict.outcome], bold=True) + "  " + verdict.summary
+    yield paint(_scope(answer), dim=True)
+    for number, finding in enumerate(verdict.findings, 1):
+        yield ""
+        kind = paint(finding.kind, fg=COLOURS[finding.severity], bold=True)
+        sure = f"{finding.severity}, {finding.confidence:.0%} sure"
+        yield f"{number}. {kind}  ({sure}{f', follows from {finding.cause}' if finding.cause else ''})"
+        yield from _wrapped(finding.summary, "   ")
+        for piece in finding.evidence[:EVIDENCE_SHOWN]:
+            yield paint(f"   │ {piece.source}{_age(piece.at, job.now)}", dim=True)
+            yield from (f"   │   {line}" for line in piece.text.splitlines()[:12])
+        more = len(finding.evidence) - EVIDENCE_SHOWN
+        if more > 0:
+            yield paint(f"   │ … and {more} more (--json has all)", dim=True)
+        if finding.advice:
+            yield from _wrapped("→ " + finding.advice, "   ")
+        for step in finding.next:
+            yield f"   $ {step.command}"
+    if verdict.unknown:
+        yield ""
+        yield "not known:"
+        for unknown in verdict.unknown:
+            yield from _wrapped(f"- {unknown.source} on {_some(unknown.nodes)}: {unknown.why}", "  ")
+
+
+def _scope(answer: Answer) -> str:
+    job = answer.job
+    live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
+    of = "" if job.world_size is None else f" of {job.world_size}"
+    watched = f", watched {job.watched:.0f} s" if job.live else ""
+    return f"{live} of {len(job.nodes)} nodes, {len(job.ranks)}{of} ranks{watched}; took {answer.took:.1f} s"
+
+
+def _age(at: float | None, now: float) -> str:
+    if at is None:
+        return ""
+    age = max(0.0, now - at)
+    return f", {age:.0f} s ago" if age < 120 else f", {datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _some(nodes: Sequence[str], most: int = 4) -> str:
+    return ", ".join(nodes[:most]) + (f" and {len(nodes) - most} more" if len(nodes) > most else "")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False
+    ) or [indent.rstrip()]
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Colours are for a terminal that has not refused them (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_answer(answer: Answer, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Write the answer, and nothing else, to standard output; ``more`` are further members of the JSON object."""
+    if json:
+        import json as codec
+
+        text = codec.dumps({**as_json(answer), **(more or {})}, indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = as_text(answer, colour=wants_colour(sys.stdout))
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()

@@ -1,0 +1,166 @@
+"""Options that commands share, and what they become."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from hangtop.session.options import SessionOptions
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function | click.Command)
+Decorator = Callable[[Any], Any]
+
+
+class KeyValue(click.ParamType[tuple[str, str]]):
+    """``KEY=VALUE``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split at the first ``=``."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, rest = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!r} is not KEY=VALUE, such as SLURM_JOB_ID=123", param, ctx)
+        return key, rest
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:  # noqa: ARG001 - click's signature
+    from hangtop.cli.config import apply
+
+    apply(ctx, value)
+
+
+FILE = click.Path(dir_okay=False)
+
+CONFIG = click.option(
+    "--config",
+    type=FILE,
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help="TOML file with defaults for every option, instead of the user's own.",
+)
+
+CONNECTION: tuple[Decorator, ...] = (
+    CONFIG,
+    click.option("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
+    click.option("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
+    click.option("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
+    click.option("--job", type=KeyValue(), help="Only ranks whose environment has KEY=VALUE."),
+    click.option("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
+    click.option(
+        "--interval",
+        metavar="S",
+        type=click.FloatRange(0.1, 3600),
+        default=1.0,
+        show_default=True,
+        help="Seconds between two looks.",
+    ),
+    click.option(
+        "--patience",
+        metavar="S",
+        type=click.FloatRange(1, 86400),
+        default=60.0,
+        show_default=True,
+        help="Seconds that a wait may take before it is called a hang.",
+    ),
+    click.option("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),
+    click.option("--batch", is_flag=True, help="Ask nothing: a node that needs an answer is reported as such."),
+    click.option("--python", metavar="PATH", help="The interpreter to use on the nodes."),
+    click.option("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
+)
+
+SCREEN: tuple[Decorator, ...] = (
+    click.option("--theme", metavar="NAME", default="", help="Colours of the screen."),
+    click.option("--no-color", is_flag=True, help="No colours; also by NO_COLOR in the environment."),
+    click.option("--ascii", is_flag=True, help="No characters beyond ASCII."),
+    click.option(
+        "--refresh",
+        metavar="S",
+        type=click.FloatRange(0.25, 10),
+        default=1.0,
+        show_default=True,
+        help="Seconds between two drawings.",
+    ),
+    click.option("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
+    click.option(
+        "--report-folder", metavar="DIR", type=click.Path(file_okay=False), help="Where reports and exports are saved."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenChoices:
+    """How the screen should look."""
+
+    theme: str = ""
+    no_color: bool = False
+    ascii: bool = False
+    refresh: float = 1.0
+    report_folder: Path | None = None
+    bell: bool = True
+    keymap: dict[str, str] = field(default_factory=dict)
+    """Action id → keys, from ``[keys]`` of the configuration file."""
+
+
+def connection(function: Function) -> Function:
+    """Give a command the options of a session; it gets them as ``options: SessionOptions``, without the targets."""
+
+    @functools.wraps(function)
+    def with_options(*args: Any, **values: Any) -> Any:
+        def path(name: str) -> Path | None:
+            value = values.pop(name)
+            return None if value is None else Path(value).expanduser()
+
+        options = SessionOptions(
+            targets=tuple(values.pop("targets", ())),
+            ssh_config=path("ssh_config"),
+            hostfile=path("hostfile"),
+            logs=tuple(values.pop("logs")),
+            **{
+                name: values.pop(name)
+                for name in ("slurm", "job", "interval", "patience", "read_only", "batch", "python", "py_spy")
+            },
+        )
+        return function(*args, options=options, **values)
+
+    return _decorated(with_options, CONNECTION)
+
+
+def screen(function: Function) -> Function:
+    """Give a command the options of the screen; it gets them as ``choices: ScreenChoices``."""
+
+    @functools.wraps(function)
+    def with_choices(*args: Any, **values: Any) -> Any:
+        from hangtop.cli.config import keymap
+
+        folder = values.pop("report_folder")
+        choices = ScreenChoices(
+            report_folder=None if folder is None else Path(folder).expanduser(),
+            keymap=keymap(click.get_current_context()),
+            **{name: values.pop(name) for name in ("theme", "no_color", "ascii", "refresh", "bell")},
+        )
+        return function(*args, choices=choices, **values)
+
+    return _decorated(with_choices, SCREEN)
+
+
+def nodes(function: Function) -> Function:
+    """Give a command the words ``NODE…``."""
+    decorate: Decorator = click.argument("targets", metavar="[NODE]...", nargs=-1)
+    decorated: Function = decorate(function)
+    return decorated
+
+
+def _decorated(function: Function, decorators: tuple[Decorator, ...]) -> Function:
+    for decorate in reversed(decorators):
+        function = decorate(function)
+    return function

@@ -1,0 +1,89 @@
+"""``hangtop demo``: a small real job, watched live."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from hangtop.cli.common import CONFIG, ScreenChoices, screen
+from hangtop.demo.options import FAULTS, DemoOptions
+from hangtop.session.options import SessionOptions
+
+
+def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        width = max(map(len, FAULTS))
+        click.echo("\n".join(f"{name:{width}}  {what}" for name, what in FAULTS.items()))
+        ctx.exit()
+
+
+@click.command("demo")
+@CONFIG
+@screen
+@click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="What goes wrong after a while.")
+@click.option(
+    "--faults", is_flag=True, is_eager=True, expose_value=False, callback=_faults, help="List what can go wrong."
+)
+@click.option(
+    "--fault-rank", metavar="RANK", type=click.IntRange(min=0), default=1, show_default=True, help="On which rank."
+)
+@click.option(
+    "--after",
+    metavar="S",
+    type=click.FloatRange(min=0),
+    default=15.0,
+    show_default=True,
+    help="Seconds of training before it.",
+)
+@click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True, help="Ranks of the job.")
+@click.option("--nodes", type=click.IntRange(1, 16), default=2, show_default=True, help="Nodes that they run on.")
+@click.option(
+    "--patience",
+    metavar="S",
+    type=click.FloatRange(1, 86400),
+    default=10.0,
+    show_default=True,
+    help="Seconds that a wait may take before it is called a hang.",
+)
+@click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
+def command(
+    choices: ScreenChoices,
+    fault: str | None,
+    fault_rank: int,
+    after: float,
+    ranks: int,
+    nodes: int,
+    patience: float,
+    headless: bool,
+) -> None:
+    """Start a small real job on two simulated nodes and watch it over SSH.
+
+    Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
+    nvidia-smi, ibstat and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
+    """
+    from hangtop.demo.demo import LABEL, Demo, DemoError
+
+    try:
+        asked = DemoOptions(nodes=nodes, ranks=ranks, fault=fault or "", fault_rank=fault_rank, after=after)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        with Demo(asked) as demo:
+            if headless:
+                _wait(demo.ssh_config, demo.nodes)
+                return
+            from hangtop.cli.screen import watch
+
+            watch(
+                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL), choices
+            )
+    except DemoError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _wait(ssh_config: Path, nodes: tuple[str, ...]) -> None:
+    click.echo(f"hangtop watch -F {ssh_config} {' '.join(nodes)}")
+    while True:
+        time.sleep(3600)

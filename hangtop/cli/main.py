@@ -1,0 +1,116 @@
+"""The `hangtop` command: a group whose commands are loaded only when asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import NoReturn
+
+import click
+
+from hangtop import __version__
+from hangtop.cli.registry import COMMANDS, DEFAULT
+from hangtop.cli.words import arrange
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells count it (128 + SIGINT)."""
+PIPE_CLOSED = 141
+"""Exit code when the reader of our output went away (128 + SIGPIPE)."""
+CRASHED = 70
+"""Exit code of a fault in hangtop itself (EX_SOFTWARE)."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is wanted."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command's name first: ``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
+        return super().parse_args(ctx, arrange(args))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order of the registry."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.where.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    subcommand_metavar=f"[{DEFAULT}] [NODE]... | COMMAND [ARGS]...",
+    epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched.",
+)
+@click.version_option(__version__, prog_name="hangtop")
+def group() -> None:
+    """Show which rank of a distributed training job holds the others up, and why, over SSH."""
+
+
+def main(args: Iterable[str] | None = None) -> NoReturn:
+    """Run the command line; a failure is one clear line and a non-zero exit, never a traceback."""
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        with group.make_context("hangtop", words) as ctx:
+            group.invoke(ctx)
+        sys.stdout.flush()
+        code = 0
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
+    except click.ClickException as error:
+        _complain(error.format_message())
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        _drop_stdout()
+        code = PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
+        code = _failed(error)
+    raise SystemExit(code)
+
+
+def _complain(message: str) -> None:
+    print("hangtop: " + " ".join(message.split()), file=sys.stderr)
+
+
+def _drop_stdout() -> None:
+    # The interpreter flushes standard output once more at its end and would complain of the same pipe again.
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong; the traceback of a fault of hangtop's own is kept in a file."""
+    import tempfile
+    import traceback
+
+    # Imported here: an error that is in its table has loaded its module already.
+    from hangtop.cli.failures import exit_code_of
+
+    known = exit_code_of(error)
+    if known is not None:
+        _complain(str(error))
+        return known
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="hangtop-crash-", suffix=".txt", delete=False) as file:
+            file.write(text)
+        kept = f"the traceback is in {file.name}"
+    except OSError as unwritable:
+        kept = f"its traceback could not be kept: {unwritable}"
+    _complain(f"a fault of hangtop itself: {type(error).__name__}: {error} ({kept})")
+    return CRASHED

@@ -1,0 +1,158 @@
+"""``hangtop preflight NODE…``: what would stop a job on these nodes, red first, with what mends it."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from collectors.fleet.transport import TransportError
+from hangtop.cli.answer import Answer, as_json
+from hangtop.cli.common import connection, nodes
+from hangtop.cli.connecting import connected_session
+from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.status import Status
+from hangtop.diagnosis.addresses import address_of
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.preflight.scene import Cell, Preflight
+from hangtop.diagnosis.preflight.table import cells, findings
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+
+PATHS = ("/tmp", "/dev/shm")
+MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "unknown": ("?", "cyan"), "ok": ("✓", "green")}
+PORT = 29500
+"""torchrun's own default."""
+
+
+class Master(click.ParamType[tuple[str, int]]):
+    """``HOST`` or ``HOST:PORT``."""
+
+    name = "HOST[:PORT]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Split off the port."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        if not colon:
+            return str(value), PORT
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            self.fail(f"{value!r} is not HOST or HOST:PORT", param, ctx)
+        return host, int(port)
+
+
+@click.command("preflight")
+@nodes
+@connection
+@click.option("--master", type=Master(), help="Where the ranks will meet; else the job's own, else the first node.")
+@click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every cell of the table.")
+@click.pass_context
+def command(ctx: click.Context, options: SessionOptions, master: tuple[str, int] | None, json: bool) -> None:
+    """Check nodes before a job, or beside one: what would stop it, and the command that mends it.
+
+    Reads, listens on ports for a moment, and connects nodes with each other; changes nothing. Exit code: 0 nothing red,
+    1 something is, 2 wrong usage, 3 no node reachable.
+    """
+    began = time.monotonic()
+    scene = interrupted_cleanly(preflight(replace(options, read_only=True), master))
+    table = cells(scene)
+    red = [cell for cell in table if cell.state == "fail"]
+    found = findings(table)
+    summary = f"{len(red)} of {len(table)} checks failed" if red else f"{len(table)} checks, none failed"
+    answer = Answer(Verdict("unknown" if red else "healthy", summary, found), scene.job, time.monotonic() - began)
+    if json:
+        document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": [_cell(cell) for cell in table]}
+        click.echo(json_text.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print(table, summary)
+    code = answer.exit_code
+    ctx.exit(code if code == 3 else int(bool(red)))
+
+
+async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> Preflight:
+    """Connect, survey, and put together what the checks look at."""
+    from collectors.probes.preflight.survey import Place, survey
+
+    status = Status()
+    async with connected_session(options, status) as session:
+        job = session.job()
+        scene = _scene(job, master)
+        places = []
+        for node in scene.nodes():
+            place = _reachable(session, scene, node)
+            if place is not None:
+                places.append(Place(node.name, *place))
+        status.say(f"surveying {len(places)} nodes")
+        found = await survey(
+            places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
+        )
+    broken = {
+        name: replace(job.nodes[name], link="limited", why=why)
+        for name, why in found.errors.items()
+        if name in job.nodes
+    }
+    job = replace(job, nodes={**job.nodes, **broken})
+    return replace(scene, job=job, answers=found.answers, offsets=found.offsets)
+
+
+def _reachable(session: Session, scene: Preflight, node: Node) -> tuple[Any, str, str] | None:
+    """Connection, interpreter and address of a node; None for one that cannot run our program."""
+    try:
+        return session.transport(node.name), session.python(node.name), address_of(scene.job, node)
+    except TransportError:
+        return None  # its own cell says why: it is limited, or lost
+
+
+def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
+    """Find out where the ranks meet, and on which node that is."""
+    from collectors.probes.preflight.survey import addresses
+
+    ranks = [rank.process for rank in job.ranks if rank.process.master_addr]
+    scene = Preflight(job)
+    names = sorted(job.nodes)
+    if master is None and ranks:
+        master = ranks[0].master_addr, ranks[0].master_port or PORT
+    if master is None and names:
+        master = address_of(job, job.nodes[names[0]]), PORT
+    host, port = master or ("", PORT)
+    held = {
+        name: [address for interface in node.network.interfaces for address in interface.addresses]
+        for name, node in job.nodes.items()
+    }
+    rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
+    node = host if host in job.nodes else addresses(held, host) or rank0 or (names[0] if names else "")
+    return replace(scene, master=(host, port), master_node=node)
+
+
+def _cell(cell: Cell) -> dict[str, str]:
+    return {
+        "check": cell.check, "node": cell.node, "state": cell.state, "kind": cell.kind,
+        "figure": cell.figure, "remedy": cell.remedy,
+    }  # fmt: skip
+
+
+def _print(table: list[Cell], summary: str) -> None:
+    """A matrix of nodes × checks, then every cell that is not green with what mends it."""
+    checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
+    names = sorted({cell.node for cell in table})
+    state = {(cell.node, cell.check): cell.state for cell in table}
+    width = max([4, *map(len, names)])
+    click.echo(" " * width + "  " + "  ".join(checks))
+    for name in names:
+        marks = []
+        for check in checks:
+            mark, colour = MARKS.get(state.get((name, check), ""), ("·", "white"))
+            marks.append(click.style(mark.center(len(check)), fg=colour))
+        click.echo(f"{name:<{width}}  " + "  ".join(marks))
+    click.echo(f"\n{summary}")
+    for cell in table:
+        if cell.state != "ok":
+            mark, colour = MARKS[cell.state]
+            click.echo(click.style(f"\n{mark} {cell.node}: {cell.check}", fg=colour, bold=True) + f"  {cell.figure}")
+            if cell.remedy:
+                click.echo(f"    {cell.remedy}")

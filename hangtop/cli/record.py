@@ -1,0 +1,57 @@
+"""``hangtop record FILE NODE…``: watch without a screen and keep what is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from hangtop.cli.ask import asker
+from hangtop.cli.common import connection, nodes
+from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.status import Status
+from hangtop.session.options import SessionOptions
+from hangtop.session.recording import RecordingError
+
+STEP = 0.25
+
+
+@click.command("record")
+@click.argument("file", type=click.Path(dir_okay=False))
+@nodes
+@connection
+@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after so many seconds.")
+def command(options: SessionOptions, file: str, seconds: float | None) -> None:
+    """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.
+
+    The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only.
+    """
+    interrupted_cleanly(_record(options, Path(file), seconds))
+
+
+async def _record(options: SessionOptions, path: Path, seconds: float | None) -> None:
+    from hangtop.session.live import live_session
+
+    session = live_session(options)
+    session.asker = asker(batch=options.batch)
+    recorder = session.record(path)
+    status = Status()
+    began = time.monotonic()
+    try:
+        await session.start()
+        while seconds is None or time.monotonic() - began < seconds:
+            await asyncio.sleep(STEP)
+            if session.recording_fault:
+                raise RecordingError(session.recording_fault)
+            state = session.state
+            live = sum(node.link in {"live", "limited"} for node in state.nodes.values())
+            said = session.verdict.summary if session.verdict else ""
+            status.say(
+                f"{path}: {time.monotonic() - began:.0f} s, {recorder.bytes_written >> 10} KiB, "
+                f"{live} of {len(state.nodes)} nodes  {said}"
+            )
+    finally:
+        status.clear()
+        await session.close()

@@ -1,0 +1,139 @@
+"""``hangtop triage NODE…``: connect, watch a few seconds, look at the stacks, answer, exit with a code."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from hangtop.cli.answer import Answer, print_answer
+from hangtop.cli.ask import asker
+from hangtop.cli.common import connection, nodes
+from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.status import Status
+from hangtop.diagnosis.follow_up import native_wanted
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+
+WATCH = 4.0
+"""Seconds of watching without ``--watch``."""
+CONNECT = 8.0
+"""Seconds after which the nodes that have not answered are left out."""
+STRAGGLERS = 2.0
+"""Seconds that the first nodes wait for the last ones, once half of them are there."""
+SETTLE = 0.6
+"""Seconds from a node's first tick until its slower sources have spoken."""
+STEP = 0.05
+LAST_LOOK = 4.0
+"""Seconds that the answer waits for the last stacks; what comes later is not known."""
+LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
+"""When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
+
+
+@click.command("triage")
+@nodes
+@connection
+@click.option(
+    "--watch",
+    metavar="S",
+    type=click.FloatRange(1, 3600),
+    default=WATCH,
+    show_default=True,
+    help="Seconds to watch before answering.",
+)
+@click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
+@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also keep what was seen, for replay.")
+@click.pass_context
+def command(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
+    """Look for a few seconds, say what is wrong, exit with a code.
+
+    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable. The answer alone goes to
+    standard output, progress to standard error. It claims no more than it watched: a wait shorter than --watch seconds
+    is no hang.
+    """
+    began = time.monotonic()
+    # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
+    patience = options.patience if ctx.get_parameter_source("patience") is _COMMANDLINE else watch
+    answer = interrupted_cleanly(triage(replace(options, patience=min(patience, watch)), watch, began, record))
+    print_answer(answer, json=json)
+    ctx.exit(answer.exit_code)
+
+
+_COMMANDLINE = click.core.ParameterSource.COMMANDLINE
+
+
+async def triage(options: SessionOptions, watch: float, began: float, record: str | None = None) -> Answer:
+    """Watch the nodes for ``watch`` seconds from when they answer and judge what was seen."""
+    from hangtop.session.live import live_session
+
+    session = live_session(options)
+    session.asker = asker(batch=options.batch)
+    if record is not None:
+        session.record(Path(record))
+    status = Status()
+    try:
+        await session.start(watching=False)
+        await connected(session, status.say)
+        if any(node.seen_at is not None for node in session.state.nodes.values()):
+            await look(session, watch, status.say)
+            await session.witnesses.recorders()
+        status.clear()
+        verdict = await session.judge()
+        return Answer(verdict, session.job(), time.monotonic() - began)
+    finally:
+        status.clear()
+        await session.close()
+
+
+async def connected(session: Session, say: Callable[[str], None]) -> None:
+    """Wait until every node has answered or failed; the last ones do not keep the others waiting for long."""
+    began = time.monotonic()
+    half_at: float | None = None
+    while True:
+        nodes = session.state.nodes.values()
+        answered = [node for node in nodes if node.tick is not None]
+        waiting = [node.name for node in nodes if node.tick is None and node.link in {"connecting", "live"}]
+        now = time.monotonic()
+        if nodes and len(answered) * 2 >= len(nodes) and half_at is None:
+            half_at = now
+        if nodes and not waiting:
+            break
+        if now - began > CONNECT or (half_at is not None and now - half_at > STRAGGLERS):
+            break
+        say(f"{len(answered)} of {len(nodes)} nodes; waiting for {', '.join(waiting[:3])}{' …' * (len(waiting) > 3)}")
+        await asyncio.sleep(STEP)
+    await asyncio.sleep(SETTLE)
+
+
+async def look(session: Session, watch: float, say: Callable[[str], None]) -> None:
+    """Watch for so long, and look at all stacks meanwhile; a slow node delays nobody else's next look."""
+    began = time.monotonic()
+    session.watched_from(session.now())
+    looks: list[asyncio.Task[object]] = []
+    try:
+        for share in LOOKS:
+            while (left := began + share * watch - time.monotonic()) > 0:
+                say(f"watching {len(session.job().ranks)} ranks: {time.monotonic() - began:.0f} of {watch:.0f} s")
+                await asyncio.sleep(min(left, 0.5))
+                session.tick()
+            if not session.options.read_only:
+                looks.append(asyncio.create_task(session.dump_stacks(None, unasked=True)))
+        if looks:
+            say("waiting for the last stacks")
+            await asyncio.wait(looks, timeout=LAST_LOOK)
+        session.tick()
+        for done in looks:
+            if done.done():
+                done.result()
+        ranks = native_wanted(session.job()) if looks else ()
+        if ranks:
+            say("asking those whose Python frames do not tell for their native ones")
+            looks.append(asyncio.create_task(session.dump_stacks(ranks, native=True)))
+            await asyncio.wait(looks[-1:], timeout=LAST_LOOK)
+    finally:
+        for late in looks:
+            late.cancel()

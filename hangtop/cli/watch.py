@@ -1,0 +1,24 @@
+"""``hangtop [watch] [NODE…]``: the live screen."""
+
+from __future__ import annotations
+
+import click
+
+from hangtop.cli.common import ScreenChoices, connection, nodes, screen
+from hangtop.session.options import SessionOptions
+
+
+@click.command("watch")
+@nodes
+@connection
+@screen
+@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also write what is seen to a file.")
+def command(options: SessionOptions, choices: ScreenChoices, record: str | None) -> None:
+    """Watch a running job, live.
+
+    NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without one, this machine is
+    watched, without SSH.
+    """
+    from hangtop.cli.screen import watch
+
+    watch(options, choices, record=record)

@@ -1,0 +1,69 @@
+"""The command: answer on standard output, exit code, files that were and were not read, the screen's session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hangtop.cli.main import main
+from hangtop.session.folder import job_of, read
+from hangtop.session.folder.shown import shown_session
+
+LOGS = Path(__file__).parent.parent.parent / "fixtures" / "logs"
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(arg) for arg in args])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "core").write_bytes(b"\x00" * 4096)
+    (tmp_path / "a.txt").write_bytes((LOGS / "dist_op_DETAIL.txt").read_bytes())
+    code, out, err = run(capsys, "analyze", tmp_path, "--json")
+    answer = json.loads(out)
+    assert (code, err) == (1, "")
+    assert (answer["verdict"], answer["findings"][0]["kind"]) == ("hung", "collective_mismatch")
+    assert answer["findings"][0]["evidence"][0]["source"] == f"{tmp_path}/a.txt:5"
+    assert [(Path(file["path"]).name, file["kind"], file["why"]) for file in answer["files"]] == [
+        ("a.txt", "torchrun log", ""),
+        ("core", None, "binary, and no kind that is known"),
+    ]
+
+
+def test_the_answer_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "core").write_bytes(b"\x00" * 4096)
+    code, out, _ = run(capsys, "analyze", LOGS / "norecord.txt", tmp_path / "core")
+    assert code == 1
+    assert out.startswith("CRASHED  rank 1 ran out of GPU memory")
+    assert "1 × torchrun log" in out
+    assert "core: binary, and no kind that is known" in out
+
+
+def test_a_good_end_is_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "analyze", LOGS / "fine.txt", "--json")[0] == 0
+
+
+def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "analyze", "/no/such/file")
+    assert (code, out) == (2, "")
+    assert "/no/such/file: there is no such file" in err
+    assert run(capsys, "analyze")[0] == 2
+
+
+async def test_the_screen_s_session_has_the_same_verdict() -> None:
+    contents = read([LOGS / "norecord.txt"])
+    job = job_of(contents)
+    session = shown_session(contents, job, "norecord.txt")
+    assert session.verdict is not None
+    assert session.verdict.findings[0].kind == "gpu_out_of_memory"
+    assert (session.live, session.can_act, session.label) == (False, False, "FILES norecord.txt")
+    await session.start(watching=False)
+    assert len(session.state.events) == len(job.events)
+    assert session.diagnose() == session.verdict
+    assert {name for _, file in session.state.nodes.items() for name in file.log_files} == {str(LOGS / "norecord.txt")}
+    await session.close()

@@ -1,0 +1,234 @@
+"""A folder of any mix becomes a job: who is which rank, what is one communicator, what was recognised."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors.samples import CommProgress
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict import diagnose
+from hangtop.session.folder import Contents, job_of, read
+from hangtop.session.folder.joining import same_communicators
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+NOW = 1795230000.0
+
+COLL = (
+    "{host}:{pid}:9 [0] NCCL INFO AllReduce: opCount {count:x} sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0"
+    " comm 0x{pid}aa [nranks=4] stream 0x9\n"
+)
+INIT = (
+    "{host}:{pid}:9 [0] NCCL INFO ncclCommInitRank comm 0x{pid}aa rank {rank} nranks 4 cudaDev 0 nvmlDev 0 busId 1000"
+    " commId 0x77 - Init {phase}\n"
+)
+
+
+def judged(*paths: Path) -> tuple[Verdict, Job, Contents]:
+    contents = read(paths)
+    job = job_of(contents, NOW)
+    return diagnose(job), job, contents
+
+
+def nccl_log(rank: int, last: int, *, ending: str = "") -> str:
+    where = {"host": f"n{rank // 2}", "pid": 100 + rank, "rank": rank}
+    lines = [INIT.format(**where, phase="START"), INIT.format(**where, phase="COMPLETE")]
+    lines += [COLL.format(**where, count=count) for count in range(last + 1)]
+    return "".join(lines) + ending
+
+
+def kinds(contents: Contents) -> dict[str, str]:
+    return {Path(file.name).name: file.kind for file in contents.files}
+
+
+def test_a_rank_behind_in_its_nccl_log(tmp_path: Path) -> None:
+    for rank in range(4):
+        (tmp_path / f"nccl.n{rank // 2}.{100 + rank}.log").write_text(nccl_log(rank, 7713 if rank == 3 else 7714))
+    verdict, job, contents = judged(tmp_path)
+    assert verdict.outcome == "hung"
+    assert verdict.findings[0].ranks == (3,)
+    assert verdict.findings[0].nodes == ("n1",)
+    assert job.world_size == 4
+    assert {rank.rank: rank.node for rank in job.ranks} == {0: "n0", 1: "n0", 2: "n1", 3: "n1"}
+    assert set(kinds(contents).values()) == {"NCCL log"}
+
+
+def test_the_same_in_one_merged_log(tmp_path: Path) -> None:
+    lines = [nccl_log(rank, 300 if rank == 1 else 301).splitlines(keepends=True) for rank in range(4)]
+    merged = "".join(line for step in range(310) for own in lines for line in own[step : step + 1])
+    (tmp_path / "slurm-99.out").write_text(merged)
+    verdict, _, _ = judged(tmp_path)
+    assert verdict.outcome == "hung"
+    assert verdict.findings[0].ranks == (1,)
+
+
+def test_a_healthy_nccl_log_raises_no_alarm(tmp_path: Path) -> None:
+    for rank in range(4):
+        (tmp_path / f"rank{rank}.log").write_text(
+            nccl_log(rank, 500)
+            + f"n{rank // 2}:{100 + rank}:9 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
+            + "UserWarning: The given NumPy array is not writable\nstep 500 loss 2.1 error 0.01\n"
+        )
+    verdict, _, _ = judged(tmp_path)
+    assert verdict.outcome in ("unknown", "healthy")
+    assert not verdict.findings
+
+
+def test_a_finished_run_is_healthy(tmp_path: Path) -> None:
+    shutil.copy(FIXTURES / "logs" / "fine.txt", tmp_path)
+    verdict, _, _ = judged(tmp_path)
+    assert verdict.outcome == "healthy"
+    assert not verdict.findings
+
+
+def test_flight_recorder_dumps() -> None:
+    paths = sorted((FIXTURES / "recorder").glob("gloo_hang_*"))
+    verdict, _, contents = judged(*paths)
+    assert verdict.outcome == "hung"
+    assert verdict.findings[0].ranks == (3,)
+    assert set(kinds(contents).values()) == {"flight recorder dump"}
+
+
+CASES: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "dist_op_DETAIL": ("hung", "collective_mismatch", (1,)),
+    "dist_shape_DETAIL": ("hung", "collective_size_mismatch", (1,)),
+    "dist_missing_DETAIL": ("hung", "collective_mismatch", (1,)),
+    "dist_monbar_DETAIL": ("hung", "collective_mismatch", (1,)),
+    "norecord": ("crashed", "gpu_out_of_memory", (1,)),
+    "record_tee": ("crashed", "gpu_out_of_memory", (1,)),
+    "worker_killed": ("crashed", "rank_crashed", (1,)),
+    "segv": ("crashed", "rank_crashed", (1,)),
+    "chained": ("crashed", "rank_crashed", (1,)),
+    "restart": ("crashed", "rank_crashed", (0,)),
+    "spawn": ("crashed", "rank_crashed", (1,)),
+    "rdzv_sig_SIGKILL": ("crashed", "rank_killed", (1,)),
+    "rdzv_port_in_use_rank0": ("crashed", "address_in_use", (0,)),
+    "rdzv_missing_client_rank0": ("crashed", "store_timeout", (1,)),
+    "ddp_unused": ("hung", "unused_parameters", (0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_runs(name: str) -> None:
+    outcome, kind, ranks = CASES[name]
+    verdict, _, _ = judged(FIXTURES / "logs" / f"{name}.txt")
+    assert (verdict.outcome, verdict.findings[0].kind) == (outcome, kind)
+    assert verdict.findings[0].ranks == ranks
+    assert all(":" in evidence.source for evidence in verdict.findings[0].evidence)
+
+
+def test_two_agents_the_earlier_failure_is_the_root() -> None:
+    verdict, _, _ = judged(FIXTURES / "logs" / "two_nodes_0.txt", FIXTURES / "logs" / "two_nodes_1.txt")
+    assert verdict.findings[0].kind == "rank_crashed"
+    assert verdict.findings[0].ranks == (1,)
+    assert "bad configuration" in verdict.summary
+
+
+def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "node1").mkdir()
+    node = tmp_path / "node1"
+    (node / "ibstat.txt").write_text(
+        "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Down\n"
+        "\t\tPhysical state: Polling\n"
+        "\t\tRate: 400\n\t\tBase lid: 7\n\t\tLink layer: InfiniBand\n"
+    )
+    (node / "perfquery.txt").write_text(
+        "# Port extended counters: Lid 7 port 1 (CapMask: 0x5300)\nPortXmitData:.....12\nSymbolErrorCounter:....4\n"
+    )
+    (node / "dmesg.txt").write_text(
+        "[   12.345678] NVRM: Xid (PCI:0000:5f:00): 79, pid=1, GPU has fallen off the bus.\n"
+    )
+    (node / "gpus.csv").write_text(
+        "index, uuid, pci.bus_id, utilization.gpu [%], memory.used [MiB]\n0, GPU-1, 00000000:5F:00.0, 0 %, 10 MiB\n"
+    )
+    (node / "ras.txt").write_text(
+        "NCCL version 2.26.2\n\nJob summary\n===========\n\nCommunicators... (0.00s)\n=============\n\n"
+        "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
+        "    #  in group  per comm  per node  per comm  in group\n"
+        "    0         1         1         4         4         4   RUNNING      OK\n"
+    )
+    (node / "spy.txt").write_text("Process 7: python x.py\nPython v3.11.7\n\nThread 7 (idle)\n    f (x.py:1)\n")
+    (node / "error.json").write_bytes((FIXTURES / "logs" / "error.json").read_bytes())
+    (node / "core.4711").write_bytes(b"\x7fELF" + bytes(4096))
+    (node / "empty.log").write_bytes(b"")
+    verdict, job, contents = judged(tmp_path)
+    assert kinds(contents) == {
+        "core.4711": "",
+        "dmesg.txt": "kernel log",
+        "empty.log": "empty",
+        "error.json": "torchelastic error file",
+        "gpus.csv": "nvidia-smi output",
+        "ibstat.txt": "ibstat output",
+        "perfquery.txt": "perfquery output",
+        "ras.txt": "NCCL RAS report",
+        "spy.txt": "py-spy dump",
+    }
+    assert [file.why for file in contents.files if not file.kind] == ["binary, and no kind that is known"]
+    assert job.nodes["node1"].ports[0].counters["symbol_error"] == 4
+    assert job.nodes["node1"].gpus[0].looks[0].value.utilization == 0
+    assert "gpu_lost" in {finding.kind for finding in verdict.findings}
+
+
+def test_a_log_of_one_label_belongs_to_that_rank(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text(
+        '[rank5]: Traceback (most recent call last):\n[rank5]:   File "a.py", line 1, in f\n[rank5]: ValueError: x\n'
+        "DataLoader worker (pid 12) is killed by signal: Killed.\n"
+    )
+    _, job, _ = judged(tmp_path)
+    assert {event.rank for event in job.events if event.kind != "log.end"} == {5}
+
+
+def test_ranks_in_the_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "rank_7.log").write_text(
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
+    )
+    verdict, _, _ = judged(tmp_path)
+    assert verdict.findings[0].ranks == (7,)
+
+
+def test_control_codes_do_not_reach_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "rank_7.log").write_bytes(
+        b'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+        b"ValueError: \x9b31mx \xc2\x9b2J\xe2\x80\xae\n"
+    )
+    _, job, _ = judged(tmp_path)
+    assert all(c.isprintable() or c in "\n\t" for event in job.events for c in event.text)
+
+
+def progress(comm: str, pid: int, size: int, rank: int = -1) -> CommProgress:
+    return CommProgress(comm, rank, size, None, "n", pid, "AllReduce", 1, "", 5, 5, None, "x", 1)
+
+
+def names(found: Sequence[CommProgress]) -> list[str]:
+    return [one.comm for one in found]
+
+
+def test_communicators_without_a_name() -> None:
+    alone = [progress("n:1:0xa", 1, 2), progress("n:2:0xb", 2, 2)]
+    assert names(same_communicators(alone, {("n", 1): 0, ("n", 2): 1})) == ["2 ranks", "2 ranks"]
+    several = [progress("n:1:0xa", 1, 2), progress("n:1:0xc", 1, 2), progress("n:2:0xb", 2, 2)]
+    assert names(same_communicators(several, {})) == ["n:1:0xa", "n:1:0xc", "n:2:0xb"]
+    # the third communicator of two ranks means another pair of ranks in every process: rank 0 of it is there twice
+    twice = [progress("nranks2#3", 1, 2, 0), progress("nranks2#3", 2, 2, 0)]
+    assert len(set(names(same_communicators(twice, {})))) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=3))
+def test_any_bytes_give_an_answer(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    heads = (b"", b"\x1f\x8b", b"\x80\x02}entries", b"CA '", b"PK\x03\x04", b"# Port counters: Lid 1 port 1\n")
+    for number, data in enumerate(contents):
+        (folder / f"{number}.bin").write_bytes(heads[number % len(heads)] + data)
+        (folder / f"{number}.log").write_bytes(data)
+    verdict, _, read_files = judged(folder)
+    assert verdict.outcome
+    assert len(read_files.files) == 2 * len(contents)
+    assert json.dumps([file.name for file in read_files.files])

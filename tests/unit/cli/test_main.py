@@ -1,0 +1,107 @@
+"""The command in a process of its own: what it imports, how it fails, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hangtop import __version__
+from hangtop.cli.registry import COMMANDS
+
+RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RUN, *words], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False
+    )
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout.split()[-1], done.stderr) == (0, __version__, "")
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    code = (
+        "import sys\n"
+        "from hangtop.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'asyncssh', 'textual', 'msgspec', 'torch', 'ClusterShell', 'asyncio', 'hangtop.session.session'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert f"hangtop {name}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--no-such-option"], "No such option '--no-such-option'"),
+        (["triage", "--interval", "x"], "'x' is not a valid float"),
+        (["triage", "--job", "x", "node1"], "'x' is not KEY=VALUE"),
+        (["triage", "node[1-"], "node[1-"),
+        (["triage", "--hostfile", "/nonexistent/hosts"], "/nonexistent/hosts"),
+        (["replay", "/nonexistent/recording"], "/nonexistent/recording"),
+        (["replay", "/dev/null", "--text"], "is no hangtop recording"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("hangtop: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path) -> None:
+    code = (
+        "import hangtop.cli.registry as r, hangtop.cli.main as m\n"
+        "r.COMMANDS['watch'] = r.Entry('hangtop.no_such_module:command', '')\n"
+        "m.main(['watch'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 70
+    assert done.stderr.count("\n") == 1
+    assert "ModuleNotFoundError" in done.stderr
+    assert "Traceback" in next(tmp_path.glob("hangtop-crash-*")).read_text()
+
+
+def test_a_reader_that_goes_away_is_no_fault() -> None:
+    process = subprocess.Popen([*RUN, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 141
+    assert errors == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_ends_quietly_with_130(number: signal.Signals, tmp_path: Path) -> None:
+    file = tmp_path / "x.hangtop"
+    process = subprocess.Popen([*RUN, "record", str(file), "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=30)
+    assert (process.returncode, out, errors) == (130, b"", b"")
