@@ -1,0 +1,43 @@
+"""Ranks that end while the others need them: the first to fail is told from its victims, live and afterwards."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.support.faulty import Nurseries, Triage, triage
+
+pytestmark = [pytest.mark.nodes, pytest.mark.torch]
+
+WATCH = ("--watch", "6")
+
+
+def test_first_failure_and_victims(nursery: Nurseries) -> None:
+    """Three jobs side by side: one rank killed, one that raises, one out of GPU memory; all while being watched."""
+    struck_late = {"HX_STEP": "110"}
+    killed = nursery.launch("lm.py", "killed")
+    raised = nursery.launch("vision.py", "raised", env={"HX_FAULT": "raise", "HX_WHO": "2", **struck_late})
+    memory = nursery.launch("vision.py", "memory", env={"HX_FAULT": "gpu_memory", "HX_WHO": "0", **struck_late})
+    for job in (killed, raised, memory):
+        job.wait_for("moves")
+    asked = [Triage(nursery.cluster, *WATCH, case=job.case) for job in (killed, raised, memory)]
+    time.sleep(4)
+    killed.signal(1, signal.SIGKILL)
+    of_killed, of_raised, of_memory = (one.answer() for one in asked)
+
+    assert of_killed.named() == ("crashed", "rank_killed", [1])
+    assert of_killed.findings[0]["nodes"] == ["node1"]
+    assert of_raised.named() == ("crashed", "rank_crashed", [2])
+    assert "KeyError" in of_raised.data["summary"]
+    assert "check_ranges" in of_raised.data["summary"]
+    assert of_memory.named() == ("crashed", "gpu_out_of_memory", [0])
+    assert "20.0 GiB" in of_memory.data["summary"]
+    for answer in (of_killed, of_raised, of_memory):
+        assert all(finding["cause"] for finding in answer.findings[1:]), "the rest are consequences, and say of what"
+
+    # afterwards: no process is left, the logs are named by hand
+    after = [triage(nursery.cluster, "--log", str(job.folder / "*.err"), case=job.case) for job in (killed, raised)]
+    assert after[0].named() == ("crashed", "rank_killed", [1])
+    assert after[1].named() == ("crashed", "rank_crashed", [2])

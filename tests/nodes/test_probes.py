@@ -1,0 +1,156 @@
+"""Probes between real nodes: each planted fault is named alone, and a good cluster accuses nobody."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.cluster_node import Node
+
+pytestmark = pytest.mark.nodes
+
+HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
+BLOCK_SYN = "iifname eth0 tcp flags & (syn | ack) == syn tcp dport != 22 drop"
+LOSE = "numgen random mod 100 < 5 drop"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(4) as four:
+        yield four
+
+
+def ask(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
+    command = [*HANGTOP, *words, "-F", str(cluster.ssh_config), "--batch", "--json", *cluster.names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def filter_input(node: Node, rule: str) -> None:
+    node.run(["nft", "add", "table", "ip", "fault"])
+    node.run(["nft", "add chain ip fault input { type filter hook input priority 0; }"])
+    node.run(["nft", f"add rule ip fault input {rule}"])
+
+
+def heal(node: Node) -> None:
+    for command in (
+        ["nft", "delete", "table", "ip", "fault"],
+        ["tc", "qdisc", "del", "dev", "eth0", "root"],
+        ["ip", "link", "set", "eth0", "mtu", "1500"],
+    ):
+        node.run(command, check=False)
+
+
+def lossy(node: Node) -> None:
+    filter_input(node, LOSE)
+
+
+def blocked(node: Node) -> None:
+    filter_input(node, BLOCK_SYN)
+
+
+def narrow(node: Node) -> None:
+    node.run(["ip", "link", "set", "eth0", "mtu", "1400"])
+
+
+def slow(node: Node) -> None:
+    node.run(
+        ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "100mbit", "burst", "64kb", "latency", "50ms"]
+    )
+
+
+def test_good_paths_are_well(cluster: Cluster) -> None:
+    code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
+    assert (code, answer["verdict"], answer["findings"]) == (0, "ok", [])
+    assert len(answer["paths"]) == 12
+    assert {path["mtu"] for path in answer["paths"]} == {1500}
+
+
+@pytest.mark.parametrize(
+    ("plant", "kind"),
+    [(lossy, "packet_loss"), (slow, "slow_node"), (narrow, "mtu_mismatch"), (blocked, "path_blocked")],
+)
+def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], None], kind: str) -> None:
+    node = cluster.nodes[2]
+    plant(node)
+    try:
+        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
+    finally:
+        heal(node)
+    assert code == 1
+    assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == (kind, [node.name])
+
+
+def test_an_absent_node_is_named_and_the_others_are_measured(cluster: Cluster) -> None:
+    node = cluster.nodes[3]
+    node.stop_sshd()
+    try:
+        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
+    finally:
+        node.start_sshd()
+    assert (code, answer["verdict"]) == (1, "failed")
+    assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == ("probe_absent", [node.name])
+    assert len(answer["paths"]) == 6
+
+
+def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    blocked(node)
+    try:
+        code, answer = ask(cluster, "preflight")
+    finally:
+        heal(node)
+    red = {(cell["node"], cell["kind"]) for cell in answer["checks"] if cell["state"] == "fail"}
+    assert (code, answer["verdict"]) == (1, "failed")
+    # The first node is the master: it is the one that cannot get through to the blocked node.
+    assert red == {(cluster.names[0], "path_blocked")}
+    broken = next(cell for cell in answer["checks"] if cell["kind"] == "path_blocked")
+    assert node.address in broken["figure"]
+
+
+@pytest.mark.torch
+def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    slow(node)
+    try:
+        code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M", "--op", "all_reduce",
+                           "--op", "all_gather")  # fmt: skip
+    finally:
+        heal(node)
+    assert code == 1
+    assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == ("slow_node", [node.name])
+    assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
+    assert all(result["correct"] for result in answer["results"])
+    assert len(answer["pairs"]) == 6
+
+
+def wait_for(node: Node, there: bool, seconds: float) -> bool:
+    """Whether the node came to have (or no longer have) a process of ours within the time."""
+    deadline = time.monotonic() + seconds
+    while bool(node.matching("-B -u -c")) is not there:  # the words that every program of ours is started with
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.mark.torch
+def test_nothing_is_left_on_any_node_after_a_kill(cluster: Cluster) -> None:
+    process = subprocess.Popen(
+        [*HANGTOP, "probe", "-F", str(cluster.ssh_config), "--batch", "--python", sys.executable, *cluster.names],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert all(wait_for(node, True, 30) for node in cluster.nodes)
+    time.sleep(1.0)  # into the import of torch, or past it
+    process.kill()
+    process.wait()
+    assert all(wait_for(node, False, 10) for node in cluster.nodes)

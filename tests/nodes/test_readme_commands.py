@@ -1,0 +1,96 @@
+"""Every command of the README, run: the demo in a terminal, the others against two real nodes with a job."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.readme import commands
+from tests.support.tmux import Tmux
+
+pytestmark = [pytest.mark.nodes, pytest.mark.torch]
+
+JOB = """
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+for step in range(100000):
+    model(torch.ones(4, 8)).sum().backward()
+    print("step", step, flush=True)
+    time.sleep(0.2)
+"""
+HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+SCREENS = {"hangtop node[1-8]"}
+ON_CLUSTER = [line for line in commands() if line.startswith("hangtop ")]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2) as two:
+        ranks = two.launch(JOB, ranks_per_node=1)
+        ranks.wait_for("step")
+        yield two
+
+
+@pytest.fixture
+def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+    """A user's own configuration names the ssh_config, so that the commands stay as the README has them."""
+    folder = tmp_path / "config" / "hangtop"
+    folder.mkdir(parents=True)
+    settings = f'ssh-config = "{cluster.ssh_config}"\nbatch = true\npython = "{sys.executable}"\n[probe]\nyes = true\n'
+    (folder / "config.toml").write_text(settings, encoding="utf-8")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
+    return {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+
+def test_there_are_commands() -> None:
+    assert len(ON_CLUSTER) >= 7
+
+
+@pytest.mark.parametrize("line", [line for line in ON_CLUSTER if line not in SCREENS])
+def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_path: Path) -> None:
+    words = shlex.split(re.sub(r"node\[1-8\]", "node[1-2]", line))[1:]
+    done = subprocess.run(
+        [*HANGTOP, *words], capture_output=True, text=True, timeout=90, check=False, env=environment, cwd=tmp_path
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+def test_the_live_screen(environment: dict[str, str]) -> None:
+    with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
+        terminal.wait_for("2/2 ranks")
+        terminal.press("2")
+        terminal.wait_for("rank")
+        terminal.press("q")
+        terminal.wait_until_ended()
+
+
+@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+def test_the_demo_names_the_culprit_and_shows_its_stack() -> None:
+    words = shlex.split(commands()[0].rpartition("&&")[2])[1:]
+    with Tmux([*HANGTOP, *words, "--after", "4", "--patience", "5"]) as terminal:
+        terminal.wait_for("DEMO", 30)
+        screen = terminal.wait_for("HUNG", 60)
+        assert "rank 1 on node0 holds up 3 others" in screen
+        terminal.press("7")
+        terminal.wait_for("rank_stuck_in_data")
+        terminal.press("Enter")
+        terminal.wait_for("read_shard")
+        terminal.press("q")
+        terminal.wait_until_ended()

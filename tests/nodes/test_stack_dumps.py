@@ -1,0 +1,279 @@
+"""Dumps of real processes with the real py-spy: all that can stand in its way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.local import Local, LocalProcess
+from collectors.probes.flame import record
+from collectors.probes.stacks import Manner, dump
+from collectors.probes.stacks import dump as dump_module
+from collectors.probes.stacks.lender import loan
+from collectors.samples import StackDump
+from hangtop.diagnosis.stacks import activity
+
+pytestmark = pytest.mark.nodes
+
+PROGRAM = """\
+import sys, time
+def read_shard(path):
+    with open(path, "rb") as shard:
+        print("ready", flush=True)
+        return shard.read(1)
+def spin():
+    print("ready", flush=True)
+    while True:
+        pass
+def rest():
+    print("ready", flush=True)
+    time.sleep(300)
+eval(sys.argv[1])
+"""
+SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+class Through(Local):
+    """This machine, its commands begun by further words: another user, fewer rights, another environment."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__("here")
+        self._words = words
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        on_stdout: Callable[[bytes], None],
+        on_stderr: Callable[[bytes], None],
+    ) -> LocalProcess:
+        return await super().start([*self._words, *command], on_stdout=on_stdout, on_stderr=on_stderr)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., int]]:
+    """Start a Python program that does one thing; its pid. Ended with the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(call: str, *before: str, python: str = sys.executable) -> int:
+        words = [*before, python, "-c", PROGRAM, call]
+        running.append(subprocess.Popen(words, stdout=subprocess.PIPE))
+        assert running[-1].stdout is not None
+        assert running[-1].stdout.readline() == b"ready\n"
+        time.sleep(0.1)
+        return running[-1].pid
+
+    yield begin
+    for program in running:
+        os.kill(program.pid, signal.SIGCONT)
+        program.kill()
+        program.wait()
+        assert program.stdout is not None
+        program.stdout.close()
+
+
+def read(path: str) -> str:
+    return Path(path).read_text()
+
+
+async def one(transport: Local, pid: int, manner: Manner | None = None, python: str = sys.executable) -> StackDump:
+    [found] = await dump(transport, [pid], manner=manner, python=python)
+    return found
+
+
+async def test_what_several_processes_do_in_one_look(start: Callable[..., int], tmp_path: Path) -> None:
+    pipe = tmp_path / "shard-7"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    pids = [start("rest()"), start("spin()"), start(f"read_shard({str(pipe)!r})")]
+    dumps = await dump(Local("here"), pids, python=sys.executable)
+    os.close(writer)
+    doing = {each.pid: activity([each]) for each in dumps}
+    assert [doing[pid].kind for pid in pids] == ["sleep", "code", "data"]
+    assert [doing[pid].waits for pid in pids] == ["time", "nothing", "storage"]
+    assert doing[pids[2]].waiting_on == str(pipe)
+    assert {each.method for each in dumps} == {"nonblocking"}
+
+
+async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> None:
+    pids = [start("rest()"), start("spin()")]
+    dumps = await dump(Local("here"), pids, manner=Manner(samples=2, gap=0.6), python=sys.executable)
+    cpu = [activity([each for each in dumps if each.pid == pid]).cpu for pid in pids]
+    assert cpu[0] == "blocked"
+    assert cpu[1] != "blocked"
+
+
+async def test_a_stopped_process_is_read_and_left_stopped(start: Callable[..., int]) -> None:
+    pid = start("rest()")
+    os.kill(pid, signal.SIGSTOP)
+    for manner in (Manner(), Manner(native=True)):
+        found = await one(Local("here"), pid, manner)
+        assert (found.error, found.method, found.state) == ("", "nonblocking", "T")
+    assert read(f"/proc/{pid}/stat").split()[2] == "T"
+
+
+async def test_native_frames(start: Callable[..., int]) -> None:
+    found = await one(Local("here"), start("rest()"), Manner(native=True))
+    assert found.method == "native"
+    assert any(frame.native for frame in found.threads[0].frames)
+
+
+@pytest.fixture
+def no_python() -> Iterator[tuple[int, int]]:
+    """A zombie, and a process that is no Python."""
+    dead, shell = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    yield dead.pid, shell.pid
+    shell.kill()
+    dead.wait()
+    shell.wait()
+
+
+async def test_processes_that_give_no_frames(no_python: tuple[int, int]) -> None:
+    dead, shell = no_python
+    dumps = await dump(Local("here"), [dead, shell, 4_000_000], python=sys.executable)
+    words = {each.pid: each.error.partition(":")[0] for each in dumps}
+    assert words == {dead: "gone", shell: "not-python", 4_000_000: "gone"}
+
+
+@pytest.fixture
+def loans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Machines that asked for a py-spy; nodes find none of their own."""
+    for folder in ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin"):
+        if Path(folder, "py-spy").exists():
+            pytest.skip("this machine has a py-spy for everybody")
+    asked: list[str] = []
+
+    def counted(machine: str) -> bytes:
+        asked.append(machine)
+        return loan(machine)
+
+    monkeypatch.setattr(sys.modules[dump_module.__module__], "loan", counted)
+    return asked
+
+
+BARE = ("env", "-i", "PATH=/usr/bin:/bin", "HOME=/nonexistent")
+
+
+async def test_a_node_without_py_spy_is_lent_one(start: Callable[..., int], loans: list[str]) -> None:
+    pid = start("rest()", *BARE, python=SYSTEM_PYTHON)
+    found = await one(Through(*BARE), pid, python=SYSTEM_PYTHON)
+    assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
+    assert loans == [os.uname().machine]
+
+
+async def test_with_none_to_lend_the_kernel_is_the_witness(
+    start: Callable[..., int], loans: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[dump_module.__module__], "loan", lambda machine: b"%08x" % 0)
+    found = await one(Through(*BARE), start("rest()", *BARE, python=SYSTEM_PYTHON), python=SYSTEM_PYTHON)
+    assert (found.error.partition(":")[0], found.syscall) == ("no-py-spy", "clock_nanosleep")
+    assert "hrtimer_nanosleep" in found.kernel
+    assert activity([found]).label == "sleeps"
+
+
+def runs_as_nobody() -> bool:
+    return subprocess.run([*NOBODY, SYSTEM_PYTHON, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+async def test_another_users_process_is_denied_with_the_way_out(start: Callable[..., int], loans: list[str]) -> None:
+    if not runs_as_nobody():
+        pytest.skip("no Python here that everybody may run")
+    found = await one(Through(*NOBODY, *BARE), start("rest()"), python=SYSTEM_PYTHON)
+    assert found.error.startswith("denied: ")
+    assert found.way_out.startswith("the process belongs to uid 0")
+    assert (found.state, found.threads) == ("S", [])
+
+
+@pytest.fixture
+def sudo() -> Iterator[Path]:
+    """A folder with a sudo that asks nobody."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    shutil.copy(shutil.which("setpriv") or "setpriv", folder / "become")
+    (folder / "become").chmod(0o4755)
+    (folder / "sudo").write_text(f'#!/bin/sh\nshift\nexec {folder}/become --reuid=0 --clear-groups "$@"\n')
+    (folder / "sudo").chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], loans: list[str], sudo: Path) -> None:
+    if not runs_as_nobody():
+        pytest.skip("no Python here that everybody may run")
+    words = (*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
+    found = await one(Through(*words), start("rest()"), python=SYSTEM_PYTHON)
+    assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
+
+
+async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> None:
+    fewer = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
+    found = await one(Through(*fewer), start("rest()"))
+    assert found.error.startswith("denied: ")
+    assert "CAP_SYS_PTRACE" in found.way_out
+
+
+async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:
+    outer = start("rest()", "unshare", "--pid", "--fork")
+    inner = int(read(f"/proc/{outer}/task/{outer}/children"))
+    found = await one(Local("here"), inner)
+    assert found.error == ""
+    assert activity([found]).where.startswith("rest (")
+    assert [thread.os_thread_id for thread in found.threads] == [inner]
+
+
+def recorders(pid: int) -> list[str]:
+    commands = [path.read_bytes().replace(b"\0", b" ").decode() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    return [command for command in commands if " record " in command and f"--pid {pid} " in command]
+
+
+async def test_a_recording_ends_with_its_time(start: Callable[..., int]) -> None:
+    pid = start("spin()")
+    [recorded, absent] = await record(Local("here"), [pid, 4_000_000], seconds=1, python=sys.executable)
+    assert recorded.error == ""
+    assert "spin (<string>:" in recorded.stacks
+    assert absent.error.startswith("gone: ")
+
+
+async def test_a_recording_that_is_stopped_keeps_what_there_is(start: Callable[..., int]) -> None:
+    stop = asyncio.Event()
+    began = asyncio.Event()
+    pid = start("spin()")
+
+    def follow(elapsed: float, _running: int) -> None:
+        if elapsed > 0.4:
+            stop.set()
+        began.set()
+
+    [recorded] = await record(Local("here"), [pid], seconds=60, python=sys.executable, on_progress=follow, stop=stop)
+    assert began.is_set()
+    assert recorded.seconds < 30
+    assert "spin (<string>:" in recorded.stacks
+
+
+async def test_a_recording_that_is_cancelled_leaves_nothing_behind(start: Callable[..., int]) -> None:
+    began = asyncio.Event()
+    pid = start("spin()")
+    following = asyncio.create_task(
+        record(Local("here"), [pid], seconds=60, python=sys.executable, on_progress=lambda *_: began.set())
+    )
+    await began.wait()
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    for _ in range(100):
+        if not recorders(pid):
+            break
+        await asyncio.sleep(0.05)
+    assert recorders(pid) == []

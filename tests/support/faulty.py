@@ -1,0 +1,213 @@
+"""Jobs with faults on a test cluster, and hangtop's answer about them through its command line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.cluster import Cluster
+from tests.support.cluster_node import Node, NodeProcess
+
+JOBS = Path(__file__).with_name("faulty_jobs")
+_MAIN = "from hangtop.cli.main import main; main()"
+_ROOM = 8192
+
+
+@dataclass
+class FaultyJob:
+    """One job of four ranks, two a node, known to hangtop by ``HX_CASE``."""
+
+    case: str
+    folder: Path
+    nodes: Sequence[Node]
+    ranks_per_node: int = 2
+
+    def log(self, rank: int) -> Path:
+        """Standard error of a rank; standard output is beside it."""
+        return self.folder / f"rank{rank}.err"
+
+    def said(self, rank: int) -> str:
+        """All that a rank has written."""
+        files = (self.log(rank), self.log(rank).with_suffix(".out"))
+        return "".join(file.read_text(errors="replace") for file in files if file.exists())
+
+    def wait_for(self, text: str, *ranks: int, timeout: float = 60.0) -> None:
+        """Wait until these ranks (all) have written ``text``."""
+        deadline = time.monotonic() + timeout
+        waiting = set(ranks) or set(range(len(self.nodes) * self.ranks_per_node))
+        while waiting:
+            waiting -= {rank for rank in waiting if text in self.said(rank)}
+            if waiting and time.monotonic() > deadline:
+                logs = "\n".join(f"--- rank {rank}\n{self.said(rank)[-1500:]}" for rank in sorted(waiting))
+                raise TimeoutError(f"{self.case}: no {text!r} from {sorted(waiting)}\n{logs}")
+            time.sleep(0.05)
+
+    def processes(self, rank: int) -> list[tuple[Node, NodeProcess]]:
+        """The rank's process and those that it forked."""
+        return [
+            (node, process)
+            for node in self.nodes
+            for process in node.processes()
+            if (env := process.environ()).get("HX_CASE") == self.case and env.get("RANK") == str(rank)
+        ]
+
+    def signal(self, rank: int, number: signal.Signals) -> None:
+        """Send a signal to a rank."""
+        for node, process in self.processes(rank)[:1]:
+            node.kill(process.pid, number)
+
+    def end(self) -> None:
+        """End all of its processes."""
+        for node in self.nodes:
+            for process in node.processes():
+                if process.environ().get("HX_CASE") == self.case:
+                    with contextlib.suppress(ProcessLookupError):
+                        node.kill(process.pid)
+
+
+@dataclass
+class Nurseries:
+    """One process with torch on each node; makes jobs."""
+
+    cluster: Cluster
+    jobs: list[FaultyJob] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start them; jobs may be ordered at once."""
+        for node in self.cluster.nodes:
+            orders = self._orders(node)
+            subprocess.run(["mkfifo", str(orders)], check=True)
+            words = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
+            with (node.root / "nursery.log").open("wb") as log:
+                node.spawn(words, env={"HX_ROOM": "x" * _ROOM, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
+
+    def _orders(self, node: Node) -> Path:
+        return node.root / "orders"
+
+    def launch(
+        self, program: str, case: str, *, ranks_per_node: int = 2, env: Mapping[str, str] | None = None
+    ) -> FaultyJob:
+        """Start ``program`` of the folder faulty_jobs with ``env`` on all nodes; its name gets a number."""
+        case = f"{case}-{len(self.jobs)}"  # a test that is tried again starts its jobs again
+        folder = self.cluster.shared / case
+        folder.mkdir()
+        nodes = self.cluster.nodes
+        common = {
+            "HX_CASE": case, "WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node),
+            "MASTER_ADDR": nodes[0].address, "MASTER_PORT": str(29500 + len(self.jobs)), "GLOO_SOCKET_IFNAME": "eth0",
+            "OMP_NUM_THREADS": "1", "HX_FOLDER": str(folder), **(env or {}),
+        }  # fmt: skip
+        for index, node in enumerate(nodes):
+            with self._orders(node).open("w") as orders:
+                for local in range(ranks_per_node):
+                    rank = index * ranks_per_node + local
+                    own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)}
+                    order = {
+                        "script": str(JOBS / program), "stdout": str(folder / f"rank{rank}.out"),
+                        "stderr": str(folder / f"rank{rank}.err"), "env": {**node.environment(), **common, **own},
+                    }  # fmt: skip
+                    orders.write(json.dumps(order) + "\n")
+        job = FaultyJob(case, folder, nodes, ranks_per_node)
+        self.jobs.append(job)
+        return job
+
+
+@contextlib.contextmanager
+def nurseries(size: int = 2) -> Iterator[Nurseries]:
+    """A cluster with a nursery on each node."""
+    with Cluster(size) as cluster:
+        made = Nurseries(cluster)
+        made.start()
+        yield made
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What ``hangtop triage --json`` printed."""
+
+    status: int
+    took: float
+    data: dict[str, Any]
+    errors: str
+
+    @property
+    def verdict(self) -> str:
+        """The word."""
+        return str(self.data["verdict"])
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """All findings, the root cause first."""
+        return list(self.data["findings"])
+
+    @property
+    def alarms(self) -> list[str]:
+        """Kinds of the findings that are more than information."""
+        return [finding["kind"] for finding in self.findings if finding["severity"] != "info"]
+
+    def named(self) -> tuple[str, str, list[int]]:
+        """The word, and kind and ranks of the root cause; the whole answer is in the message where there is none."""
+        assert self.findings, json.dumps(self.data, indent=1) + self.errors
+        return self.verdict, self.findings[0]["kind"], self.findings[0]["ranks"]
+
+
+class Triage:
+    """A triage under way."""
+
+    def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None) -> None:
+        which = ["--job", f"HX_CASE={case}"] if case else []
+        how = ["-F", str(cluster.ssh_config), "--json", "--batch"]
+        words = [sys.executable, "-c", _MAIN, "triage", *cluster.names, *how]
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def answer(self, timeout: float = 90.0) -> Answer:
+        """Wait for its answer."""
+        out, errors = self._process.communicate(timeout=timeout)
+        took = time.monotonic() - self._began
+        assert out, f"triage ended with {self._process.returncode}: {errors}"
+        return Answer(self._process.returncode, took, json.loads(out), errors)
+
+
+def triage(cluster: Cluster, *arguments: str, case: str | None = None) -> Answer:
+    """Ask hangtop about the nodes, or about one job on them."""
+    return Triage(cluster, *arguments, case=case).answer()
+
+
+class Batches:
+    """Answers about many jobs, a few side by side; a batch is run when the first of its answers is asked for."""
+
+    def __init__(
+        self, cluster: Cluster, names: Sequence[str], start: Callable[[str], FaultyJob], *, at_once: int, settle: float
+    ) -> None:
+        self._cluster = cluster
+        self._names = list(names)
+        self._start = start
+        self._at_once = at_once
+        self._settle = settle
+        """Seconds between the last job's fault and the question."""
+        self._answers: dict[str, Answer] = {}
+
+    def __getitem__(self, name: str) -> Answer:
+        if name not in self._answers:
+            first = self._names.index(name) // self._at_once * self._at_once
+            self._run(self._names[first : first + self._at_once])
+        return self._answers[name]
+
+    def _run(self, names: Sequence[str]) -> None:
+        jobs = [self._start(name) for name in names]
+        time.sleep(self._settle)
+        asked = [Triage(self._cluster, case=job.case) for job in jobs]
+        self._answers.update({name: one.answer() for name, one in zip(names, asked, strict=True)})
+        for job in jobs:
+            job.end()

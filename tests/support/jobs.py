@@ -1,0 +1,377 @@
+"""Jobs for tests of the diagnosis, told as one would tell them: who is where, for how long, on which node.
+
+    job = Sketch(world=4)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(["read_shard data.py:88", "train loop.py:10"])
+    verdict = job.verdict()
+
+A stack is a list of ``function file:line``, innermost first, as py-spy prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from collectors.samples import (
+    Collective,
+    CommProgress,
+    Frame,
+    GpuFacts,
+    GpuProcess,
+    GpuSample,
+    Helper,
+    LogEvent,
+    PortFacts,
+    RankProcess,
+    RankPulse,
+    RasReport,
+    RecorderDump,
+    SourceState,
+    StackDump,
+    ThreadStack,
+)
+from hangtop.diagnosis.finding import Finding, Verdict
+from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
+from hangtop.diagnosis.verdict import diagnose
+from tests.support.made import gpu_row, process, pulse
+
+NOW = 1_800_000_000.0
+GIB = 1 << 30
+
+_C10D = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+_LOGGER = "wrapper /venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py:83"
+_TORCH = "/venv/lib/python3.11/site-packages/torch"
+
+
+def c10d(operation: str, *callers: str, line: int = 3252) -> list[str]:
+    """A rank inside an operation of torch.distributed, called from ``callers`` (innermost first)."""
+    return [f"{operation} {_C10D}:{line}", _LOGGER, *(callers or ("train_step loop.py:40", "main loop.py:90"))]
+
+
+ALL_REDUCE = c10d("all_reduce")
+BARRIER = c10d("barrier", "end_of_epoch loop.py:77", "main loop.py:95", line=5356)
+BACKWARD = [
+    f"_engine_run_backward {_TORCH}/autograd/graph.py:979",
+    f"backward {_TORCH}/autograd/__init__.py:395",
+    f"backward {_TORCH}/_tensor.py:623",
+    "train_step loop.py:41",
+    "main loop.py:90",
+]
+INIT = [
+    f"_create_c10d_store {_TORCH}/distributed/rendezvous.py:200",
+    f"_env_rendezvous_handler {_TORCH}/distributed/rendezvous.py:270",
+    f"init_process_group {_C10D}:1700",
+    _LOGGER,
+    "main loop.py:12",
+]
+DESTROY = [f"destroy_process_group {_C10D}:2146", "main loop.py:99"]
+READING = ["read_shard data.py:88", "__iter__ data.py:40", "main loop.py:88"]
+COMPUTING = ["mix model.py:31", "forward model.py:22", "train_step loop.py:38", "main loop.py:90"]
+LOCKED = ["acquire_slot pool.py:14", "train_step loop.py:36", "main loop.py:90"]
+
+
+@dataclass
+class Ranks:
+    """Some ranks of a sketch; every method returns them again."""
+
+    sketch: Sketch
+    numbers: tuple[int, ...]
+
+    def at(
+        self,
+        *stacks: Sequence[str],
+        arguments: Mapping[str, str] | None = None,
+        state: str = "S",
+        syscall: str | None = None,
+        waiting_on: str = "",
+        gil: bool = False,
+    ) -> Ranks:
+        """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
+
+        Without ``syscall`` a wait of torch's is at a futex, and of the job's own code nothing is known.
+        """
+        for number in self.numbers:
+            own = self.sketch.own(number)
+            own.stacks = [list(stack) for stack in stacks]
+            own.arguments = dict(arguments or {})
+            in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
+            own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
+            own.state, own.waiting_on, own.gil = state, waiting_on, gil
+        return self
+
+    def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
+        """How they move, per second."""
+        for number in self.numbers:
+            own = self.sketch.own(number)
+            own.cores, own.switches, own.written, own.wchan = cores, switches, written, wchan
+        return self
+
+    def unread(self, error: str) -> Ranks:
+        """No frames: ``denied: …``, ``stopped: …``."""
+        for number in self.numbers:
+            self.sketch.own(number).error = error
+        return self
+
+    def gone(self, ago: float = 10.0) -> Ranks:
+        """Their processes ended that long ago."""
+        for number in self.numbers:
+            self.sketch.own(number).gone = ago
+        return self
+
+    def absent(self) -> Ranks:
+        """No process of theirs was ever seen."""
+        for number in self.numbers:
+            self.sketch.people.pop(number, None)
+        return self
+
+    def env(self, **variables: str) -> Ranks:
+        """Settings of theirs."""
+        for number in self.numbers:
+            self.sketch.own(number).env.update(variables)
+        return self
+
+    def process(self, **fields: Any) -> Ranks:
+        """Fields of their :class:`RankProcess`."""
+        for number in self.numbers:
+            self.sketch.own(number).fields.update(fields)
+        return self
+
+    def helpers(self, *helpers: Helper) -> Ranks:
+        """Processes that they forked."""
+        for number in self.numbers:
+            self.sketch.own(number).helpers = helpers
+        return self
+
+
+@dataclass
+class Person:
+    """One rank of a sketch."""
+
+    node: str
+    stacks: list[list[str]] = field(default_factory=list)
+    arguments: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    helpers: tuple[Helper, ...] = ()
+    state: str = "S"
+    syscall: str = "futex"
+    waiting_on: str = ""
+    wchan: str = ""
+    gil: bool = False
+    cores: float = 0.0
+    switches: float = 0.0
+    written: float = 0.0
+    error: str = ""
+    gone: float | None = None
+
+
+@dataclass
+class Sketch:
+    """A job as a test tells it. Ranks are spread over the nodes evenly, in order."""
+
+    world: int = 4
+    nodes: int = 2
+    looks: int = 5
+    span: float = 4.0
+    """Seconds over which the looks are spread."""
+    patience: float = 2.0
+    watched: float = 4.0
+    live: bool = True
+    age: float = 600.0
+    stood_still: float | None = None
+    usual_pause: float | None = None
+    events: list[LogEvent] = field(default_factory=list)
+    event_nodes: list[str] = field(default_factory=list)
+    progress: list[CommProgress] = field(default_factory=list)
+    recorders: list[RecorderDump] = field(default_factory=list)
+    ras: list[Look[RasReport]] = field(default_factory=list)
+    others: list[Rank] = field(default_factory=list)
+    people: dict[int, Person] = field(default_factory=dict)
+    made_nodes: dict[str, Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in range(self.world):
+            self.people[number] = Person(self.home(number))
+        for index in range(1, self.nodes + 1):
+            self.made_nodes[f"node{index}"] = Node(f"node{index}", seen_at=NOW, clock_offset=0.0)
+
+    def home(self, number: int) -> str:
+        """Node of a rank."""
+        return f"node{1 + number * self.nodes // self.world}"
+
+    def own(self, number: int) -> Person:
+        """One rank."""
+        return self.people[number]
+
+    def ranks(self, *numbers: int) -> Ranks:
+        """Choose ranks; none given are all of them."""
+        return Ranks(self, numbers or tuple(sorted(self.people)))
+
+    def node(self, name: str, **fields: Any) -> Sketch:
+        """Set fields of a node."""
+        self.made_nodes[name] = replace(self.made_nodes[name], **fields)
+        return self
+
+    def says(self, kind: str, rank: int | None = None, at: float | None = None, **data: Any) -> Sketch:
+        """Add a log event of a rank; ``ago`` in ``data`` sets its time before now."""
+        text = str(data.pop("text", f"line of {kind}"))
+        source = str(data.pop("source", f"rank{rank}.err" if rank is not None else "dmesg"))
+        node = str(data.pop("node", ""))
+        ago = data.pop("ago", None)
+        event = LogEvent(
+            kind, NOW - ago if ago is not None else at, rank, str(data.pop("host", node)), data.pop("owner", None),
+            source, int(data.pop("line", len(self.events) + 1)), text, data,
+        )  # fmt: skip
+        self.events.append(event)
+        self.event_nodes.append(node)
+        return self
+
+    def job(self) -> Job:
+        """The picture."""
+        dumps: list[tuple[str, StackDump]] = []
+        made = []
+        for number, person in sorted(self.people.items()):
+            made.append(self._rank(number, person))
+            if self.live or person.stacks:
+                dumps += [(person.node, dump) for dump in self._dumps(number, person)]
+        return Job(
+            now=NOW, watched=self.watched, live=self.live, nodes=dict(self.made_nodes), ranks=tuple(made),
+            world_size=self.world, stacks=tuple(dump for _, dump in dumps),
+            stack_ranks={(rank.node, rank.process.pid): rank.rank for rank in made},
+            stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
+            event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
+            ras=tuple(self.ras), patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
+            others=tuple(self.others),
+        )  # fmt: skip
+
+    def verdict(self) -> Verdict:
+        """What the diagnosis says of it."""
+        return diagnose(self.job())
+
+    def _times(self) -> list[float]:
+        step = self.span / max(1, self.looks - 1)
+        return [NOW - self.span + index * step for index in range(self.looks)] if self.looks else []
+
+    def _rank(self, number: int, person: Person) -> Rank:
+        own: RankProcess = process(
+            number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(person.env),
+            local_rank=number % max(1, self.world // self.nodes), local_world_size=max(1, self.world // self.nodes),
+        )._replace(**person.fields)  # fmt: skip
+        pulses = tuple(Look(at, self._pulse(own.pid, person, at - NOW + self.span)) for at in self._times())
+        return Rank(
+            number, person.node, own, () if not self.live else pulses, person.helpers,
+            None if person.gone is None else NOW - person.gone, tuple(self._gpus_of(person.node, own.pid)),
+        )  # fmt: skip
+
+    def _gpus_of(self, node: str, pid: int) -> list[int]:
+        gpus = self.made_nodes[node].gpus if node in self.made_nodes else ()
+        return [gpu.index for gpu in gpus if any(one.pid == pid for one in gpu.processes)]
+
+    def _pulse(self, pid: int, person: Person, after: float) -> RankPulse:
+        return pulse(
+            pid, state=person.state, wchan=person.wchan, cpu_user=100 + person.cores * after,
+            voluntary_switches=1000 + int(person.switches * after), written_bytes=int(person.written * after),
+        )  # fmt: skip
+
+    def _dumps(self, number: int, person: Person) -> list[StackDump]:
+        if person.gone is not None or not (person.stacks or person.error):
+            return []
+        dumps = []
+        for index, at in enumerate(self._times()):
+            frames = person.stacks[index % len(person.stacks)] if person.stacks and not person.error else []
+            dumps.append(
+                StackDump(
+                    1000 + number, 1000 + number, at, "nonblocking", person.state, person.wchan, person.syscall,
+                    100 + person.cores * (at - NOW + self.span), person.error,
+                    [thread(frames, person.arguments, gil=person.gil, active=person.state == "R")] if frames else [],
+                    person.waiting_on,
+                )
+            )  # fmt: skip
+        return dumps
+
+
+def after(world: int = 4) -> Sketch:
+    """Logs of a job that is over: no process and no stack is left."""
+    job = Sketch(world=world, live=False, watched=0.0, looks=0)
+    job.people.clear()
+    return job
+
+
+def frame(text: str, arguments: Mapping[str, str] | None = None) -> Frame:
+    """``read_shard data.py:88`` as a frame."""
+    name, _, place = text.partition(" ")
+    file, _, line = place.rpartition(":")
+    return Frame(name, file, int(line), native=False, arguments=dict(arguments or {}))
+
+
+def thread(
+    frames: Sequence[str], arguments: Mapping[str, str], *, gil: bool = False, active: bool = False
+) -> ThreadStack:
+    """The main thread with these frames and the script below them; the arguments belong to the innermost."""
+    made = [
+        frame(text, arguments if index == 0 else None) for index, text in enumerate([*frames, "<module> loop.py:120"])
+    ]
+    return ThreadStack(1, 1, "MainThread", active, gil, made)
+
+
+def gpu(
+    index: int,
+    rows: Sequence[Mapping[str, Any]] = ({},),
+    *,
+    pids: Sequence[int] = (),
+    every: float = 1.0,
+    memory: int = GIB * 2,
+    **fields: Any,
+) -> Gpu:
+    """One GPU of 80 GiB and 700 W with these rows, oldest first, and these processes on it."""
+    facts = GpuFacts(
+        index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", "590", 80 * GIB, 700.0, 1980, 5, 16,
+        "Disabled",
+    )  # fmt: skip
+    samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
+    looks = tuple(Look(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
+    return replace(Gpu(index, facts, looks, users), **fields)
+
+
+def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: str = "LinkUp", **grown: int) -> Port:
+    """One InfiniBand port that went through these states, and how much its counters grew."""
+    facts = [
+        PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0, "400 Gb/sec", 7, 1,
+                  "ib0", "28.1", "MT4129")
+        for state in states
+    ]  # fmt: skip
+    changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
+    return Port(facts[-1], dict(grown), dict(grown), {}, changes)
+
+
+def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> SourceState:
+    """State of one source."""
+    return SourceState(name, state, why, since)
+
+
+def collective(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, **fields: Any) -> Collective:
+    """One entry of a flight recorder, of NCCL and the default group."""
+    given = Collective(
+        rank, "0", "default_pg", seq, op, "nccl", False, None, [[4096]], [[4096]], ["Float"], ["Float"],
+        "completed" if done else "started", done, NOW - 700 + seq, None, None, 600.0, [],
+    )  # fmt: skip
+    return given._replace(**fields)
+
+
+def kinds(verdict: Verdict) -> list[str]:
+    """Kinds in the order of the verdict."""
+    return [finding.kind for finding in verdict.findings]
+
+
+def alarms(verdict: Verdict) -> list[str]:
+    """Kinds of all findings that are more than information."""
+    return [finding.kind for finding in verdict.findings if finding.severity != "info"]
+
+
+def first(verdict: Verdict) -> Finding:
+    """The root cause."""
+    assert verdict.findings, f"{verdict.outcome}: {verdict.summary}"
+    return verdict.findings[0]
