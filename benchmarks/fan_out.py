@@ -1,0 +1,91 @@
+"""``true`` on 64 nodes: over open connections, cold, and with the tools that operators use.
+
+    python -m benchmarks.fan_out            # needs root, sshd and namespaces; pdsh and clush if they are there
+
+The 64 names are 8 real nodes under 8 names each. OpenSSH's client spends most of its cold time on its post-quantum key
+exchange, so pdsh and clush are also measured with curve25519, which is what the comparison counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from benchmarks.report import Row, report
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from tests.support.cluster import Cluster
+from tests.support.ssh_server import Person
+
+MACHINES = 8
+NAMES = 64
+ROUNDS = 5
+FAST = "KexAlgorithms=curve25519-sha256"
+
+
+def many_names(cluster: Cluster) -> Path:
+    """A configuration in which n0 … n63 are the cluster's nodes in turn."""
+    blocks = [f"Host n{i}\n  HostName {cluster.nodes[i % MACHINES].address}\n" for i in range(NAMES)]
+    config = cluster.root / "many"
+    config.write_text("".join(blocks) + cluster.ssh_config.read_text())
+    return config
+
+
+async def ours(config: Path) -> tuple[list[float], list[float]]:
+    """Seconds over open connections, and cold with connecting."""
+    opened, cold = [], []
+    for _ in range(ROUNDS):
+        connector = Connector(SshConfig.load(config), Questions(Person()))
+        nodes = [Ssh(f"n{i}", connector.settings(f"n{i}", None, None), connector) for i in range(NAMES)]
+        began = time.perf_counter()
+        await asyncio.gather(*(node.connect() for node in nodes))
+        await asyncio.gather(*(node.run(["true"]) for node in nodes))
+        cold.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        done = await asyncio.gather(*(node.run(["true"]) for node in nodes))
+        opened.append(time.perf_counter() - began)
+        assert all(one.status == 0 for one in done)
+        await asyncio.gather(*(node.close() for node in nodes))
+        await connector.close()
+    return opened, cold
+
+
+def theirs(words: list[str]) -> tuple[float, ...]:
+    """Seconds that a command takes."""
+    taken = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        subprocess.run(words, check=True, capture_output=True)
+        taken.append(time.perf_counter() - began)
+    return tuple(taken)
+
+
+def main() -> None:
+    """Measure and report."""
+    with Cluster(MACHINES, sshd_options=("MaxStartups 200", "MaxSessions 100")) as cluster:
+        config = many_names(cluster)
+        opened, cold = asyncio.run(ours(config))
+        rows = [
+            Row("64 nodes, open connections", "s", tuple(opened), 0.2, "0.11 to 0.12 s"),
+            Row("64 nodes, cold", "s", tuple(cold), None, "1.20 s"),
+        ]
+        names = f"n[0-{NAMES - 1}]"
+        for label, option in (("curve25519", FAST), ("its default exchange", "BatchMode=yes")):
+            ssh = f"-F {config} -o {option}"
+            if shutil.which("pdsh"):
+                words = ["pdsh", "-R", "ssh", "-f", str(NAMES), "-w", names, "true"]
+                taken = theirs(["env", f"PDSH_SSH_ARGS_APPEND={ssh}", *words])
+                rows.append(Row(f"pdsh, cold, {label}", "s", taken, None, "1.19 s"))
+            if shutil.which("clush"):
+                words = ["clush", "-f", str(NAMES), "-o", ssh, "-w", names, "true"]
+                rows.append(Row(f"clush, cold, {label}", "s", theirs(words), None, "1.28 s"))
+    report("fan_out", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Thousands of nodes that are not there: one process whose SSH servers send what agents would send, once a second each.
+
+    with simulated_nodes(2048) as simulated:        # a process of its own
+        Fleet(resolve(simulated.names), …, FleetOptions(settings, simulated.ssh_config))
+
+Eight ranks on eight GPUs a node, all moving; the first flush carries what does not move. Nodes tick spread over the
+second, as real ones are told to. Nobody is authenticated: handshakes are measured against a real sshd, elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import asyncssh
+
+from collectors.samples import (
+    GpuFacts,
+    GpuProcess,
+    GpuProcesses,
+    HostFacts,
+    HostSample,
+    Interface,
+    InterfaceCounters,
+    PortCounters,
+    PortFacts,
+    SourceState,
+    Tick,
+)
+from tests.support.made import gpu_row, hello, process, pulse
+
+EACH = 8
+PID = 41_000
+VARIANTS = 16
+SLOTS = 100
+"""Parts of a second in which nodes tick."""
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Where the nodes are."""
+
+    names: tuple[str, ...]
+    ssh_config: Path
+    pid: int
+    """Of the process that plays them."""
+
+
+@contextlib.contextmanager
+def simulated_nodes(count: int) -> Iterator[Simulated]:
+    """Start the process, and end it with the block."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = [sys.executable, "-m", "benchmarks.simulated_nodes", str(count), str(folder)]
+        players = subprocess.Popen(words, cwd=_REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert players.stdout is not None
+            if players.stdout.readline().strip() != "ready":
+                raise RuntimeError("the simulated nodes did not start")
+            names = tuple(f"sim{number:04d}" for number in range(count))
+            yield Simulated(names, folder / "config", players.pid)
+        finally:
+            players.kill()
+            players.communicate()
+
+
+# --- what a node says ------------------------------------------------------------------------------------------------
+
+
+def lines(samples: list[NamedTuple]) -> bytes:
+    """Samples as the node side writes them."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    return b"".join(encode([type(sample).__name__, sample]).encode() + b"\n" for sample in samples)
+
+
+def standing(number: int, count: int, now: float) -> bytes:
+    """What a node sends once."""
+    buses = [f"00000000:{local:02X}:00.0" for local in range(EACH)]
+    first = number * EACH
+    samples: list[NamedTuple] = [
+        hello(now, hostname=f"sim{number:04d}", boot_id=f"boot-{number}", pid=4711),
+        *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
+        HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}, {"ptrace_scope": "0"}),
+        Interface("eth0", 9000, 25_000, True, [f"10.0.{number // 250}.{number % 250 + 1}"], "physical"),
+        GpuProcesses([GpuProcess(bus, PID + local, 2**35, 90, "python") for local, bus in enumerate(buses)]),
+    ]  # fmt: skip
+    for local, bus in enumerate(buses):
+        port = PortFacts(
+            f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 17, 1, "ib0", "28", "MT"
+        )
+        facts = GpuFacts(
+            local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, ""
+        )
+        rank = process(
+            first + local, PID + local, started=now - 7300, local_rank=local, world_size=count * EACH, node_rank=number,
+            local_world_size=EACH, launcher="torchrun", run_id="train", restart=0,
+            command="python train.py --config llama-8b.yaml", cwd="/home/ada/run", user="ada", uid=1000,
+            stdout=f"/logs/rank{first + local}.out", stderr=f"/logs/rank{first + local}.err",
+            env={"NCCL_DEBUG": "WARN"}, versions={"torch": "2.13.0"},
+        )  # fmt: skip
+        samples += [port, facts, rank]
+    return lines(samples)
+
+
+def moving(variant: int) -> bytes:
+    """What a node sends every second, without its tick; the variants differ in every figure."""
+    dice = random.Random(variant)
+    samples: list[NamedTuple] = []
+    for local in range(EACH):
+        samples += [
+            pulse(
+                PID + local, state="R", wchan="0", cpu_user=100 + variant * 0.97, voluntary_switches=500 + variant * 40,
+                rss=6 * 2**30 + dice.randrange(2**20), threads=64, read_bytes=variant * 2**20, helpers_cpu=variant / 3,
+            ),
+            gpu_row(
+                local, temperature=dice.randrange(50, 70), utilization=dice.randrange(90, 101), event_reasons=0x4,
+                memory_used=(58 + dice.randrange(9)) * 2**30, sm_clock=1980 - 15 * dice.randrange(4),
+                power=round(dice.uniform(600, 690), 2),
+            ),
+            PortCounters(f"mlx5_{local}", 1, "sysfs", {
+                "port_rcv_data": dice.randrange(2**45), "port_xmit_data": dice.randrange(2**45),
+            }),
+        ]  # fmt: skip
+    samples += [
+        HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4, 0.0),
+        InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0, 0, 0),
+    ]
+    return lines(samples)
+
+
+# --- the process that plays them -------------------------------------------------------------------------------------
+
+
+class Players:
+    """All nodes; each connection becomes the next of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.made = 0
+        self.slots: list[set[Session]] = [set() for _ in range(SLOTS)]
+        self._variants = [moving(variant) for variant in range(VARIANTS)]
+
+    async def play(self) -> None:
+        """Tick for ever, a slot at a time."""
+        began = time.monotonic()
+        step = 0
+        while True:
+            step += 1
+            await asyncio.sleep(max(0.0, began + step / SLOTS - time.monotonic()))
+            for session in tuple(self.slots[step % SLOTS]):
+                self.tick(session)
+
+    def tick(self, session: Session) -> None:
+        """One flush of one node."""
+        session.seq += 1
+        tick = Tick(session.seq, time.time(), 0.004, 0.1 + session.seq * 0.004, 9 * 2**20)
+        session.write(self._variants[(session.number + session.seq) % VARIANTS] + lines([tick]))
+
+
+class Session(asyncssh.SSHServerSession[bytes]):
+    """One channel: the stream of a node, or a command that does nothing."""
+
+    def __init__(self, players: Players) -> None:
+        self.number = 0
+        self.seq = 0
+        self._players = players
+        self._streams = False
+        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
+
+    def write(self, data: bytes) -> None:
+        """Say something, unless nobody listens any more."""
+        if self._channel is not None and not self._channel.is_closing():
+            self._channel.write(data)
+
+    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
+        """The channel is open."""
+        self._channel = chan
+
+    def exec_requested(self, command: str) -> bool:
+        """Run something: only the node side is played."""
+        self._streams = "hangtop" in command
+        return True
+
+    def session_started(self) -> None:
+        """Begin."""
+        assert self._channel is not None
+        if not self._streams:
+            self._channel.exit(0)
+            return
+        self.number = self._players.made % self._players.count
+        self._players.made += 1
+        self.write(standing(self.number, self._players.count, time.time()))
+        self._players.tick(self)
+        self._players.slots[self.number * SLOTS // self._players.count].add(self)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """End."""
+        self._channel = None
+        self._players.slots[self.number * SLOTS // self._players.count].discard(self)
+
+
+class Server(asyncssh.SSHServer):
+    """A node's sshd that lets everybody in."""
+
+    def __init__(self, players: Players) -> None:
+        self._players = players
+
+    def begin_auth(self, _username: str) -> bool:
+        """Ask for nothing."""
+        return False
+
+    def session_requested(self) -> Session:
+        """Give a channel."""
+        return Session(self._players)
+
+
+async def main(count: int, folder: Path) -> None:
+    """Serve until standard input ends or the process is killed."""
+    host_key = asyncssh.generate_private_key("ssh-ed25519")
+    players = Players(count)
+    server = await asyncssh.listen(
+        "127.0.0.1", 0, server_factory=lambda: Server(players), server_host_keys=[host_key], encoding=None,
+        line_editor=False, backlog=512, login_timeout=0,
+    )  # fmt: skip
+    public = host_key.export_public_key("openssh").decode()
+    (folder / "known_hosts").write_text(f"[simulated]:{server.get_port()} {public}")
+    blocks = [f"Host sim{number:04d}\n  HostName 127.0.0.1\n" for number in range(count)]
+    common = (
+        f"Host sim*\n  Port {server.get_port()}\n  User root\n  IdentityFile none\n  IdentityAgent none\n"
+        f"  HostKeyAlias simulated\n  UserKnownHostsFile {folder / 'known_hosts'}\n  BatchMode yes\n"
+    )
+    (folder / "config").write_text("".join(blocks) + common)
+    print("ready", flush=True)
+    await players.play()
+
+
+if __name__ == "__main__":
+    from collectors.fleet.fleet import allow_files
+
+    allow_files(4096)
+    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,148 @@
+"""Stacks of 64 ranks on 8 nodes, beside the floor and pdsh by hand; and the pause of a target, measured in the target.
+
+    python -m benchmarks.stacks             # needs root, sshd and namespaces; pdsh if it is there
+
+Ranks are idle Python processes (the floor in the design is for such). The floor is py-spy itself, started by one shell
+command a node over the same open connections; pdsh runs the same command cold, as one would by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.report import Row, report
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.node.pyspy import dump_command
+from collectors.probes.stacks import dump
+from collectors.probes.stacks.lender import own_py_spy
+from hangtop.cli.ask import NobodyAsker
+from tests.support.cluster import Cluster
+
+NODES, RANKS, ROUNDS = 8, 8, 9
+Pids = dict[str, list[int]]
+"""Processes of each node, by its name."""
+
+RANK = "import time\ndef wait_for_peers():\n    time.sleep(600)\nwait_for_peers()\n"
+TARGET = """\
+import signal, time
+longest = 0.0
+def tell(*_):
+    global longest
+    print(longest, flush=True)
+    longest = 0.0
+signal.signal(signal.SIGUSR1, tell)
+print("ready", flush=True)
+before = time.perf_counter()
+while True:
+    now = time.perf_counter()
+    if now - before > longest:
+        longest = now - before
+    before = now
+"""
+
+
+def by_hand(pids: Sequence[int]) -> str:
+    """One shell command that dumps these processes at once."""
+    spy = str(own_py_spy())
+    dumps = (" ".join(dump_command(spy, pid, "nonblocking", with_locals=False)) for pid in pids)
+    return " & ".join(dumps) + " & wait"
+
+
+async def over_connections(
+    cluster: Cluster, pids: dict[str, list[int]]
+) -> tuple[list[float], list[float], list[float]]:
+    """Seconds of our dump, of the floor and of pdsh, taken in turns."""
+    connector = Connector(
+        SshConfig.load(cluster.ssh_config), Questions(NobodyAsker("a benchmark has nobody to ask")), batch=True
+    )
+    nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]
+    await asyncio.gather(*(node.connect() for node in nodes))
+    ours, floor, hand = [], [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        found = await asyncio.gather(*(dump(node, pids[node.name], python=sys.executable) for node in nodes))
+        ours.append(time.perf_counter() - began)
+        bad = [each.error for dumps in found for each in dumps if each.error]
+        assert not bad, bad
+        assert sum(map(len, found)) == NODES * RANKS
+        began = time.perf_counter()
+        shells = await asyncio.gather(*(node.run(["sh", "-c", by_hand(pids[node.name])]) for node in nodes))
+        floor.append(time.perf_counter() - began)
+        assert all(b"wait_for_peers" in shell.stdout for shell in shells)
+        if shutil.which("pdsh"):
+            hand.append(await asyncio.to_thread(pdsh, cluster, pids))
+    await connector.close()
+    return ours[1:], floor[1:], hand[1:]
+
+
+def pdsh(cluster: Cluster, pids: Pids) -> float:
+    """Seconds of the same by hand: one pdsh, cold connections. Each node must be told its own processes."""
+    table = "; ".join(f"[ $(hostname) = {name} ] && {{ {by_hand(own)}; }}" for name, own in pids.items())
+    words = ["pdsh", "-R", "ssh", "-f", "64", "-w", ",".join(cluster.names), f"{table}; true"]
+    environment = {**os.environ, "PDSH_SSH_ARGS_APPEND": f"-F {cluster.ssh_config} -o BatchMode=yes"}
+    began = time.perf_counter()
+    done = subprocess.run(words, capture_output=True, check=True, env=environment)
+    took = time.perf_counter() - began
+    assert done.stdout.count(b"wait_for_peers") == NODES * RANKS
+    return took
+
+
+def pauses() -> list[Row]:
+    """The longest time that a target lost while it was dumped, as it saw it itself, beside an undisturbed one."""
+    target = subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE, text=True)
+    assert target.stdout is not None
+    target.stdout.readline()
+    rows = []
+    for name, words in (
+        ("undisturbed", ["sleep", "0.02"]),
+        ("non-blocking dump", dump_command(str(own_py_spy()), target.pid, "nonblocking", with_locals=True)),
+        ("blocking dump", dump_command(str(own_py_spy()), target.pid, "blocking", with_locals=False)),
+        ("native dump", dump_command(str(own_py_spy()), target.pid, "native", with_locals=False)),
+    ):
+        lost = []
+        for _ in range(21):
+            target.send_signal(signal.SIGUSR1)
+            target.stdout.readline()
+            subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+            target.send_signal(signal.SIGUSR1)
+            lost.append(1000 * float(target.stdout.readline()))
+        rows.append(Row(f"longest pause of a busy target, {name}", "ms", tuple(sorted(lost)), None, ""))
+    target.kill()
+    target.wait()
+    return rows
+
+
+def main() -> None:
+    """Measure, print and write."""
+    with Cluster(NODES) as cluster:
+        for node in cluster.nodes:
+            for _ in range(RANKS):
+                node.spawn([sys.executable, "-c", RANK])
+        time.sleep(2.0)
+        pids = {node.name: [each.pid for each in node.matching("wait_for_peers")][:RANKS] for node in cluster.nodes}
+        assert all(len(own) == RANKS for own in pids.values()), pids
+        ours, floor, hand = asyncio.run(over_connections(cluster, pids))
+    least = statistics.median(floor)
+    rows = [
+        Row("stacks of 64 ranks on 8 nodes, open connections", "s", tuple(ours), 0.25, f"py-spy alone {least:.2f} s"),
+        Row("the same as a multiple of py-spy alone", "×", tuple(ours_ / least for ours_ in ours), 2.0, "1"),
+        Row("py-spy alone, one shell command a node, open connections", "s", tuple(floor)),
+    ]
+    if hand:
+        rows.append(Row("the same by hand: pdsh and py-spy", "s", tuple(hand)))
+    report("stacks", rows + pauses())
+
+
+if __name__ == "__main__":
+    main()
