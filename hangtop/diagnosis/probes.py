@@ -16,6 +16,10 @@ SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""
 LOST_SHARE = 0.01
 """TCP throughput falls with the square root of the loss; at 1 % a collective already waits for time-outs."""
+LOST_BY_ITSELF = 0.03
+"""A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
+HELD_UP = 1 / 2
+"""Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
 LATE = 1.5
 """Time for the same work, over the median."""
 
@@ -30,6 +34,9 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
         *_slow(report),
         *_late(report),
     ]
+    # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason.
+    slow_nodes = {node for finding in found if finding.kind == "slow_node" for node in finding.nodes}
+    found = [f for f in found if not (f.kind == "packet_loss" and len(f.nodes) > 1 and set(f.nodes) & slow_nodes)]
     blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
     return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
 
@@ -135,9 +142,15 @@ def _blocked_finding(report: ProbeReport, nodes: tuple[str, ...], pairs: list[Pr
 
 
 def _lossy(report: ProbeReport) -> Iterator[Finding]:
-    """packet_loss: TCP had to send a share of its segments again."""
-    shares = {(pair.a, pair.b): pair.retransmitted for pair in report.pairs if pair.retransmitted is not None}
-    bad = {key for key, share in shares.items() if share is not None and share > LOST_SHARE}
+    """packet_loss: TCP had to send a share of its segments again, and got less through for it."""
+    known = [pair for pair in report.pairs if pair.retransmitted is not None]
+    clean = [p.busbw for p in known if (p.retransmitted or 0.0) <= LOST_SHARE and p.busbw is not None]
+    enough = HELD_UP * statistics.median(clean) if clean else 0.0
+    bad = {
+        (p.a, p.b)
+        for p in known
+        if (p.retransmitted or 0.0) > (LOST_SHARE if p.busbw is None or p.busbw < enough else LOST_BY_ITSELF)
+    }
     nodes, links = _guilty(report, bad)
     for names, pairs in [
         *(((name,), _pairs_of(report.pairs, name)) for name in nodes),

@@ -62,6 +62,16 @@ def test_a_little_loss_is_no_finding() -> None:
     assert named(report(lost=with_node("node2", 0.002))) == []
 
 
+def test_segments_that_a_full_link_drops_at_full_speed_are_the_probe_s_own_doing() -> None:
+    assert named(report(lost=with_node("node2", 0.015))) == []
+    assert named(report(lost=with_node("node2", 0.05))) == [("packet_loss", ("node2",))]
+
+
+def test_one_pair_that_loses_behind_a_slow_node_is_explained_by_the_node() -> None:
+    slow = dict(with_node("node3", 0.05))
+    assert named(report(speeds=slow, lost={frozenset(("node3", "node4")): 0.015})) == [("slow_node", ("node3",))]
+
+
 def test_a_node_that_nobody_reaches_is_named_alone() -> None:
     blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
     found = report(speeds=blocked)
