@@ -10,13 +10,6 @@ from tests.support.cluster import missing_rights
 from tests.support.faulty import Nurseries, nurseries
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests on real nodes one more try: a machine that stands still for ten seconds is no fault of the code."""
-    for item in items:
-        if item.get_closest_marker("nodes") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test on real nodes where none can be made."""
     if item.get_closest_marker("nodes") is not None and (reason := missing_rights()):
