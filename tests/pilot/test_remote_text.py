@@ -14,10 +14,11 @@ from tests.support.made import process, pulse
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, say
 from tui.app import ScreenOptions
+from tui.panels.registry import PANELS
 
 NASTY = "[/markup][bold red]x[/] \x1b[2J\x1b]0;gone\x07\x9b31m \u202edrawkcab 日本語テ e\u0301\u0301 👩‍👩‍👧 \ud800 \x00"
 
-KEYS = [key for number in range(1, 9) for key in (str(number), "i", "escape")]
+KEYS = [key for number in range(1, len(PANELS) + 1) for key in (str(number), "i", "escape")]
 
 
 def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
@@ -69,7 +70,7 @@ async def test_text_of_every_kind_is_only_text_on_every_panel(ascii_only: bool) 
             assert "[/markup][bold red]x[/]" in shown.text()
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1, max_size=30))
 async def test_any_text_at_all(text: str) -> None:
     async with screen(poisoned(text), size=(80, 24)) as shown:

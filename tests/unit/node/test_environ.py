@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import may_have_rank, parse, presentable, presentable_command, rank_of
+from collectors.node.environ import NAMES, PREFIXES, may_have_rank, parse, presentable, presentable_command, rank_of
 from tests.support.fake_proc import rank_env
 
 
@@ -128,7 +128,9 @@ def test_secrets_in_a_command_line(words: list[str], shown: str) -> None:
 def test_any_bytes_are_an_environment(data: bytes) -> None:
     env = parse(data)
     rank_of(env)
-    presentable(env)
+    shown = presentable(env)
+    assert shown.keys() <= env.keys()
+    assert all(name in NAMES or name.startswith(PREFIXES) for name in shown)
 
 
 @given(st.dictionaries(st.sampled_from(["RANK", "WORLD_SIZE", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "X"]),
