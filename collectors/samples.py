@@ -359,6 +359,8 @@ class LogFile(NamedTuple):
     """Why it is not read; empty when it is."""
     modified: Optional[float] = None
     """When it was last written."""
+    left_out: int = 0
+    """Bytes that were not read, because it grew faster than it may be read."""
 
 
 class LogLines(NamedTuple):
@@ -663,6 +665,96 @@ class PathFigure(NamedTuple):
     error: str
 
 
+# --- what a profiler trace says -----------------------------------------------------------------------------------
+
+
+class TraceCall(NamedTuple):
+    """One collective of one rank, as its trace has it."""
+
+    op: str
+    """``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``all_to_all``, ``send_recv`` …"""
+    group: str
+    """Name and description of the process group, the same on all its ranks; empty where the trace does not tell."""
+    start: float
+    """From the trace's beginning."""
+    seconds: float
+    """Of the kernel, or on CPU from the call to its completion; it contains the wait for the other ranks."""
+    size: Optional[int]
+    """Of the buffer over all ranks where the operation has one."""
+    seq: Optional[int]
+    """Its number in the group."""
+
+
+class TraceTotal(NamedTuple):
+    """All calls of one operation in one group."""
+
+    op: str
+    group: str
+    ranks: str
+    """Members as torch writes them, ``[0, 1]``."""
+    group_size: Optional[int]
+    calls: int
+    seconds: float
+    """Sum."""
+    worst: float
+    size: Optional[int]
+    """Sum."""
+
+
+class TraceStep(NamedTuple):
+    """One ``ProfilerStep``."""
+
+    number: int
+    start: float
+    seconds: float
+    compute: float
+    communication: float
+    exposed: float
+    idle: float
+
+
+class RankTrace(NamedTuple):
+    """One rank's profiler trace in figures: every one is the length of a union of intervals (``docs/probes.md``)."""
+
+    node: str
+    """Where the file lies; empty for this machine."""
+    path: str
+    size: int
+    """Of the file, compressed or not."""
+    rank: Optional[int]
+    world_size: Optional[int]
+    device: str
+    """``gpu``: the GPU's time; ``cpu``: the trace has none."""
+    events: int
+    """Events that counted."""
+    damaged: int
+    """Events that could not be decoded."""
+    why: str
+    """Why it could not be read, or not to its end; empty when it was."""
+    began: Optional[float]
+    """Wall clock of the first event."""
+    wall: float
+    """From the first event to the end of the last."""
+    compute: float
+    communication: float
+    exposed: float
+    """Communication while nothing was computed."""
+    memcpy: float
+    idle: float
+    """Neither of these."""
+    data: float
+    """In a data loader's next, with neither of these."""
+    inexact: float
+    """How much too large the figures may be, because short gaps were closed to bound the memory."""
+    steps: List[TraceStep]
+    totals: List[TraceTotal]
+    """By operation and group, the longest first."""
+    longest: List[TraceCall]
+    calls: List[TraceCall]
+    """The first ones in order of their start."""
+    calls_left_out: int
+
+
 # --- what a collective probe measured ----------------------------------------------------------------------------
 
 
@@ -709,6 +801,21 @@ class ProbePair(NamedTuple):
     error: str
 
 
+class NcclTest(NamedTuple):
+    """What a binary of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
+
+    node: str
+    program: str
+    """Path on the node."""
+    ranks: int
+    figures: List[ProbeFigure]
+    """Of the out-of-place columns; nccl-tests names no rank, so the lists of ranks are empty."""
+    wrong: Optional[int]
+    """Wrong elements over all sizes; None where they were not counted."""
+    why: str
+    """Why there are no figures; empty when there are some."""
+
+
 class ProbeReport(NamedTuple):
     """Everything that one run of the collective probe found."""
 
@@ -723,8 +830,10 @@ class ProbeReport(NamedTuple):
     figures: List[ProbeFigure]
     pairs: List[ProbePair]
     round_trip: Optional[float]
-    network: Dict[str, str]
-    """What NCCL's log of the probe said: ``network`` (IB, Socket), ``version``, ``gdr``, ``channels``."""
+    network: Dict[str, Dict[str, str]]
+    """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``devices`` (names, spaces
+    between), ``gdr`` (on, off, on N of M channels), ``channels``; a name that it did not say is not there."""
+    tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)
 
 
 # --- from here to the node ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui import asked, handlers
+from tui import asked, handlers, probed
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
@@ -126,7 +126,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("stacks.flame", "f", "Flame graph", "Sample the marked ranks for 10 s without pausing them; SVG and a tree.",
            asked.flame_graph, "Job", "ranks", 0, Touch.NODE),
     Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
-           asked.probe_collectives, "Job", "", 0, Touch.JOB, asked.collectives_command),
+           probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_command),
     Action("probe.path", "m", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
            asked.probe_path, "Job", "", 0, Touch.JOB, asked.path_command),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",

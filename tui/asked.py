@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hangtop.diagnosis.finding import Finding
-from hangtop.session.probing import ProbeRefused
 from tui.text import harmless, wrap
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
-    from collectors.probes.allreduce.plan import ProbePlan
     from tui.app import HangtopApp
 
 WIDTH = 130
@@ -98,50 +96,6 @@ async def ask_recorders(app: HangtopApp) -> None:
 
 
 # --- probes ------------------------------------------------------------------------------------------------------
-
-
-def _plan(app: HangtopApp) -> ProbePlan:
-    from hangtop.session.probing import plan_probe
-
-    return plan_probe(app.session.job(), python=app.session.options.python or "")
-
-
-def collectives_command(app: HangtopApp) -> str:
-    """The exact command of the collective probe, or why there can be none."""
-    from collectors.probes.allreduce.workers import describe
-
-    try:
-        plan = _plan(app)
-    except ProbeRefused as refused:
-        return f"nothing: {refused}"
-    return f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}"
-
-
-async def probe_collectives(app: HangtopApp) -> None:
-    """Measure collectives between all nodes, and show figures and findings."""
-    from hangtop.diagnosis import probes
-    from hangtop.session.probing import allreduce_probe
-
-    try:
-        plan = _plan(app)
-    except ProbeRefused as refused:
-        app.say(str(refused), "warning")
-        return
-    report = await allreduce_probe(app.session, plan, app.say).run()
-    found = probes.findings(report)
-    lines = [f"{probes.outcome(report, found)}  {report.why}".rstrip(), ""]
-    lines += [
-        f"{figure.op:<15}{figure.size:>12} bytes {figure.seconds * 1e6:>9.0f} µs   busbw {figure.busbw:.3f} GB/s"
-        for figure in report.figures
-    ]
-    lines += ["", *(_pair(pair.a, pair.b, pair.busbw, pair.error) for pair in report.pairs), ""]
-    _show(
-        app, f"collective probe, {report.backend}, {report.world_size} ranks", [*_plain(lines), *findings_text(found)]
-    )
-
-
-def _pair(a: str, b: str, speed: float | None, error: str) -> str:
-    return f"{a + ' - ' + b:<40}{'–' if speed is None else f'{speed:.3f} GB/s'}  {error}"
 
 
 def path_command(app: HangtopApp) -> str:

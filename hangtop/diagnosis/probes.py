@@ -10,7 +10,10 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from collectors.samples import ProbePair, ProbeReport
+from hangtop.diagnosis.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.rules.network import mtu_mismatch
 
 SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""
@@ -22,6 +25,8 @@ HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
 LATE = 1.5
 """Time for the same work, over the median."""
+LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
+"""Findings that explain by themselves why the whole is slow."""
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
@@ -39,6 +44,19 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     found = [f for f in found if not (f.kind == "packet_loss" and len(f.nodes) > 1 and set(f.nodes) & slow_nodes)]
     blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
     return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
+
+
+def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
+    """All that a report proves about the nodes of a job, with what their samples add to it, worst first.
+
+    That the whole is too slow is said only where nothing tells which node or link makes it so.
+    """
+    found = [*findings(report), *socket_fallback(job, report)]
+    taking_part = {rank.node for rank in report.ranks}
+    found += [finding for finding in mtu_mismatch(job) if taking_part.issuperset(finding.nodes)]
+    if not {finding.kind for finding in found} & LOCATED:
+        found += bandwidth_low(job, report)
+    return tuple(found)
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:

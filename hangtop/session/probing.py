@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import OPERATIONS, ProbeNode, ProbePlan
-from collectors.probes.allreduce.run import AllreduceProbe, Progress
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job, Node
+
+if TYPE_CHECKING:
+    from collectors.probes.allreduce.run import AllreduceProbe, Progress
 
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
@@ -88,15 +91,16 @@ def plan_probe(
     unknown = [operation for operation in operations if operation not in OPERATIONS]
     if unknown:
         raise ProbeRefused(f"no operation {', '.join(unknown)}; there are {', '.join(OPERATIONS)}")
-    plan = ProbePlan(nodes, backend=chosen, python=python, bisect=bisect)
-    return ProbePlan(
-        nodes, backend=chosen, python=python, bisect=bisect,
-        operations=operations or plan.operations, sizes=sizes or plan.sizes,
-    )  # fmt: skip
+    plan = ProbePlan.suited(nodes, chosen)
+    return replace(
+        plan, python=python, bisect=bisect, operations=operations or plan.operations, sizes=sizes or plan.sizes
+    )
 
 
 def allreduce_probe(session: Connections, plan: ProbePlan, progress: Progress) -> AllreduceProbe:
     """A probe over the session's open connections; a node without one will be named absent."""
+    from collectors.probes.allreduce.run import AllreduceProbe  # reads logs: not before the first frame
+
     transports: dict[str, Transport] = {}
     pythons: dict[str, str] = {}
     for node in plan.nodes:

@@ -44,6 +44,25 @@ class ProbePlan:
     """torch may take this long to import, on a cold file system."""
     bisect: str = "auto"
     """``auto``: when the whole fails or is slow; ``always``; ``never``."""
+    pair_sizes: tuple[int, ...] = (1 << 16, 1 << 20)
+    pair_timeout: float = 5.0
+    """Of one collective of two nodes."""
+    pair_deadline: float = 12.0
+    """Of the whole round of two nodes."""
+
+    @staticmethod
+    def suited(nodes: tuple[ProbeNode, ...], backend: str) -> ProbePlan:
+        """The plan with the sizes and times that suit a backend.
+
+        NVLink and InfiniBand show what they can with hundreds of megabytes alone, and NCCL takes seconds to set up;
+        over TCP a megabyte is enough to tell a slow link.
+        """
+        if backend != "nccl":
+            return ProbePlan(nodes, backend)
+        return ProbePlan(
+            nodes, backend, sizes=(1 << 20, 1 << 23, 1 << 26, 1 << 29), timeout=30.0,
+            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0,
+        )  # fmt: skip
 
     def locals_of(self, node: ProbeNode) -> int:
         """Ranks on a node: one a GPU, or one on CPU."""

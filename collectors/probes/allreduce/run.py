@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Mapping
 
 from collectors.fleet.transport import Transport
+from collectors.probes.allreduce import nccl_tests
+from collectors.probes.allreduce.bisect import FULL_TOURNAMENT, Bisection
 from collectors.probes.allreduce.figures import bandwidths
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, tournament
+from collectors.probes.allreduce.nccl_log import network_of
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
-from collectors.probes.allreduce.workers import Report, Worker
-from collectors.samples import ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.probes.allreduce.workers import Report, Worker, launch_command
+from collectors.samples import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
-PAIR_SIZES = (1 << 16, 1 << 20)
 PAIR_BARRIER = 3.0
-PAIR_TIMEOUT = 5.0
-PAIR_DEADLINE = 12.0
-FULL_TOURNAMENT = 8
-"""Up to this many nodes every pair is measured; above, two rounds find the suspects, who then meet the others."""
+"""Seconds in which two nodes must have met."""
+WHOLE = 1
+"""Number of the round in which all take part: always the first."""
 
 Progress = Callable[[str], None]
+
+
+def describe(plan: ProbePlan) -> str:
+    """The exact remote commands, and what comes through their input, for the person who is asked."""
+    borrowed = any(node.pid is not None for node in plan.nodes)
+    python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
+    where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
+    own = f"{shlex.join(launch_command())}  ({plan.backend} from memory: {where}, with {python})"
+    if plan.backend != "nccl":
+        return own
+    gpus = max(node.gpus for node in plan.nodes)
+    tests = (nccl_tests.describe(op, plan.sizes, gpus) for op in plan.operations)
+    return f"{own}; then, where a node has them: {', '.join(tests)}"
 
 
 class AllreduceProbe:
@@ -41,8 +56,10 @@ class AllreduceProbe:
         self._rounds = Rounds(plan)
         self._workers = {node.name: Worker(node, self._take) for node in plan.nodes}
         self._ready: dict[str, asyncio.Event] = {node.name: asyncio.Event() for node in plan.nodes}
-        self._pairs: dict[tuple[str, str], ProbePair] = {}
-        self._network: dict[str, str] = {}
+        self._bisection = Bisection(self._pair, progress)
+        self._network: dict[str, dict[str, str]] = {}
+        self._tested: list[NcclTest] = []
+        self._world = 0
 
     def _take(self, node: ProbeNode, report: Report) -> None:
         kind, fields = report
@@ -51,8 +68,14 @@ class AllreduceProbe:
         if kind in ("ready", "no_torch", "ended"):
             self._ready[node.name].set()
         if kind == "ready" and fields.get("nccl"):
-            self._network["version"] = str(fields["nccl"])
+            self._network[node.name] = {"version": str(fields["nccl"])}
+        if kind == "figure" and int(fields["id"]) == WHOLE:
+            self._progress(self._figure_line(fields))
         self._rounds.take(node, report)
+
+    def _figure_line(self, fields: dict[str, object]) -> str:
+        figure = self._figure(fields, self._world)
+        return f"{figure.op} of {figure.size} bytes: {figure.seconds * 1e6:.0f} µs, busbw {figure.busbw:.3g} GB/s"
 
     async def run(self) -> ProbeReport:
         """Measure. Always returns a report, also when nothing worked; everything started is ended, also on cancel."""
@@ -71,10 +94,37 @@ class AllreduceProbe:
         whole: Outcome | None = None
         if len(present) * self.plan.locals_of(self.plan.nodes[0]) > 1:
             self._progress(f"all {len(present)} nodes together")
-            whole = await self._rounds.run(self._seats(present), self._work())
+            seats = self._seats(present)
+            self._world = len(seats)
+            whole = await self._rounds.run(seats, self._work())
+        self._read_logs()
         if self._must_bisect(whole, present):
-            await self._bisect(present)
+            await self._bisection.run(tuple(worker.node.name for worker in present))
+        if self.plan.backend == "nccl":
+            await self._nccl_tests(present)
         return self._report(at, whole, absent)
+
+    def _read_logs(self) -> None:
+        """What NCCL said of its way in the round of all nodes, before the pairs' rounds push it out of memory."""
+        for name, worker in self._workers.items():
+            said = network_of(bytes(worker.log))
+            if said:
+                self._network[name] = {**self._network.get(name, {}), **said}
+
+    async def _nccl_tests(self, present: list[Worker]) -> None:
+        """The same collectives by nccl-tests, on every node that has them, by itself."""
+        nodes = [worker.node for worker in present if worker.node.name in self._transports]
+        for op in self.plan.operations:
+            self._progress(f"nccl-tests on each node: {op}")
+            found = await asyncio.gather(
+                *(
+                    nccl_tests.run(
+                        self._transports[node.name], node, op, self.plan.sizes, self._pythons.get(node.name, "python3")
+                    )
+                    for node in nodes
+                )
+            )
+            self._tested += [test for test in found if test is not None]
 
     async def _start(self, worker: Worker) -> None:
         name = worker.node.name
@@ -110,54 +160,10 @@ class AllreduceProbe:
             return False
         return self.plan.bisect == "always" or whole is None or not whole.good or len(present) <= FULL_TOURNAMENT
 
-    async def _bisect(self, present: list[Worker]) -> None:
-        names = tuple(worker.node.name for worker in present)
-        if len(names) <= FULL_TOURNAMENT:
-            rounds = tournament(names)
-        else:
-            around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
-            rounds = [around[0 : len(names) - len(names) % 2 : 2], around[1::2]]
-        for number, pairs in enumerate(rounds, start=1):
-            self._progress(f"pairs, round {number} of {len(rounds)}")
-            await self._pairs_at_once(pairs)
-        if len(names) > FULL_TOURNAMENT:
-            await self._suspects(names)
-        await self._second_look()
-
-    async def _second_look(self) -> None:
-        """Measure slow pairs once more, each alone: one look proves nothing. The better of the two counts."""
-        for a, b in self._bad_pairs():
-            before = self._pairs[a, b]
-            if before.busbw is None:
-                continue
-            self._progress(f"once more: {a} and {b}")
-            again = await self._pair(a, b)
-            if (again.busbw or 0.0) > before.busbw:
-                self._pairs[a, b] = again
-
-    async def _suspects(self, names: tuple[str, ...]) -> None:
-        """Let every node of a bad pair meet nodes that are known to be good, to see whose fault the pair was."""
-        bad = self._bad_pairs()
-        doubtful = sorted({name for pair in bad for name in pair})
-        good = [name for name in names if name not in doubtful][:2]
-        for witness in good:
-            self._progress(f"{len(doubtful)} suspects against {witness}")
-            for name in doubtful:
-                await self._pairs_at_once([(name, witness)])
-
-    def _bad_pairs(self) -> list[tuple[str, str]]:
-        speeds = [pair.busbw for pair in self._pairs.values() if pair.busbw]
-        usual = statistics.median(speeds) if speeds else 0.0
-        return [key for key, pair in self._pairs.items() if pair.busbw is None or pair.busbw < usual / 3]
-
-    async def _pairs_at_once(self, pairs: list[tuple[str, str]]) -> None:
-        fresh = [pair for pair in pairs if pair not in self._pairs and pair[::-1] not in self._pairs]
-        for pair in await asyncio.gather(*(self._pair(a, b) for a, b in fresh)):
-            self._pairs[pair.a, pair.b] = pair
-
     async def _pair(self, a: str, b: str) -> ProbePair:
         """Measure two nodes alone; when they do not meet, once more with the store on the other one."""
-        work = Work(("all_reduce",), PAIR_SIZES, PAIR_BARRIER, PAIR_TIMEOUT, straggler_rounds=0, deadline=PAIR_DEADLINE)
+        plan = self.plan
+        work = Work(("all_reduce",), plan.pair_sizes, PAIR_BARRIER, plan.pair_timeout, deadline=plan.pair_deadline)
         outcome = await self._rounds.run([Seat(self._workers[a], 0), Seat(self._workers[b], 0)], work)
         if not outcome.good:
             swapped = await self._rounds.run([Seat(self._workers[b], 0), Seat(self._workers[a], 0)], work)
@@ -211,9 +217,10 @@ class AllreduceProbe:
             why="" if good else self._why(whole, absent),
             ranks=ranks,
             figures=[self._figure(fields, world) for fields in whole.figures] if whole is not None else [],
-            pairs=sorted(self._pairs.values()),
+            pairs=sorted(self._bisection.pairs.values()),
             round_trip=whole.latency["median_us"] / 1e6 if whole is not None and whole.latency else None,
             network=self._network,
+            tested=self._tested,
         )
 
     @staticmethod

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shlex
 from collections.abc import Callable
 from typing import Any
 
 from collectors.fleet import payload
-from collectors.fleet.clean import clean
+from collectors.fleet.clean import clean, clean_value
 from collectors.fleet.transport import Process, Transport, TransportError
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 
 BEAT_SECONDS = 2.0
 KEPT_LOG = 1 << 20
 """Bytes of a worker's other output (NCCL's log among it) that are kept."""
+
+NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
+"""NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another."""
 
 Report = tuple[str, dict[str, Any]]
 _WORKER_MODULES = ("collectors.probes.allreduce.remote",)
@@ -25,14 +27,6 @@ _WORKER_MODULES = ("collectors.probes.allreduce.remote",)
 def launch_command(python: str = "python3") -> list[str]:
     """Words that run on a node; what follows them comes through standard input."""
     return payload.command(python, nice=False)
-
-
-def describe(plan: ProbePlan) -> str:
-    """The exact remote command, and what comes through its input, for the person who is asked."""
-    borrowed = any(node.pid is not None for node in plan.nodes)
-    python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
-    where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
-    return f"{shlex.join(launch_command())}  ({plan.backend} from memory: {where}, with {python})"
 
 
 class Worker:
@@ -57,7 +51,7 @@ class Worker:
             {"locals": plan.locals_of(self.node), "device": device},
             modules=_WORKER_MODULES,
         )
-        environment = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV"} if device == "cuda" else {}
+        environment = dict(NCCL_LOG) if device == "cuda" else {}
         if self.node.interface:
             environment["NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"] = self.node.interface
         arguments = {
@@ -136,5 +130,5 @@ def _report(line: bytes) -> Report | None:
     except ValueError:
         return None
     if isinstance(document, list) and len(document) == 2 and isinstance(document[1], dict):
-        return str(document[0]), document[1]
+        return str(document[0]), clean_value(document[1])
     return None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collectors.probes.allreduce.figures import bandwidths
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, doubled, parse_sizes, tournament
-from collectors.probes.allreduce.workers import describe
+from collectors.probes.allreduce.run import describe
 
 
 def test_sizes_double_from_first_to_last() -> None:

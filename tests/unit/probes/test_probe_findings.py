@@ -68,7 +68,7 @@ def test_segments_that_a_full_link_drops_at_full_speed_are_the_probe_s_own_doing
 
 
 def test_one_pair_that_loses_behind_a_slow_node_is_explained_by_the_node() -> None:
-    slow = dict(with_node("node3", 0.05))
+    slow: dict[frozenset[str], float | None] = {**with_node("node3", 0.05)}
     assert named(report(speeds=slow, lost={frozenset(("node3", "node4")): 0.015})) == [("slow_node", ("node3",))]
 
 

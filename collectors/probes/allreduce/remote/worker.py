@@ -38,6 +38,19 @@ def tcp_segments() -> Tuple[int, int]:
     return int(values["OutSegs"]), int(values["RetransSegs"])
 
 
+def write_whole_lines() -> None:
+    """Make C's standard output, to which NCCL logs, write line by line.
+
+    Into a pipe it would write blocks of 4 KB that end anywhere: reports would end up in the middle of its lines.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(
+        ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0)
+    )  # 1 is _IOLBF, with glibc and musl
+
+
 def die_with_parent() -> None:
     """Carry a parent-death signal: a forked rank never outlives the process that imported torch."""
     import ctypes
@@ -49,6 +62,8 @@ def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``locals``: number of local ranks, ``device``: ``cpu`` or ``cuda``."""
     signal.alarm(0)  # the launcher's heartbeat guards this process, by its parent-death signal
     started = time.monotonic()
+    if arguments["device"] == "cuda":
+        write_whole_lines()
     try:
         import torch
         import torch.distributed as dist

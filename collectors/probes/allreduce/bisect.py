@@ -1,0 +1,109 @@
+"""Which pairs to measure, in which order, until the bad node or link stands alone.
+
+Up to :data:`FULL_TOURNAMENT` nodes every pair meets once, above, neighbours first and then the suspects against nodes
+that are well. A node that fails with two nodes that are well with others is not tried with a third: a failing pair
+takes seconds, and a fourth failure proves no more than the second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Awaitable, Callable, Sequence
+
+from collectors.probes.allreduce.plan import tournament
+from collectors.samples import ProbePair
+
+FULL_TOURNAMENT = 8
+"""Up to this many nodes every pair is measured."""
+WITNESSES = 2
+"""Above it, every suspect meets this many nodes that are well; and so many failures with such nodes are enough."""
+SLOW_SHARE = 1 / 3
+"""Of the median: what is slower is looked at once more."""
+
+Pair = tuple[str, str]
+
+
+class Bisection:
+    """Measures pairs of nodes by ``measure``, several at once; what it found is in ``pairs``."""
+
+    def __init__(
+        self, measure: Callable[[str, str], Awaitable[ProbePair]], progress: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.pairs: dict[Pair, ProbePair] = {}
+        self._measure = measure
+        self._progress = progress
+
+    async def run(self, names: tuple[str, ...]) -> None:
+        """Measure until the pairs tell who is bad."""
+        rounds = tournament(names) if len(names) <= FULL_TOURNAMENT else _neighbours(names)
+        for number, pairs in enumerate(rounds, start=1):
+            given_up = self.given_up()
+            self._progress(f"pairs, round {number} of {len(rounds)}{_without(given_up)}")
+            await self._at_once([pair for pair in pairs if not given_up & set(pair)])
+        if len(names) > FULL_TOURNAMENT:
+            await self._suspects(names)
+        await self._second_look()
+
+    def given_up(self) -> set[str]:
+        """Nodes without one good pair, that failed with enough nodes which have one."""
+        good = {name for key, pair in self.pairs.items() if pair.busbw is not None for name in key}
+        failures: dict[str, int] = {}
+        for (a, b), pair in self.pairs.items():
+            if pair.busbw is None:
+                for name, other in ((a, b), (b, a)):
+                    failures[name] = failures.get(name, 0) + (other in good)
+        return {name for name, count in failures.items() if count >= WITNESSES and name not in good}
+
+    async def _suspects(self, names: tuple[str, ...]) -> None:
+        """Let every node of a bad pair meet nodes that are known to be good, to see whose fault the pair was."""
+        doubtful = sorted({name for pair in self._bad_pairs() for name in pair})
+        good = [name for name in names if name not in doubtful]
+        if not doubtful or not good:
+            return
+        for meeting in range(min(WITNESSES, len(good))):
+            self._progress(f"{len(doubtful)} suspects, each against a node that is well")
+            for start in range(0, len(doubtful), len(good)):
+                some = doubtful[start : start + len(good)]
+                await self._at_once([(name, good[(i + meeting) % len(good)]) for i, name in enumerate(some)])
+
+    async def _second_look(self) -> None:
+        """Measure slow pairs once more, each alone: one look proves nothing. The better of the two counts.
+
+        A node that stays slow with two others is not looked at a third time.
+        """
+        confirmed: dict[str, int] = {}
+        for a, b in self._bad_pairs():
+            before = self.pairs[a, b]
+            if before.busbw is None or max(confirmed.get(a, 0), confirmed.get(b, 0)) >= WITNESSES:
+                continue
+            self._progress(f"once more: {a} and {b}")
+            again = await self._measure(a, b)
+            if again.busbw is not None and again.busbw > before.busbw:
+                self.pairs[a, b] = again
+            if (self.pairs[a, b].busbw or 0.0) < self._usual() * SLOW_SHARE:
+                confirmed.update({a: confirmed.get(a, 0) + 1, b: confirmed.get(b, 0) + 1})
+
+    def _usual(self) -> float:
+        speeds = [pair.busbw for pair in self.pairs.values() if pair.busbw]
+        return statistics.median(speeds) if speeds else 0.0
+
+    def _bad_pairs(self) -> list[Pair]:
+        least = self._usual() * SLOW_SHARE
+        return [key for key, pair in self.pairs.items() if pair.busbw is None or pair.busbw < least]
+
+    async def _at_once(self, pairs: Sequence[Pair]) -> None:
+        fresh = [pair for pair in pairs if pair not in self.pairs and pair[::-1] not in self.pairs]
+        for pair in await asyncio.gather(*(self._measure(a, b) for a, b in fresh)):
+            self.pairs[pair.a, pair.b] = pair
+
+
+def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
+    """A-B, C-D …, then B-C, D-E …; with an odd number the last one, whose nodes are both busy, comes third."""
+    around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
+    even = len(names) - len(names) % 2
+    return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
+
+
+def _without(names: set[str]) -> str:
+    return f", without {', '.join(sorted(names))}" if names else ""

@@ -1,0 +1,135 @@
+"""Runs NVIDIA's nccl-tests on each node by itself, where the node has them: the same collective by other hands.
+
+Only within a node. Between nodes they need an MPI launcher that may log in from node to node, and a host file: that
+is the user's to set up, and what crosses nodes is measured by the probe itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Callable
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.transport import Transport, TransportError
+from collectors.formats.nccl_tests import Table, parse
+from collectors.probes.allreduce.plan import ProbeNode
+from collectors.probes.allreduce.workers import BEAT_SECONDS, launch_command
+from collectors.samples import NcclTest, ProbeFigure
+
+PROGRAMS = {
+    "all_reduce": "all_reduce_perf",
+    "all_gather": "all_gather_perf",
+    "reduce_scatter": "reduce_scatter_perf",
+    "broadcast": "broadcast_perf",
+    "all_to_all": "alltoall_perf",
+    "send_recv": "sendrecv_perf",
+}
+"""By operation."""
+FOLDERS = (
+    "/usr/local/bin",
+    "/opt/nccl-tests/build",
+    "/opt/nccl_tests/build",
+    "/opt/amazon/nccl-tests/build",
+    "/usr/local/nccl-tests/build",
+    "/workspace/nccl-tests/build",
+    "$HOME/nccl-tests/build",
+)
+"""Where images and makers of clusters put them, after PATH."""
+SECONDS = 40.0
+"""Most that one run may take."""
+KEPT = 1 << 20
+"""Bytes of output that are kept."""
+_MISSING = 127
+"""Status of the shell when the node has no such program."""
+
+# "$1" is the program, the rest its options; the first word of the output says which one was found.
+_SCRIPT = """
+found=$(command -v "$1")
+for folder in {folders}; do [ -z "$found" ] && [ -x "$folder/$1" ] && found="$folder/$1"; done
+[ -n "$found" ] || exit 127
+shift; echo "hangtop: $found"; exec "$found" "$@"
+"""
+
+
+def shell_command(op: str, sizes: tuple[int, ...], gpus: int) -> list[str]:
+    """Words that look for the program of an operation on a node and run it over all GPUs, from size to size."""
+    script = _SCRIPT.format(folders=" ".join(f'"{folder}"' for folder in FOLDERS)).strip()
+    options = ["-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "-g", str(gpus), "-n", "10", "-w", "2"]
+    return ["sh", "-c", script, "sh", PROGRAMS[op], *options]
+
+
+def describe(op: str, sizes: tuple[int, ...], gpus: int) -> str:
+    """The command for the person who is asked."""
+    return f"{PROGRAMS[op]} {shlex.join(shell_command(op, sizes, gpus)[5:])}"
+
+
+async def run(
+    transport: Transport, node: ProbeNode, op: str, sizes: tuple[int, ...], python: str, seconds: float = SECONDS
+) -> NcclTest | None:
+    """Run it on one node with the environment of its rank; None when the node does not have it.
+
+    Never raises for what the node does: the reason is in ``why``. Everything started is ended, also on cancel.
+    """
+    said = bytearray()
+    errors = bytearray()
+    try:
+        process = await transport.start(
+            launch_command(python), on_stdout=lambda data: _keep(said, data), on_stderr=lambda data: _keep(errors, data)
+        )
+    except TransportError as error:
+        return NcclTest(node.name, PROGRAMS[op], 0, [], None, str(error))
+    arguments = {
+        "pid": node.pid,
+        "python": "",
+        "env": {"NCCL_DEBUG": "WARN"},
+        "command": shell_command(op, sizes, node.gpus),
+    }
+    process.write(payload.pack("collectors.node.launch", arguments))
+    beat = asyncio.create_task(_beat(process.write))
+    try:
+        async with asyncio.timeout(seconds):
+            status = await process.wait()
+    except TimeoutError:
+        return _result(node, op, clean_bytes(bytes(said)), f"did not end within {seconds:.0f} s")
+    finally:
+        beat.cancel()
+        process.write_eof()
+        process.kill()
+        with contextlib.suppress(asyncio.CancelledError):
+            await beat
+    if status == _MISSING and not said:
+        return None
+    last = clean_bytes(bytes(errors[-4096:])).strip().split("\n")[-1].strip()
+    return _result(node, op, clean_bytes(bytes(said)), "" if status == 0 else last or f"ended with status {status}")
+
+
+async def _beat(write: Callable[[bytes], None]) -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        write(b"{}\n")
+
+
+def _keep(kept: bytearray, data: bytes) -> None:
+    kept += data
+    del kept[:-KEPT]
+
+
+def _result(node: ProbeNode, op: str, text: str, why: str) -> NcclTest:
+    first, _, rest = text.partition("\n")
+    program = first.removeprefix("hangtop: ") if first.startswith("hangtop: ") else PROGRAMS[op]
+    table = parse(rest if program != PROGRAMS[op] else text)
+    if not table.rows and not why:
+        why = "it printed no figures"
+    return NcclTest(node.name, program, table.ranks or node.gpus, _figures(op, table), _wrong(table), why)
+
+
+def _figures(op: str, table: Table) -> list[ProbeFigure]:
+    return [ProbeFigure(op, row.size, row.seconds, row.algbw, row.busbw, [], []) for row in table.rows]
+
+
+def _wrong(table: Table) -> int | None:
+    counted = [row.wrong for row in table.rows if row.wrong is not None]
+    return sum(counted) if counted else None

@@ -1,0 +1,101 @@
+"""Which pairs are measured: few enough to be quick, enough to tell a bad node from a bad link."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from collectors.probes.allreduce.bisect import Bisection
+from collectors.samples import ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.probes import findings
+
+GOOD, SLOW = 1.0, 0.1
+
+
+class Network:
+    """Pairs on paper; remembers what was measured, in which company."""
+
+    def __init__(self, bad: dict[frozenset[str], float | None]) -> None:
+        self.bad = bad
+        self.measured: list[tuple[str, str]] = []
+        self.busy: set[str] = set()
+
+    async def measure(self, a: str, b: str) -> ProbePair:
+        assert not self.busy & {a, b}, "a node in two pairs at once"
+        self.busy |= {a, b}
+        await asyncio.sleep(0)
+        self.busy -= {a, b}
+        self.measured.append((a, b))
+        speed = next((s for names, s in self.bad.items() if names <= {a, b}), GOOD)
+        return ProbePair(a, b, speed, 1e-4, 1e-4, 0.0, "" if speed is not None else "did not meet")
+
+
+def nodes(count: int) -> tuple[str, ...]:
+    return tuple(f"node{number}" for number in range(1, count + 1))
+
+
+def bisect(count: int, bad: dict[frozenset[str], float | None]) -> tuple[Bisection, Network]:
+    network = Network(bad)
+    bisection = Bisection(network.measure)
+    asyncio.run(bisection.run(nodes(count)))
+    return bisection, network
+
+
+def named(count: int, bisection: Bisection) -> list[tuple[str, tuple[str, ...]]]:
+    ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(nodes(count))]
+    pairs = sorted(bisection.pairs.values())
+    report = ProbeReport("gloo", count, 0.0, 1.0, "done", "", ranks, [], pairs, None, {})
+    return [(finding.kind, finding.nodes) for finding in findings(report)]
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 9, 12, 33])
+def test_good_networks_accuse_nobody(count: int) -> None:
+    bisection, _ = bisect(count, {})
+    assert named(count, bisection) == []
+
+
+@pytest.mark.parametrize("count", [4, 8, 9, 12, 33])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (SLOW, "slow_node")])
+@pytest.mark.parametrize("name", ["node1", "node3", "node4"])
+def test_a_bad_node_stands_alone(count: int, speed: float | None, kind: str, name: str) -> None:
+    bisection, _ = bisect(count, {frozenset((name,)): speed})
+    assert named(count, bisection) == [(kind, (name,))]
+
+
+@pytest.mark.parametrize("count", [4, 8, 12])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (SLOW, "slow_link")])
+def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind: str) -> None:
+    bisection, _ = bisect(count, {frozenset(("node1", "node2")): speed})
+    assert named(count, bisection) == [(kind, ("node1", "node2"))]
+
+
+def test_two_nodes_that_nobody_reaches_are_both_named_and_nobody_else() -> None:
+    bisection, network = bisect(8, {frozenset(("node2",)): None, frozenset(("node7",)): None})
+    assert named(8, bisection) == [("path_blocked", ("node2",)), ("path_blocked", ("node7",))]
+    failed = [pair for pair in network.measured if {"node2", "node7"} & set(pair)]
+    assert len(failed) <= 6  # of 13: a failing pair takes seconds
+
+
+def test_a_slow_node_is_not_looked_at_for_ever() -> None:
+    _, network = bisect(8, {frozenset(("node5",)): SLOW})
+    assert len(network.measured) == 28 + 2
+
+
+def test_a_pair_that_was_slow_once_only_is_forgiven() -> None:
+    network = Network({frozenset(("node1", "node2")): SLOW})
+    bisection = Bisection(network.measure)
+
+    async def twice() -> None:
+        real = network.measure
+
+        async def measure(a: str, b: str) -> ProbePair:
+            if (a, b) in network.measured or (b, a) in network.measured:
+                network.bad.clear()
+            return await real(a, b)
+
+        bisection._measure = measure
+        await bisection.run(nodes(4))
+
+    asyncio.run(twice())
+    assert named(4, bisection) == []

@@ -1,0 +1,70 @@
+"""The probe of collectives on the screen: its command, progress that can be stopped, figures and findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hangtop.session.probed.shades import Line, Shade
+from hangtop.session.probing import ProbeRefused
+from tui.text import harmless
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+if TYPE_CHECKING:
+    from collectors.probes.allreduce.plan import ProbePlan
+    from tui.app import HangtopApp
+
+TONES: dict[Shade, Tone] = {
+    "": Tone.TEXT,
+    "dim": Tone.DIM,
+    "strong": Tone.STRONG,
+    "good": Tone.OK,
+    "middling": Tone.WARN,
+    "bad": Tone.BAD,
+}
+
+
+def toned(line: Line) -> list[Piece]:
+    """A line of an answer as the screen draws it."""
+    return [(harmless(text), TONES[shade]) for text, shade in line]
+
+
+def _plan(app: HangtopApp) -> ProbePlan:
+    from hangtop.session.probing import plan_probe
+
+    return plan_probe(app.session.job(), python=app.session.options.python or "")
+
+
+def collectives_command(app: HangtopApp) -> str:
+    """The exact command of the collective probe, or why there can be none."""
+    from collectors.probes.allreduce.run import describe
+
+    try:
+        plan = _plan(app)
+    except ProbeRefused as refused:
+        return f"nothing: {refused}"
+    return f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}"
+
+
+async def probe_collectives(app: HangtopApp) -> None:
+    """Measure collectives between all nodes, and show figures and findings; Escape stops it on every node."""
+    from hangtop.session.probed.answer import probe
+    from hangtop.session.probed.lines import answer_lines
+    from tui.asked import findings_text
+    from tui.dialogs.running import Content, Say, run_shown
+
+    try:
+        plan = _plan(app)
+    except ProbeRefused as refused:
+        app.say(str(refused), "warning")
+        return
+    job = app.session.job()
+
+    async def work(say: Say) -> tuple[str, Content]:
+        answer = await probe(app.session, job, plan, say)
+        report = answer.report
+        head: Content = [[(answer.outcome.upper(), Tone.STRONG), (f"  {harmless(answer.summary)}", Tone.TEXT)], []]
+        content = [*head, *map(toned, answer_lines(answer)), [], *findings_text(answer.findings)]
+        return f"collective probe, {report.backend}, {report.world_size} ranks, {report.took:.1f} s", content
+
+    await run_shown(app, f"collective probe, {plan.backend}, {len(plan.nodes)} nodes", work)
