@@ -1,0 +1,93 @@
+"""Profiler traces (Chrome's trace event JSON as Kineto and torch.profiler write it), plain or gzip, of any size.
+
+The same scanner and the same figures as on the nodes (``collectors.probes.trace.remote``), with msgspec decoding the
+members that are needed and skipping the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from collectors.fleet.clean import clean_value
+from collectors.formats import BadFormat
+from collectors.probes.trace.remote import loose
+from collectors.probes.trace.remote.files import TraceFile
+from collectors.probes.trace.remote.reduction import Reduction
+from collectors.probes.trace.remote.scan import BadTrace, Scanner, looks_like
+from collectors.samples import RankTrace
+
+__all__ = ["looks_like", "read"]
+
+_NONE = msgspec.Raw(b"{}")
+
+
+class _Event(msgspec.Struct, gc=False):
+    """What is read of an event; all else is skipped without being decoded."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    ts: float = -1e18
+    dur: float = -1.0
+    args: msgspec.Raw = _NONE
+
+
+_EVENTS = msgspec.json.Decoder(list[_Event])
+
+
+def read(path: str, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
+    """The figures of the trace in a file; ``advance`` is told how many bytes were read, uncompressed.
+
+    Raises :class:`BadFormat` when it is no trace, :class:`OSError` when it cannot be opened. A damaged or truncated
+    trace gives what it has, and says so.
+    """
+    with TraceFile(path) as file:
+
+        def some(count: int) -> bytes:
+            data = file.read(count)
+            advance(len(data))
+            return data
+
+        scanner = Scanner(some, _decode)
+        reduction = Reduction()
+        try:
+            for events in scanner:
+                _take(reduction, events)
+        except BadTrace as error:
+            raise BadFormat(f"{error}{f': {file.why}' if file.why else ''}") from error
+        why = file.why or ("" if scanner.whole else "it ends before its last event")
+        trace = reduction.result(scanner.about, path, file.size, scanner.damaged, why)
+    cleaned: RankTrace = clean_value(trace)
+    return loose.with_rank(cleaned)
+
+
+def _decode(data: bytes) -> list[Any]:
+    """Events of an array: structs, or plain dictionaries where one of them has members of other types."""
+    try:
+        return _EVENTS.decode(data)
+    except msgspec.DecodeError:
+        return loose.decode(data)
+
+
+def _take(reduction: Reduction, events: list[Any]) -> None:
+    if events and not isinstance(events[0], _Event):
+        loose.take(reduction, events)
+        return
+    add, wants = reduction.add, reduction.wants_args
+    nothing: Mapping[str, object] = {}
+    for event in events:
+        if event.ph == "X":
+            args = _args(event.args) if wants(event.cat, event.name) else nothing
+            add(event.cat, event.name, event.ts, event.dur, args)
+
+
+def _args(raw: msgspec.Raw) -> Mapping[str, object]:
+    try:
+        args = json.loads(bytes(raw))
+    except (ValueError, RecursionError):
+        return {}
+    return args if isinstance(args, dict) else {}

@@ -1,0 +1,115 @@
+"""Finds trace files and reads them, compressed or not; a file that ends too soon gives what it has."""
+
+from __future__ import annotations
+
+import glob
+import os
+import zlib
+from typing import Iterable, List
+
+from collectors.probes.trace.remote.scan import looks_like
+
+ENDINGS = (".json", ".json.gz")
+MOST = 4_096
+"""Files of one search."""
+HEAD = 1 << 18
+PACKED = 1 << 18
+"""Compressed bytes that are read at once."""
+_MAGIC = b"\x1f\x8b"
+_GZIP = 31
+
+
+class TraceFile:
+    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
+        self.size = os.fstat(self._file.fileno()).st_size
+        self._inflater = zlib.decompressobj(_GZIP) if self._file.read(2) == _MAGIC else None
+        self._file.seek(0)
+        self._packed = b""
+        self.why = ""
+        """Why it could not be read to its end."""
+
+    def __enter__(self) -> "TraceFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, count: int) -> bytes:
+        """The next bytes; none at the end, also where that comes too soon."""
+        if self.why:
+            return b""
+        try:
+            return self._file.read(count) if self._inflater is None else self._inflate(count)
+        except zlib.error:
+            self.why = "the compressed data is damaged"
+        except OSError as error:
+            self.why = os.strerror(error.errno or 0)
+        return b""
+
+    def _inflate(self, count: int) -> bytes:
+        """Not with the module gzip: where the data ends too soon it keeps what came before to itself."""
+        assert self._inflater is not None
+        while True:
+            if self._inflater.eof:
+                # several members may follow one another, and zeros behind the last
+                self._packed = (self._inflater.unused_data + self._packed).lstrip(b"\0")
+                if len(self._packed) < len(_MAGIC):
+                    self._packed += self._file.read(PACKED)
+                if not self._packed.startswith(_MAGIC):
+                    return b""
+                self._inflater = zlib.decompressobj(_GZIP)
+            packed = self._packed or self._file.read(PACKED)
+            if not packed:
+                self.why = "the compressed data ends too soon"
+                return b""
+            data = self._inflater.decompress(packed, count)
+            self._packed = self._inflater.unconsumed_tail
+            if data:
+                return data
+
+
+def find(patterns: Iterable[str]) -> List[str]:
+    """Files that paths, folders and globs name, each once. A path that is given as it is comes whatever it holds.
+
+    Under a folder, and where a glob names many kinds, only files count that look like traces.
+    """
+    found: List[str] = []
+    for pattern in patterns:
+        path = os.path.expanduser(pattern)
+        if os.path.isdir(path):
+            found += _traces(sorted(_under(path)))
+        elif os.path.exists(path) or not glob.has_magic(path):
+            found.append(path)
+        else:
+            matched = sorted(glob.glob(path, recursive=True))
+            found += _traces([name for name in matched if os.path.isfile(name)])
+            for folder in filter(os.path.isdir, matched):
+                found += _traces(sorted(_under(folder)))
+        if len(found) > MOST:
+            break
+    return list(dict.fromkeys(found))[:MOST]
+
+
+def _under(folder: str) -> List[str]:
+    found: List[str] = []
+    for place, _, names in os.walk(folder):
+        found += [os.path.join(place, name) for name in names if name.endswith(ENDINGS)]
+        if len(found) > MOST:
+            break
+    return found
+
+
+def _traces(paths: Iterable[str]) -> List[str]:
+    return [path for path in paths if may_be_trace(path)]
+
+
+def may_be_trace(path: str) -> bool:
+    """Whether a file begins like a trace. One that cannot be read may be one: who reads it is told why not."""
+    try:
+        with TraceFile(path) as file:
+            return looks_like(file.read(HEAD)) or bool(file.why)
+    except OSError:
+        return True

@@ -1,0 +1,155 @@
+"""All ranks' traces together: who was waited for, how much of that was waiting, the heaviest collectives."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collectors.samples import RankTrace
+from hangtop.diagnosis.traces.meetings import Meeting, meetings
+
+LATE_S = 50e-6
+"""Ours: what ranks come apart by in a healthy step; launching a kernel takes ten microseconds."""
+LATE_SHARE = 0.1
+"""Ours: of the others' time in the collective."""
+LATE_USUAL = 0.5
+"""Ours: of the mean over all collectives of what was lost: small ones, to which ranks come as they happen to, would
+outnumber those that cost time."""
+NEAR = 0.25
+"""Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How one rank came to the collectives that it shares with others."""
+
+    rank: int
+    met: int
+    """Collectives in which somebody was clearly late."""
+    late: int
+    """Of these, how often it was this rank (or one of those that came with it)."""
+    held_up: float
+    """Seconds for which the median of the others waited for it."""
+    waited: float
+    """Seconds that it waited for others itself: its time in collectives over that of the last to come."""
+
+    @property
+    def share(self) -> float:
+        """Share of the collectives with a late rank."""
+        return self.late / self.met if self.met else 0.0
+
+
+class Together(NamedTuple):
+    """One operation of one group over all ranks."""
+
+    op: str
+    group: str
+    ranks: int
+    """Ranks whose traces have it."""
+    calls: int
+    """On the rank with most."""
+    seconds: float
+    """Median over the ranks of the time they spent in it."""
+    worst: float
+    """The longest single call, seconds."""
+    worst_rank: int | None
+    size: int | None
+    """Bytes in all, on the rank with most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What the traces say together. ``ranks`` are those that could be read and have a rank, by rank."""
+
+    ranks: tuple[RankTrace, ...]
+    unread: tuple[RankTrace, ...]
+    """Files that are no trace, or have nothing that counts, with the reason."""
+    met: int
+    """Collectives that could be compared among ranks."""
+    complete: bool
+    """They were seen by all members of their groups."""
+    lateness: tuple[Lateness, ...]
+    together: tuple[Together, ...]
+    """The heaviest first."""
+
+    @property
+    def steps(self) -> int:
+        """Profiler steps, on the rank with most."""
+        return max((len(trace.steps) for trace in self.ranks), default=0)
+
+    def late(self, rank: int | None) -> Lateness | None:
+        """A rank's lateness, where it could be compared."""
+        return next((one for one in self.lateness if one.rank == rank), None)
+
+
+def picture(traces: Sequence[RankTrace]) -> Picture:
+    """Put traces together. Of several of one rank the one that covers most time counts."""
+    best: dict[int | tuple[str, str], RankTrace] = {}
+    unread = []
+    for trace in traces:
+        if not trace.events:
+            unread.append(trace._replace(why=trace.why or "it has no operator, kernel or step"))
+            continue
+        key = trace.rank if trace.rank is not None else (trace.node, trace.path)
+        other = best.get(key)
+        if other is None or trace.wall > other.wall:
+            best[key] = trace
+        if other is not None:
+            left = other if best[key] is trace else trace
+            unread.append(left._replace(why=f"rank {trace.rank} has a longer trace: {best[key].path}"))
+    ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.node, trace.path))
+    found = meetings(ranks)
+    complete = bool(found) and all(meeting.complete for meeting in found)
+    return Picture(tuple(ranks), tuple(unread), len(found), complete, _lateness(found), _together(ranks))
+
+
+def _lateness(found: Sequence[Meeting]) -> tuple[Lateness, ...]:
+    met: dict[int, int] = {}
+    late: dict[int, int] = {}
+    held: dict[int, float] = {}
+    waited: dict[int, float] = {}
+    usuals = [_usual(meeting) for meeting in found]
+    mean = sum(usual - min(meeting.seconds.values()) for meeting, usual in zip(found, usuals, strict=True))
+    mean /= max(1, len(found))
+    for meeting, usual in zip(found, usuals, strict=True):
+        least = min(meeting.seconds.values())
+        for rank, seconds in meeting.seconds.items():
+            waited[rank] = waited.get(rank, 0.0) + seconds - least
+        if usual - least < max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean):
+            continue
+        for rank, seconds in meeting.seconds.items():
+            met[rank] = met.get(rank, 0) + 1
+            if seconds <= least + NEAR * (usual - least):
+                late[rank] = late.get(rank, 0) + 1
+                held[rank] = held.get(rank, 0.0) + usual - seconds
+    return tuple(
+        Lateness(rank, met.get(rank, 0), late.get(rank, 0), held.get(rank, 0.0), waited[rank])
+        for rank in sorted(waited)
+    )
+
+
+def _usual(meeting: Meeting) -> float:
+    """Median seconds of all but the last to come."""
+    last = min(meeting.seconds, key=lambda rank: meeting.seconds[rank])
+    return statistics.median(seconds for rank, seconds in meeting.seconds.items() if rank != last)
+
+
+def _together(ranks: Sequence[RankTrace]) -> tuple[Together, ...]:
+    rows: dict[tuple[str, str], list[tuple[RankTrace, int]]] = {}
+    for trace in ranks:
+        for place, total in enumerate(trace.totals):
+            rows.setdefault((total.op, total.group), []).append((trace, place))
+    merged = []
+    for (op, group), of in rows.items():
+        totals = [trace.totals[place] for trace, place in of]
+        worst, place = max((total.worst, -index) for index, total in enumerate(totals))
+        most = max(totals, key=lambda total: total.calls)
+        merged.append(
+            Together(
+                op, group, len(of), most.calls, statistics.median(total.seconds for total in totals), worst,
+                of[-place][0].rank, most.size,
+            )
+        )  # fmt: skip
+    return tuple(sorted(merged, key=lambda one: (-one.seconds, one.op, one.group)))

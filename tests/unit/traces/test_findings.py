@@ -1,0 +1,151 @@
+"""What traces prove together: each rule fires on what it is for, and stays silent on what only looks alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.formats import kineto
+from collectors.samples import RankTrace, TraceCall, TraceTotal
+from hangtop.diagnosis import traces
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.traces.words import lasting
+from tests.support.traces import rank_document
+
+TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
+EMPTY = RankTrace(
+    "", "", 0, None, None, "gpu", 1, 0, "", None, 1.0, 0.5, 0.2, 0.1, 0.0, 0.1, 0.0, 0.0, [], [], [], [], 0
+)
+
+
+def judged(seen: list[RankTrace]) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in traces.findings(traces.picture(seen))}
+
+
+def rank_with(rank: int, seconds: list[float], *, world: int = 4, op: str = "all_reduce", apart: float = 0.0,
+              group: str = "") -> RankTrace:  # fmt: skip
+    """A rank whose collectives take so long and end about every second of a common clock, ``apart`` from its own."""
+    ends = [place + 1 + (place * place % 11) / 50 + apart for place in range(len(seconds))]
+    calls = [TraceCall(op, group, end - one, one, 1024, None) for end, one in zip(ends, seconds, strict=True)]
+    total = TraceTotal(op, group, "", None, len(calls), sum(seconds), max(seconds, default=0.0), None)
+    made = EMPTY._replace(rank=rank, world_size=world, path=f"{rank}.json", calls=calls, totals=[total])
+    return made._replace(wall=float(len(calls)))
+
+
+def test_a_real_straggler_explains_the_waiting() -> None:
+    seen = [kineto.read(str(TRACES / f"straggler_rank{rank}.json.gz")) for rank in range(4)]
+    found = traces.findings(traces.picture(seen))
+    assert [(f.kind, f.ranks, f.cause) for f in found] == [
+        ("straggler_rank", (1,), ""),
+        ("communication_bound", (0, 2, 3), "straggler_rank"),
+    ]
+    assert "it computes longer" in found[0].summary
+    assert found[0].confidence > 0.8
+    assert traces.outcome(traces.picture(seen), found) == "slow"
+
+
+def test_real_ranks_that_wait_for_data() -> None:
+    found = judged([kineto.read(str(TRACES / f"data_rank{rank}.json.gz")) for rank in range(2)])
+    assert list(found) == ["data_bound"]
+    assert found["data_bound"].ranks == (0, 1)
+
+
+def test_a_straggler_on_gpus(tmp_path: Path) -> None:
+    seen = []
+    for rank in range(4):
+        path = tmp_path / f"{rank}.json"
+        path.write_text(rank_document(rank, late_ms=12.0 if rank == 2 else 0.0))
+        seen.append(kineto.read(str(path))._replace(node=f"node{rank}"))
+    found = judged(seen)
+    assert list(found) == ["straggler_rank"]
+    assert (found["straggler_rank"].ranks, found["straggler_rank"].nodes) == ((2,), ("node2",))
+    assert "12%" in found["straggler_rank"].summary
+
+
+def test_healthy_ranks_accuse_nobody() -> None:
+    even = [rank_with(rank, [0.05 + 0.001 * ((rank * 7 + n * 3) % 5) for n in range(40)]) for rank in range(4)]
+    assert judged(even) == {}
+    assert traces.outcome(traces.picture(even), ()) == "ok"
+
+
+def test_everybody_late_in_turn_is_no_straggler() -> None:
+    turns = [rank_with(rank, [0.1 if n % 4 == rank else 0.4 for n in range(40)]) for rank in range(4)]
+    assert "straggler_rank" not in judged(turns)
+
+
+def test_one_long_wait_is_no_straggler() -> None:
+    once = [rank_with(rank, [0.05, 0.05, 9.0 if rank else 0.05, *[0.05] * 37]) for rank in range(4)]
+    assert "straggler_rank" not in judged(once)
+
+
+def test_a_late_rank_that_costs_little_is_no_straggler() -> None:
+    seen = [rank_with(rank, [0.010 if rank else 0.008 for _ in range(40)]) for rank in range(4)]
+    assert judged(seen) == {}
+
+
+def test_traces_that_begin_at_different_calls_and_clocks_are_shifted() -> None:
+    lasts = [0.2 + 0.03 * (n * n % 7) for n in range(60)]
+    early = rank_with(0, lasts)
+    late = rank_with(1, [0.1] * 60, apart=5000.0)
+    late = late._replace(calls=late.calls[3:])
+    seen = traces.meetings([early, late])
+    assert len(seen) == 57
+    assert [meeting.seconds[0] for meeting in seen] == lasts[3:]
+
+
+def test_numbers_of_calls_pair_them_whatever_their_order() -> None:
+    one, other = rank_with(0, [0.3, 0.2]), rank_with(1, [0.1, 0.1, 0.1])
+    one = one._replace(calls=[call._replace(seq=8 + place) for place, call in enumerate(one.calls)])
+    other = other._replace(calls=[call._replace(seq=7 + place) for place, call in enumerate(other.calls)])
+    assert [meeting.seconds for meeting in traces.meetings([one, other])] == [{0: 0.3, 1: 0.1}, {0: 0.2, 1: 0.1}]
+
+
+def test_different_work_is_not_compared() -> None:
+    assert traces.meetings([rank_with(0, [0.1] * 9), rank_with(1, [0.1] * 9, op="broadcast")]) == []
+    assert traces.meetings([rank_with(0, [0.1] * 9, group="1"), rank_with(1, [0.1] * 9, group="2")]) == []
+    assert traces.meetings([rank_with(0, [0.1] * 9, op="send"), rank_with(1, [0.1] * 9, op="send")]) == []
+
+
+def test_a_part_of_the_ranks_makes_it_less_sure() -> None:
+    seen = [rank_with(rank, [0.1 if rank == 1 else 0.5] * 20, world=64) for rank in range(3)]
+    found = judged(seen)["straggler_rank"]
+    assert (found.ranks, found.confidence) == ((1,), 0.65)
+
+
+@pytest.mark.parametrize(("exposed", "fires"), [(0.29, False), (0.31, True)])
+def test_communication_bound(exposed: float, fires: bool) -> None:
+    seen = [EMPTY._replace(rank=rank, exposed=exposed, communication=0.4) for rank in range(4)]
+    assert ("communication_bound" in judged(seen)) == fires
+
+
+def test_one_rank_of_many_does_not_make_the_job_communication_bound() -> None:
+    assert judged([EMPTY._replace(rank=rank, exposed=0.0 if rank else 0.9) for rank in range(4)]) == {}
+
+
+@pytest.mark.parametrize(("data", "fires"), [(0.29, False), (0.31, True)])
+def test_data_bound(data: float, fires: bool) -> None:
+    assert ("data_bound" in judged([EMPTY._replace(rank=rank, data=data) for rank in range(2)])) == fires
+
+
+def test_the_longer_trace_of_a_rank_counts() -> None:
+    short, long = (EMPTY._replace(rank=3, wall=wall, path=f"{wall}.json") for wall in (1.0, 9.0))
+    nothing = EMPTY._replace(path="x.json", events=0, why="no trace")
+    seen = traces.picture([short, long, nothing])
+    assert [trace.path for trace in seen.ranks] == ["9.0.json"]
+    assert [(trace.path, trace.why) for trace in seen.unread] == [
+        ("1.0.json", "rank 3 has a longer trace: 9.0.json"),
+        ("x.json", "no trace"),
+    ]
+    assert traces.outcome(traces.picture([nothing]), ()) == "failed"
+
+
+def test_the_heaviest_collectives_over_all_ranks() -> None:
+    seen = traces.picture([rank_with(0, [0.1, 0.2]), rank_with(1, [0.1, 0.6])])
+    (one,) = seen.together
+    assert (one.op, one.ranks, one.calls, one.worst, one.worst_rank) == ("all_reduce", 2, 2, 0.6, 1)
+    assert one.seconds == pytest.approx(0.5)
+
+
+def test_times_in_words() -> None:
+    assert [lasting(s) for s in (8e-5, 0.0042, 0.25, 1.5, 300)] == ["80 µs", "4.2 ms", "250 ms", "1.5 s", "5 min"]

@@ -1,0 +1,206 @@
+"""Traces of the profiler: real ones of gloo on torch 2.13, CUDA's in Kineto's text, damaged ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collectors.formats import BadFormat, kineto
+from collectors.probes.trace.remote import loose, scan
+from collectors.probes.trace.remote.collectives import op_of
+from collectors.probes.trace.remote.reduction import Reduction
+from collectors.probes.trace.remote.scan import Scanner
+from collectors.samples import RankTrace, TraceCall
+from tests.support.traces import collective, document, event, rank_document
+
+TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
+
+
+def written(folder: Path, text: str | bytes, name: str = "trace.json") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_gpu_s_time(tmp_path: Path) -> None:
+    trace = kineto.read(str(written(tmp_path, rank_document(1))))
+    assert (trace.rank, trace.world_size, trace.device, trace.why, trace.damaged) == (1, 2, "gpu", "", 0)
+    assert trace.began == 1_763_606_820
+    assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.6, 0.36, 0.18))
+    assert (trace.exposed, trace.memcpy, trace.idle, trace.data) == pytest.approx((0.12, 0.03, 0.09, 0))
+    assert [step.number for step in trace.steps] == [5, 6, 7, 8, 9, 10]
+    assert trace.steps[1][1:] == pytest.approx((0.1, 0.1, 0.06, 0.03, 0.02, 0.015))
+
+
+def test_what_a_collective_says_of_itself(tmp_path: Path) -> None:
+    text = document([collective(10, 3, number=41, elements=1 << 20), collective(2, 5, number=40)])
+    trace = kineto.read(str(written(tmp_path, text)))
+    assert trace.calls == [
+        TraceCall("all_reduce", "0 default_pg", 0.0, 0.005, 2 << 20, 40),
+        TraceCall("all_reduce", "0 default_pg", 0.008, 0.003, 2 << 20, 41),
+    ]
+    assert trace.longest[0].seq == 40
+    (total,) = trace.totals
+    assert (total.calls, total.worst, total.size) == (2, 0.005, 4 << 20)
+    assert total.seconds == pytest.approx(0.008)
+    assert (total.ranks, total.group_size) == ("[0, 1]", 2)
+
+
+def test_real_ranks_of_gloo() -> None:
+    waits, late = (kineto.read(str(TRACES / f"straggler_rank{rank}.json.gz")) for rank in (0, 1))
+    assert (waits.rank, waits.world_size, waits.device, len(waits.steps), len(waits.calls)) == (0, 4, "cpu", 6, 12)
+    assert {call.op for call in waits.calls} == {"all_reduce"}
+    assert waits.exposed > 0.9 * waits.wall
+    assert late.compute > 0.8 * late.wall
+
+
+def test_real_ranks_that_load_data() -> None:
+    trace = kineto.read(str(TRACES / "data_rank0.json.gz"))
+    assert 0.7 * trace.wall < trace.data < trace.idle < trace.wall
+
+
+def test_the_node_s_reader_says_the_same() -> None:
+    for path in sorted(TRACES.iterdir()):
+        data = gzip.decompress(path.read_bytes())
+        assert remote(data, str(path)) == kineto.read(str(path))._replace(size=0)
+
+
+def remote(data: bytes, path: str) -> RankTrace:
+    """As on a node: the standard library's decoder, and chunks of any size."""
+    rest = [data]
+
+    def read(count: int) -> bytes:
+        part, rest[0] = rest[0][:count], rest[0][count:]
+        return part
+
+    scanner, reduction = Scanner(read, loose.decode), Reduction()
+    for events in scanner:
+        loose.take(reduction, events)
+    return loose.with_rank(reduction.result(scanner.about, path, 0, scanner.damaged, ""))
+
+
+@pytest.mark.parametrize("chunk", [7, 100, 1000, 1 << 20])
+def test_chunks_of_any_size_say_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = str(written(tmp_path, rank_document(0)))
+    whole = kineto.read(path)
+    monkeypatch.setattr(scan, "CHUNK", chunk)
+    assert kineto.read(path) == whole
+
+
+def test_the_rank_may_stand_behind_the_events_or_in_the_name(tmp_path: Path) -> None:
+    events = [collective(1, 1)]
+    behind = written(tmp_path, document(events, 6, after=True), "a.json")
+    assert kineto.read(str(behind)).rank == 6
+    nowhere = document(events, None)
+    for name, rank in (
+        ("rank_12.json", 12),
+        ("host-3.json", 3),
+        ("x_5.pt.trace.json.gz", 5),
+        ("vm_41235.1763606820123.pt.trace.json", None),
+    ):
+        assert kineto.read(str(written(tmp_path, nowhere, name))).rank == rank
+
+
+def test_a_document_that_is_the_array_itself(tmp_path: Path) -> None:
+    text = f"[{collective(1, 2)},{event('kernel', 'gemm', 3, 4)}]"
+    trace = kineto.read(str(written(tmp_path, text)))
+    assert (trace.communication, trace.compute, trace.why) == (0.002, 0.004, "")
+
+
+def test_objects_within_events_do_not_mislead_it(tmp_path: Path) -> None:
+    odd = event("kernel", 'a "},{" name \\', 1, 2, '"x": [{"a": 1}, {"b": "]}"}]')
+    trace = kineto.read(str(written(tmp_path, document([odd, event("kernel", "gemm", 3, 4), odd]))))
+    assert (trace.events, trace.damaged, trace.compute) == (3, 0, 0.006)
+
+
+def test_a_damaged_event_is_counted_and_the_others_are_read(tmp_path: Path) -> None:
+    broken = event("kernel", "gemm", 5, 1).replace('"tid": 7', '"tid": 7 7')
+    text = document([event("kernel", "gemm", 1, 2), broken, event("kernel", "gemm", 3, 4)])
+    trace = kineto.read(str(written(tmp_path, text)))
+    assert (trace.damaged, trace.compute, trace.why) == (1, 0.006, "")
+
+
+def test_members_of_other_types_spoil_nothing(tmp_path: Path) -> None:
+    kernel = '{"ph": "X", "cat": "kernel", "name": "k"'
+    times = (', "ts": "a"', "", ', "ts": NaN, "dur": 1', ', "ts": 1e999, "dur": 5', ', "ts": 5, "dur": -1')
+    odd = ['{"ph": "X", "cat": 5, "name": "n", "ts": 1, "dur": 1}', "7", "null", "[]"]
+    odd += [f"{kernel}{time}}}" for time in times]
+    trace = kineto.read(str(written(tmp_path, document([*odd, event("kernel", "gemm", 3, 4)]))))
+    assert (trace.events, trace.compute) == (1, 0.004)
+
+
+def test_a_truncated_trace_gives_what_it_has(tmp_path: Path) -> None:
+    text = rank_document(0)
+    trace = kineto.read(str(written(tmp_path, text[: len(text) // 2])))
+    assert (trace.why, trace.rank) == ("it ends before its last event", 0)
+    assert 12 < trace.events < 30
+
+
+@pytest.mark.parametrize(("cut", "why"), [(20_000, "the compressed data ends too soon"), (None, "")])
+def test_compressed(cut: int | None, why: str, tmp_path: Path) -> None:
+    data = (TRACES / "straggler_rank0.json.gz").read_bytes()[:cut]
+    trace = kineto.read(str(written(tmp_path, data, "x.json.gz")))
+    assert trace.why == why
+    assert trace.events > 500
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"hello", b'{"traceEvents": 5}', b"\x1f\x8bxx", b"[1,2]"])
+def test_what_is_no_trace(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(BadFormat, match=r"no trace|empty"):
+        kineto.read(str(written(tmp_path, data)))
+
+
+SAMPLE = rank_document(0, steps=1).encode()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_whatever_comes_nothing_else_is_raised(tmp_path: Path, data: st.DataObject) -> None:
+    changed = bytearray(SAMPLE)
+    for _ in range(data.draw(st.integers(0, 6))):
+        place = data.draw(st.integers(0, len(changed) - 1))
+        changed[place : place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=20))
+    path = written(tmp_path, bytes(changed[: data.draw(st.integers(0, len(changed)))]))
+    try:
+        trace = kineto.read(str(path))
+    except BadFormat:
+        return
+    assert 0 <= trace.exposed <= trace.communication + 1e-9
+    assert trace.idle <= trace.wall + 1e-9
+    json.dumps(trace, allow_nan=False)
+
+
+MEMBERS = ("ph", "cat", "name", "ts", "dur", "args", "dtype", "Seq", "Group size", "rank")
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(ANYTHING)
+def test_whatever_an_event_is(tmp_path: Path, value: object) -> None:
+    known = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 1, "dur": 1, "args": value}
+    text = json.dumps({"traceEvents": [value, known], "distributedInfo": value, "baseTimeNanoseconds": value})
+    trace = kineto.read(str(written(tmp_path, text)))
+    json.dumps(trace, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "all_reduce"),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)", "all_gather"),
+        ("_reduce_scatter_base", "reduce_scatter"), ("alltoall_base", "all_to_all"), ("gloo:barrier", "barrier"),
+        ("ncclDevKernel_SendRecv(ncclDevComm*)", "send_recv"), ("ncclDevKernel_Broadcast_RING_LL", "broadcast"),
+        ("ncclDevKernel_Reduce_Sum", "reduce"), ("something", "something"),
+    ],
+)  # fmt: skip
+def test_names_of_operations(name: str, op: str) -> None:
+    assert op_of(name) == op
