@@ -25,6 +25,7 @@ SOURCE_NAMES = {
     "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
     "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
 }  # fmt: skip
+UNSEEN = {"node_unreachable"}
 NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
 
 
@@ -53,7 +54,8 @@ def _outcome(case: Case, findings: tuple[Finding, ...]) -> Outcome:
         return "hung"
     if critical & BROKEN and case.hung:
         return "hung"
-    if any(finding.kind in SLOW | BROKEN for finding in serious) and (present or not case.job.live):
+    # Of a node that does not answer nobody knows whether it holds anything back: that is no word on the job.
+    if any(finding.kind in (SLOW | BROKEN) - UNSEEN for finding in serious) and (present or not case.job.live):
         return "slow"
     if not case.job.live:
         return _after_the_fact(case)

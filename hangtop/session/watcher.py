@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
@@ -18,7 +19,9 @@ PERIOD = 1.0
 LEAST_PAUSE = 2.0
 """Seconds between two verdicts, at the least."""
 DUTY = 20.0
-"""A verdict is made no more often than every so many times the time that it takes."""
+"""A verdict is made no more often than every so many times the time that it takes,"""
+LONGEST_PAUSE = 8.0
+"""but at least so often, in seconds: on a machine that is busy with other work, every verdict takes long."""
 SLICE = 64
 """Nodes whose picture is made in one go; with more of them the rules run in a thread, so that no key press waits."""
 LOOKS = (0.0, 2.0, 10.0, 30.0)
@@ -44,6 +47,8 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        # A second of imports, which is no measure of what a verdict takes.
+        await asyncio.to_thread(importlib.import_module, "hangtop.diagnosis.verdict")
         try:
             while True:
                 await asyncio.sleep(PERIOD)
@@ -101,7 +106,7 @@ class Watcher:
             verdict = Verdict("unknown", why, unknown=(Unknown("diagnosis", (), why),))
         session.publish(verdict)
         took = time.monotonic() - began
-        self._think_at = time.monotonic() + max(LEAST_PAUSE, DUTY * took)
+        self._think_at = time.monotonic() + min(LONGEST_PAUSE, max(LEAST_PAUSE, DUTY * took))
         return verdict
 
     async def _judge(self) -> Verdict:
