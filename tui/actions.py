@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui import asked, handlers, probed
+from tui import asked, handlers, probed, repairs
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
@@ -133,6 +133,8 @@ ACTIONS: tuple[Action, ...] = (
            asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_command),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
            asked.lint_environment, "Job", "", 0),
+    Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port; each one asks.",
+           repairs.open_repairs, "Job", "", 0, Touch.NODE),
     Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",
            handlers.write_report, "Job", "", 11),
     Action("shell", "exclamation_mark", "Shell", "A shell on the selected node with ssh; hangtop comes back after it.",

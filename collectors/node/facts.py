@@ -32,7 +32,7 @@ class FactFinder:
         self._proc = proc
         self._cgroups = sys + "/fs/cgroup"
         self._booted = booted
-        self._users = _users(read_or_none("/etc/passwd") or b"")
+        self._users = users()
 
     def process(self, subject: Subject, versions: Mapping[str, str]) -> RankProcess:
         """The whole sample; a fact that cannot be read is left unknown."""
@@ -122,11 +122,11 @@ def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
     return "".join(result)
 
 
-def _users(passwd: bytes) -> Dict[int, str]:
+def users(path: str = "/etc/passwd") -> Dict[int, str]:
     """User names by id, from the file alone: asking the name service may hang."""
-    users: Dict[int, str] = {}
-    for line in text(passwd).splitlines():
+    found: Dict[int, str] = {}
+    for line in text(read_or_none(path) or b"").splitlines():
         fields = line.split(":")
         if len(fields) > 2 and fields[2].isdecimal():
-            users.setdefault(int(fields[2]), fields[0])
-    return users
+            found.setdefault(int(fields[2]), fields[0])
+    return found

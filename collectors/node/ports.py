@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from collectors.node.environ import presentable_command
 from collectors.node.files import link, read_or_none
@@ -55,6 +55,28 @@ def usage_of(ports: Iterable[int], tables: Sequence[bytes]) -> Dict[int, Usage]:
     return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted.values()}
 
 
+def listening(tables: Sequence[bytes]) -> Set[Tuple[int, int]]:
+    """(port, inode of the socket) of everything that listens in /proc/net/tcp and tcp6."""
+    rows = (row for table in tables for row in _ROW.finditer(table))
+    return {(int(row.group(1), 16), int(row.group(4))) for row in rows if row.group(3) == _LISTEN}
+
+
+def local_ports(tables: Sequence[bytes]) -> Set[int]:
+    """Local ports of every socket, whatever its state: TIME_WAIT keeps a port from others as well."""
+    return {int(row.group(1), 16) for table in tables for row in _ROW.finditer(table)}
+
+
+def held_sockets(proc: str, pid: int) -> Set[int]:
+    """Inodes of the sockets that a process has open; empty where that may not be read."""
+    folder = "%s/%d/fd" % (proc, pid)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return set()
+    found = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in names)
+    return {int(match.group(1)) for match in found if match}
+
+
 class Owners:
     """Finds the process behind a socket by its inode, and remembers it."""
 
@@ -69,7 +91,7 @@ class Owners:
         if missing:
             others = sorted((int(name) for name in os.listdir(self._proc) if name.isdigit()), reverse=True)
             for pid in [*likely, *others]:
-                for inode in self._held(pid) & missing:
+                for inode in held_sockets(self._proc, pid) & missing:
                     self._known[inode] = self._describe(pid)
                     missing.discard(inode)
                 if not missing:
@@ -79,16 +101,6 @@ class Owners:
         if len(self._known) > 256:
             self._known.clear()
         return found
-
-    def _held(self, pid: int) -> Set[int]:
-        """Inodes of the sockets that a process has open."""
-        folder = "%s/%d/fd" % (self._proc, pid)
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            return set()
-        found = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in names)
-        return {int(match.group(1)) for match in found if match}
 
     def _describe(self, pid: int) -> str:
         path = "%s/%d/cmdline" % (self._proc, pid)

@@ -9,9 +9,10 @@ import os
 import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
 
+from collectors.node.adopted import Adopters
 from collectors.node.environ import presentable_command
 from collectors.node.facts import FactFinder, Subject
-from collectors.node.family import Member, Place, arrange, helper_role, is_python
+from collectors.node.family import Member, Place, arrange, helper_role
 from collectors.node.files import link, read_or_none
 from collectors.node.patient import PatientReader
 from collectors.node.procfs import Stat, boot_time, parse_status, split_zeros
@@ -74,8 +75,7 @@ class RankSource(Source):
         self._turn = 0
         self._list_at = 0.0
         self._hidden = False
-        # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
-        self._init_adopts = not is_python(link(proc + "/1/exe"), [])
+        self._adopters = Adopters(proc)
 
     def configure(self, settings: Settings) -> None:
         """Take the filter on the environment; with another one everything is looked at anew."""
@@ -169,12 +169,7 @@ class RankSource(Source):
 
     def _is_orphan(self, stat: Stat) -> bool:
         """True when an init adopted the process: then nobody who started it is left."""
-        if stat.parent == 1:
-            return self._init_adopts
-        if stat.parent == 0 or stat.parent in self._tracked:
-            return False
-        parent = read_stat(self.proc, stat.parent)
-        return parent is not None and parent.comm == "systemd"
+        return (stat.parent == 1 or stat.parent not in self._tracked) and self._adopters.adopted(stat)
 
     # --- what they do ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Asking before a probe beside a running job."""
+"""Asking before something is done beside, or to, a running job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
 
 
-def refuse_read_only(options: SessionOptions) -> None:
+def refuse_read_only(options: SessionOptions, what: str = "probes: they load the network") -> None:
     """Raise a usage error in a session that may only look."""
     if options.read_only:
-        raise click.UsageError("--read-only refuses probes: they load the network")
+        raise click.UsageError(f"--read-only refuses {what}")
 
 
 def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool) -> None:
@@ -25,9 +25,17 @@ def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool) -> None:
     nodes = sorted(where)
     click.echo(f"on {', '.join(nodes)}: {command}", err=True)
     beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in nodes]
-    if not beside or yes:
+    if beside:
+        ask(f"{len(beside)} ranks of a job run there. The probe loads their network for some seconds. Go on?", yes=yes)
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Ask, unless ``yes`` was said already.
+
+    Raises a usage error where nobody can be asked, :class:`click.Abort` for a no.
+    """
+    if yes:
         return
-    question = f"{len(beside)} ranks of a job run there. The probe loads their network for some seconds. Go on?"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Nobody can be asked here: --yes says so.")
     click.confirm(question, abort=True, err=True)

@@ -26,6 +26,10 @@ COMMANDS: dict[str, Entry] = {
     "probe": Entry(
         "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
     ),
+    "repair": Entry(
+        "hangtop.cli.repair:command",
+        "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",
+    ),
     "record": Entry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
     "replay": Entry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
 }

@@ -1,0 +1,1 @@
+"""What people mend at night: orphans of an earlier run, stopped ranks, a port that is taken."""

@@ -1,0 +1,95 @@
+"""Runs the repairs' programs on a node and takes their answers; what each will do is said here, word for word."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Transport
+from collectors.probes.gather import gather
+from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
+
+_PACKAGE = "collectors.probes.repair.remote"
+_CURABLE = msgspec.json.Decoder(tuple[str, Curable])
+_SIGNALLED = msgspec.json.Decoder(tuple[str, Signalled])
+_PORTS = msgspec.json.Decoder(tuple[str, PortsInUse])
+
+LOOK_SECONDS = 15.0
+GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL: a rank that saves at SIGTERM needs some."""
+
+Signal = Literal["TERM", "CONT"]
+
+
+def signal_command(pids: Sequence[int], signal: Signal, grace: float = GRACE) -> str:
+    """What will be done on a node, as a shell would be told."""
+    words = " ".join(str(pid) for pid in pids)
+    if signal == "CONT":
+        return f"kill -CONT {words}"
+    return f"kill -TERM {words}; sleep {grace:g}; kill -KILL {words}"
+
+
+def sender(python: str = "python3") -> str:
+    """The program that sends the signals, as it is started on a node."""
+    return shlex.join(payload.command(python))
+
+
+async def look(transport: Transport, python: str, keep: Sequence[int], *, young: float | None = None) -> list[Curable]:
+    """Orphans and stopped processes of a node; ``keep`` are the pids of the running job's ranks there.
+
+    Raises :class:`~collectors.fleet.transport.TransportError`.
+    """
+    found: list[Curable] = []
+
+    def take(line: bytes) -> bool:
+        _, one = _CURABLE.decode(line)
+        if one.what == "end":
+            return True
+        found.append(
+            one._replace(
+                user=clean(one.user), run_id=clean(one.run_id), command=clean(one.command), why=clean(one.why),
+                role=clean(one.role), launcher=clean(one.launcher), state=clean(one.state),
+            )
+        )  # fmt: skip
+        return False
+
+    arguments: dict[str, object] = {"keep": list(keep)} | ({} if young is None else {"young": young})
+    packed = payload.pack(f"{_PACKAGE}.look", arguments)
+    await gather(transport, payload.command(python), packed, take, LOOK_SECONDS)
+    return found
+
+
+async def send(
+    transport: Transport, python: str, signal: Signal, targets: Sequence[tuple[int, int]], *, grace: float = GRACE
+) -> list[Signalled]:
+    """Signal (pid, start ticks) on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    found: list[Signalled] = []
+
+    def take(line: bytes) -> bool:
+        _, one = _SIGNALLED.decode(line)
+        if one.outcome == "end":
+            return True
+        found.append(one._replace(text=clean(one.text)))
+        return False
+
+    arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
+    packed = payload.pack(f"{_PACKAGE}.act", arguments)
+    await gather(transport, payload.command(python), packed, take, grace + LOOK_SECONDS)
+    return found
+
+
+async def ports_in_use(transport: Transport, python: str) -> PortsInUse:
+    """TCP ports of a node that are not free. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    found: list[PortsInUse] = []
+
+    def take(line: bytes) -> bool:
+        found.append(_PORTS.decode(line)[1])
+        return True
+
+    await gather(transport, payload.command(python), payload.pack(f"{_PACKAGE}.ports"), take, LOOK_SECONDS)
+    return found[0]._replace(error=clean(found[0].error))

@@ -1,0 +1,37 @@
+"""Says which TCP ports of a node are in use, from /proc/net alone: what opens nothing is in nobody's way."""
+
+from __future__ import annotations
+
+import sys
+from typing import Dict, List
+
+from collectors.node import lifeline, wire
+from collectors.node.files import read_or_none, read_text
+from collectors.node.ports import local_ports
+from collectors.probes.repair.remote.words import PortsInUse
+
+TABLE_LIMIT = 64 << 20
+"""Bytes: a busy node has tens of thousands of sockets."""
+DEFAULT_RANGE = (32768, 60999)
+"""net.ipv4.ip_local_port_range of a kernel that was not told otherwise (Documentation/networking/ip-sysctl)."""
+
+
+def look(proc: str = "/proc") -> PortsInUse:
+    """Answer for this network namespace."""
+    settings = proc + "/sys/net/ipv4/"
+    words = read_text(settings + "ip_local_port_range").split()
+    known = len(words) == 2 and all(word.isdigit() for word in words)
+    lowest, highest = (int(words[0]), int(words[1])) if known else DEFAULT_RANGE
+    tables = [read_or_none("%s/net/%s" % (proc, name), TABLE_LIMIT) for name in ("tcp", "tcp6")]
+    error = "/proc/net/tcp may not be read" if tables[0] is None else ""
+    found: List[int] = sorted(local_ports([table for table in tables if table is not None]))
+    return PortsInUse(lowest, highest, read_text(settings + "ip_local_reserved_ports"), found, error)
+
+
+def main(_arguments: Dict[str, object]) -> None:
+    """Entry; takes no arguments and says one line."""
+    lifeline.prepare(20)
+    lifeline.end_with_stdin()
+    sys.stdout.buffer.write(wire.encode(look()))
+    sys.stdout.buffer.flush()
+    lifeline.leave()

@@ -1,0 +1,225 @@
+"""Repairs of a session's nodes: what can be mended now, the exact command of each, and carrying it out.
+
+Looking changes nothing. What signals a process goes through :func:`carry_out`, whose caller has shown
+:meth:`Order.command` and been told to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from collectors.fleet.transport import TransportError
+from collectors.probes.repair import ask
+from collectors.probes.repair.free import FreePort, choose
+from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.words import duration, listed, size
+from hangtop.session.options import SessionOptions
+from hangtop.session.probing import Connections
+
+RANKS_SECONDS = 5.0
+"""How long a session that has just connected may take to know a node's ranks."""
+
+
+class Repaired(Connections, Protocol):
+    """What repairs need of a session."""
+
+    options: SessionOptions
+
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
+
+
+class RepairRefused(Exception):
+    """The session may only look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A process that can be helped, and its node."""
+
+    node: str
+    process: Curable
+    age: float
+    """Seconds since it was started."""
+    gpu_memory: int | None
+    """Bytes that it holds on GPUs, where the driver tells pids."""
+
+    @property
+    def name(self) -> str:
+        """``node1:812``."""
+        return f"{self.node}:{self.process.pid}"
+
+    def told(self) -> str:
+        """Everything that decides whether it may be touched, in one line."""
+        one = self.process
+        words = [f"rank {one.rank}" + ("" if one.role == "rank" else f" ({one.role})"), f"pid {one.pid}"]
+        words += [f"{duration(self.age)} old", f"user {one.user}", f"state {one.state}"]
+        if one.run_id:
+            words.append(f"run {one.run_id}")
+        if self.gpu_memory:
+            words.append(f"{size(self.gpu_memory)} of GPU memory")
+        if one.ports:
+            words.append(f"listens on port {listed([str(port) for port in one.ports])}")
+        return f"{self.node}: {', '.join(words)}: {one.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the nodes showed."""
+
+    orphans: tuple[Patient, ...] = ()
+    stopped: tuple[Patient, ...] = ()
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Nodes that could not be looked at, and why: unknown, never "nothing there"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One repair: a signal to these processes."""
+
+    signal: ask.Signal
+    patients: tuple[Patient, ...]
+    grace: float = ask.GRACE
+
+    def nodes(self) -> dict[str, list[Patient]]:
+        """Processes by node."""
+        found: dict[str, list[Patient]] = {}
+        for patient in self.patients:
+            found.setdefault(patient.node, []).append(patient)
+        return found
+
+    def command(self) -> str:
+        """The exact command of every node, and what sends it."""
+        lines = [
+            f"on {node}: {ask.signal_command([one.process.pid for one in patients], self.signal, self.grace)}"
+            for node, patients in self.nodes().items()
+        ]
+        left = " SIGKILL goes only to what is left after the wait." if self.signal == "TERM" else ""
+        lines.append(
+            f"Each signal is sent only if the pid still has the start time that was seen.{left} "
+            f"Sent by: {ask.sender()} (the program comes through its input)"
+        )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one process."""
+
+    patient: Patient
+    signalled: Signalled
+
+    @property
+    def good(self) -> bool:
+        """True when it is as it was wanted."""
+        return self.signalled.outcome in {"terminated", "killed", "continued", "gone"}
+
+
+async def look(session: Repaired, *, young: float | None = None) -> Looked:
+    """Ask all nodes for orphans and stopped processes.
+
+    A node on which it is not known which ranks are the running job's is not asked: none of them must be taken for an
+    orphan. A session that has just connected gets some seconds to learn it.
+    """
+    until = time.monotonic() + RANKS_SECONDS
+    job = session.job()
+    while time.monotonic() < until and any(map(_still_learning, job.nodes.values())):
+        await asyncio.sleep(0.05)
+        job = session.job()
+    answers = await asyncio.gather(*(_look(session, job, node, young) for node in sorted(job.nodes)))
+    patients = [patient for found, _ in answers for patient in found]
+    return Looked(
+        tuple(one for one in patients if one.process.what == "orphan"),
+        tuple(one for one in patients if one.process.what == "stopped"),
+        {node: why for node, (_, why) in zip(sorted(job.nodes), answers, strict=True) if why},
+    )
+
+
+def _still_learning(node: Node) -> bool:
+    return node.link == "live" and "ranks" not in node.sources
+
+
+async def _look(session: Repaired, job: Job, node: str, young: float | None) -> tuple[list[Patient], str]:
+    known = job.nodes[node].sources.get("ranks")
+    if known is None or known.state != "ok":
+        why = job.nodes[node].why or (known.why if known else "")
+        return [], f"which ranks are the job's is not known there{f': {why}' if why else ''}"
+    keep = [rank.process.pid for rank in job.ranks if rank.node == node and rank.gone_at is None]
+    try:
+        found = await ask.look(session.transport(node), session.python(node), keep, young=young)
+    except TransportError as error:
+        return [], job.nodes[node].why or str(error)
+    offset = job.nodes[node].clock_offset or 0.0
+    now = job.now + offset
+    return [Patient(node, one, max(0.0, now - one.started), _on_gpus(job, node, one.pid)) for one in found], ""
+
+
+def _on_gpus(job: Job, node: str, pid: int) -> int | None:
+    held = [used.memory for gpu in job.nodes[node].gpus for used in gpu.processes if used.pid == pid]
+    return sum(memory or 0 for memory in held) if held else None
+
+
+async def carry_out(session: Repaired, order: Order) -> list[Result]:
+    """Send the signals, on all nodes at once. Raises :class:`RepairRefused` in a session that may only look."""
+    if session.options.read_only:
+        raise RepairRefused("--read-only refuses repairs: they signal processes")
+    parts = await asyncio.gather(*(_send(session, node, some, order) for node, some in order.nodes().items()))
+    return [result for part in parts for result in part]
+
+
+async def _send(session: Repaired, node: str, patients: Sequence[Patient], order: Order) -> list[Result]:
+    targets = [(one.process.pid, one.process.start_ticks) for one in patients]
+    try:
+        said = await ask.send(session.transport(node), session.python(node), order.signal, targets, grace=order.grace)
+    except TransportError as error:
+        said = [Signalled(pid, "unreachable", f"not known: {error}") for pid, _ in targets]
+    by_pid = {one.pid: one for one in said}
+    return [
+        Result(one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", "the node did not say")))
+        for one in patients
+    ]
+
+
+async def free_port(session: Repaired, wanted: int) -> tuple[FreePort, dict[str, str]]:
+    """Propose a rendezvous port that is free on all nodes that answer; and the others, with the reason."""
+    job = session.job()
+    names = sorted(job.nodes)
+    answers = await asyncio.gather(*(_ports(session, job, node) for node in names))
+    told = {node: found for node, found in zip(names, answers, strict=True) if isinstance(found, PortsInUse)}
+    silent = {node: found for node, found in zip(names, answers, strict=True) if isinstance(found, str)}
+    silent |= {node: found.error for node, found in told.items() if found.error}
+    return choose(told, wanted), silent
+
+
+async def _ports(session: Repaired, job: Job, node: str) -> PortsInUse | str:
+    try:
+        return await ask.ports_in_use(session.transport(node), session.python(node))
+    except TransportError as error:
+        return job.nodes[node].why or str(error)
+
+
+def port_text(found: FreePort, silent: Mapping[str, str]) -> list[str]:
+    """The proposal as people read it: what was passed over, then the port and where to write it."""
+    lines = [f"  {why}" for why in found.passed]
+    lines += [f"  not known of {node}: {why}" for node, why in silent.items()]
+    if found.port is None:
+        return [*lines, "no port that is free on all nodes was found"]
+    risk = "" if found.outside else "  (inside the range that kernels give to clients: it may be taken meanwhile)"
+    return [
+        *lines,
+        f"port {found.port} is free on all nodes that answered{risk}",
+        f"  MASTER_PORT={found.port}",
+        f"  torchrun --rdzv_endpoint=MASTER:{found.port}   or   torchrun --master_port={found.port}",
+    ]
+
+
+def chosen(patients: Iterable[Patient], names: Sequence[str], *, doubtful: bool = False) -> tuple[Patient, ...]:
+    """Those named as ``node:pid``; without names, those that are certain (``doubtful``: the others too)."""
+    if names:
+        return tuple(one for one in patients if one.name in names)
+    return tuple(one for one in patients if one.process.sure or doubtful)

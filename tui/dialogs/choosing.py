@@ -1,0 +1,96 @@
+"""A list of things that can be done: one is chosen, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.dialogs.base import Dialog, Text
+from tui.text import harmless, wrap
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+WIDTH = 138
+"""Cells of text in the dialog at its widest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line to choose, and what has to be known before."""
+
+    title: str
+    detail: str = ""
+    tone: Tone = Tone.TEXT
+
+
+class ChoiceDialog(Dialog[int | None]):
+    """Up and down, Enter; its answer is the place in the list. ``notes`` are shown below and cannot be chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "step(-1)", "Up"),
+        Binding("down,j", "step(1)", "Down"),
+        Binding("home,g", "step(-100000)", "Top"),
+        Binding("end,G", "step(100000)", "Bottom"),
+        Binding("enter", "choose", "Choose"),
+        Binding("escape,q", "leave", "Leave"),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
+        super().__init__(title, wide=True)
+        self._choices, self._notes = tuple(choices), tuple(notes)
+        self._at = 0
+        self._text = Text(self._lines()[0])
+
+    def content(self) -> ComposeResult:
+        """The list."""
+        yield self._text
+
+    def keys(self) -> list[Piece]:
+        """Moving, choosing, leaving."""
+        return [
+            ("↑↓", Tone.ACCENT), (" move  ", Tone.DIM), ("Enter", Tone.ACCENT),
+            (" show the command and ask  ", Tone.DIM), ("Esc", Tone.ACCENT), (" leave it", Tone.DIM),
+        ]  # fmt: skip
+
+    def _lines(self) -> tuple[list[list[Piece]], int]:
+        """All lines, and the one that the chosen entry begins at."""
+        lines: list[list[Piece]] = []
+        top = 0
+        width = min(WIDTH, (self.size.width if self.is_mounted else 80) - 8)
+        for place, choice in enumerate(self._choices):
+            here = place == self._at
+            top = len(lines) if here else top
+            marker: Piece = ("> ", Tone.ACCENT) if here else ("  ", Tone.DIM)
+            lines.append([marker, (harmless(choice.title), Tone.STRONG if here else choice.tone)])
+            lines += [[("    ", Tone.DIM), (line, Tone.DIM)] for line in wrap(choice.detail, width) if choice.detail]
+        for note in self._notes:
+            lines += [[("  " + line, Tone.WARN)] for line in wrap(note, width)]
+        return lines, top
+
+    def on_resize(self) -> None:
+        """Break the lines anew."""
+        super().on_resize()
+        self._show()
+
+    def _show(self) -> None:
+        lines, top = self._lines()
+        self._text.show(lines)
+        if top >= self._text.size.height - 1:
+            self._text.scroll_to(y=top, animate=False, force=True)
+
+    def action_step(self, step: int) -> None:
+        """Go up or down."""
+        self._at = min(len(self._choices) - 1, max(0, self._at + step))
+        self._show()
+
+    def action_choose(self) -> None:
+        """Choose what the marker is at."""
+        self.dismiss(self._at)
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)

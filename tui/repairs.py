@@ -1,0 +1,125 @@
+"""The key that mends: it lists what can be repaired now; each repair shows its exact command and asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from hangtop.session.repairs import Looked, Order, Patient, RepairRefused
+from tui.dialogs.choosing import Choice
+from tui.format import plural
+from tui.text import harmless
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
+
+
+class Offer(NamedTuple):
+    """An entry of the list, and what choosing it does."""
+
+    choice: Choice
+    take: Callable[[HangtopApp], None]
+
+
+def open_repairs(app: HangtopApp) -> None:
+    """Look at all nodes in the background, then list what can be mended."""
+    app.say("looking for orphans and stopped ranks …")
+    app.run_worker(_open(app), name="repairs", exit_on_error=False, exclusive=True, group="repairs")
+
+
+async def _open(app: HangtopApp) -> None:
+    from hangtop.session.repairs import look
+    from tui.dialogs.choosing import ChoiceDialog
+
+    looked = await look(app.session)
+    listed = offers(looked)
+    notes = [f"not known of {node}: {why}" for node, why in looked.unknown.items()]
+
+    def take(place: int | None) -> None:
+        if place is not None:
+            listed[place].take(app)
+
+    app.push_screen(ChoiceDialog("what can be mended now", [offer.choice for offer in listed], notes), take)
+
+
+def offers(looked: Looked) -> list[Offer]:
+    """What the nodes showed as a list of repairs, and the two that are always there."""
+    sure = tuple(one for one in looked.orphans if one.process.sure)
+    found: list[Offer] = []
+    if len(sure) > 1:
+        found.append(_signal(f"End all {plural(len(sure), 'certain orphan')} of earlier runs", "TERM", sure))
+    found += [
+        _signal(f"End orphan {one.name}{'' if one.process.sure else ' (not certain)'}", "TERM", (one,))
+        for one in looked.orphans
+    ]
+    if len(looked.stopped) > 1:
+        found.append(_signal(f"Continue all {plural(len(looked.stopped), 'stopped process')}", "CONT", looked.stopped))
+    found += [_signal(f"Continue stopped {one.name}", "CONT", (one,)) for one in looked.stopped]
+    port = Choice("Propose a free rendezvous port", "asks every node which ports are in use; opens nothing")
+    lines = Choice("Environment and launch lines that would have caught this", "by what the job lacks; only text")
+    return [*found, Offer(port, _propose_port), Offer(lines, _show_launch)]
+
+
+def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
+    detail = "\n".join(f"{one.told()}: {one.process.why}" for one in patients) if len(patients) == 1 else ""
+    order = Order("CONT" if signal == "CONT" else "TERM", patients)
+
+    def take(app: HangtopApp) -> None:
+        from tui.dialogs.asking import ConfirmDialog
+
+        def answer(yes: bool | None) -> None:
+            if yes:
+                app.run_worker(_carry_out(app, title, order), name="repair", exit_on_error=False)
+
+        told = "\n".join(one.told() for one in patients)
+        app.push_screen(ConfirmDialog(title, order.command(), told), answer)
+
+    return Offer(Choice(title, detail, Tone.WARN), take)
+
+
+async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
+    from hangtop.session.repairs import carry_out
+
+    try:
+        results = await carry_out(app.session, order)
+    except RepairRefused as refused:
+        app.say(str(refused), "warning")
+        return
+    lines: list[list[Piece]] = [
+        [
+            (f"{one.patient.name:<24} ", Tone.STRONG),
+            (harmless(one.signalled.text), Tone.OK if one.good else Tone.BAD),
+        ]
+        for one in results
+    ]
+    _text(app, title, lines)
+
+
+def _propose_port(app: HangtopApp) -> None:
+    app.run_worker(_ask_ports(app), name="port", exit_on_error=False)
+
+
+async def _ask_ports(app: HangtopApp) -> None:
+    from collectors.probes.repair.free import FIRST
+    from hangtop.session.repairs import free_port, port_text
+
+    found, silent = await free_port(app.session, FIRST)
+    _plain(app, "a free port", port_text(found, silent))
+
+
+def _show_launch(app: HangtopApp) -> None:
+    from hangtop.diagnosis.environment.catching import catching
+
+    _plain(app, "environment and launch lines (c copies them)", catching(app.session.job()).text())
+
+
+def _plain(app: HangtopApp, title: str, lines: Sequence[str]) -> None:
+    _text(app, title, [[(harmless(line), Tone.TEXT)] for line in lines])
+
+
+def _text(app: HangtopApp, title: str, content: list[list[Piece]]) -> None:
+    from tui.dialogs.base import TextDialog
+
+    app.push_screen(TextDialog(title, content))
