@@ -34,7 +34,7 @@ def interface_of(node: Node, setting: str | None) -> str | None:
 
 def chosen_interface(job: Job, node: Node) -> str | None:
     """Interface that NCCL or gloo takes on a node, by the settings of its living ranks."""
-    ranks = [rank for rank in job.ranks if rank.node == node.name and rank.gone_at is None]
+    ranks = [rank for rank in job.ranks_of(node.name) if rank.gone_at is None]
     environment = ranks[0].process.env if ranks else {}
     return interface_of(node, environment.get("NCCL_SOCKET_IFNAME") or environment.get("GLOO_SOCKET_IFNAME"))
 

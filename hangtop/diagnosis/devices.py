@@ -34,7 +34,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
-    here = [rank for rank in job.ranks if rank.node == node.name]
+    here = job.ranks_of(node.name)
     on_it = {rank.rank for rank in here if index in rank.gpus}
     if not on_it:
         on_it = {
@@ -47,7 +47,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
 
 def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
     """Ranks whose process was last seen on this node."""
-    return tuple(sorted(rank.rank for rank in job.ranks if rank.node == name))
+    return tuple(sorted(rank.rank for rank in job.ranks_of(name)))
 
 
 def bus_key(bus_id: str) -> tuple[int, ...]:
@@ -64,12 +64,12 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
 
 def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
     """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
-    started = min((rank.process.started for rank in job.ranks if rank.node == node.name), default=None)
+    events = job.events_of(kind)
+    if not events:
+        return
+    started = min((rank.process.started for rank in job.ranks_of(node.name)), default=None)
     hostname = node.hello.hostname if node.hello else ""
-    for index, event in enumerate(job.events):
-        if event.kind != kind:
-            continue
-        home = job.event_nodes[index] if index < len(job.event_nodes) else ""
+    for home, event in events:
         if (home and home != node.name) or (not home and event.host not in (node.name, hostname)):
             continue
         at = when(event)

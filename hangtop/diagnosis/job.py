@@ -7,8 +7,9 @@ the picture). ``None`` and empty tuples mean unknown: a rule may conclude someth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples import (
@@ -162,6 +163,24 @@ class Job:
     """The longest such pause that this job was seen to take and come back from."""
     others: tuple[Rank, ...] = ()
     """Living processes with the same rank numbers that belong to another or an earlier run."""
+    _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _said: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Sort ranks by node and events by kind: a rule that went through all of them for every node would be slow."""
+        for rank in self.ranks:
+            self._on.setdefault(rank.node, []).append(rank)
+        for node, event in zip_longest(self.event_nodes, self.events, fillvalue=""):
+            if not isinstance(event, str):
+                self._said.setdefault(event.kind, []).append((node, event))
+
+    def ranks_of(self, node: str) -> Sequence[Rank]:
+        """Ranks whose process was last seen on this node, in the order of ``ranks``."""
+        return self._on.get(node, ())
+
+    def events_of(self, kind: str) -> Sequence[tuple[str, LogEvent]]:
+        """Events of one kind in their order, each with the node that it came from (empty for a folder of logs)."""
+        return self._said.get(kind, ())
 
     @property
     def alarm_after(self) -> float:

@@ -15,12 +15,12 @@ LINES_SHOWN = 4
 
 def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     """Events of one kind, of any of these signatures where some are given; of living ranks only this run's."""
-    started = {rank.rank: rank.process.started for rank in job.ranks}
+    events = job.events_of(kind)
+    started = {rank.rank: rank.process.started for rank in job.ranks} if events else {}
     return tuple(
         event
-        for event in job.events
-        if event.kind == kind
-        and (not signatures or text_of(event, "signature") in signatures)
+        for _, event in events
+        if (not signatures or text_of(event, "signature") in signatures)
         and not (
             job.live
             and event.at is not None

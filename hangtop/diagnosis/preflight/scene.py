@@ -49,7 +49,7 @@ class Preflight:
 
     def ranks(self, node: str) -> list[Rank]:
         """Living ranks of a node."""
-        return [rank for rank in self.job.ranks if rank.node == node and rank.gone_at is None]
+        return [rank for rank in self.job.ranks_of(node) if rank.gone_at is None]
 
     def answer(self, node: str, name: str, subject: str = "") -> Observation | None:
         """One answer of a node; None when it was not asked or did not answer."""

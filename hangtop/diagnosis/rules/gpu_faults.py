@@ -77,7 +77,7 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
         yield Finding(
             "gpu_driver_hung", "critical", 0.85,
             f"nvidia-smi on {name} has not answered for {duration(max(0.0, job.now - source.since))}: the driver hangs",
-            ranks=tuple(rank.rank for rank in job.ranks if rank.node == name and rank.gone_at is None),
+            ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None),
             nodes=(name,),
             evidence=(Evidence(f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"),),
             advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from collectors.samples import GpuSample
 from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.tables.thresholds import (
     BAD_EVENT_REASONS,
     LATE_LOOKS,
@@ -29,26 +30,28 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
     Needs utilisation, SM clock and event reasons of nvidia-smi in two looks or more. Without slower peers to compare
     with (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
     """
-    peers: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for node, gpu in _loaded(job):
-        clocks = [look.value.sm_clock for look in _under_load(gpu) if look.value.sm_clock is not None]
-        if clocks:
-            peers[_model(gpu)].append((gpu_name(node, gpu), median(clocks)))
-    for node, gpu in _loaded(job):
-        looks = _under_load(gpu)
+    loaded = _loaded(job)
+    usual = [_clock(looks) for _, _, looks in loaded]
+    peers: dict[str, list[float]] = defaultdict(list)
+    for (_, gpu, _), speed in zip(loaded, usual, strict=True):
+        if speed is not None:
+            peers[_model(gpu)].append(speed)
+    for speeds in peers.values():
+        speeds.sort()
+    for (node, gpu, looks), own in zip(loaded, usual, strict=True):
         bad = [look for look in looks if (look.value.event_reasons or 0) & sum(BAD_EVENT_REASONS)]
-        clocks = [look.value.sm_clock for look in bad if look.value.sm_clock is not None]
-        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or not clocks:
+        clock = _clock(bad)
+        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None or own is None:
             continue
-        clock = median(clocks)
-        others = [value for name, value in peers[_model(gpu)] if name != gpu_name(node, gpu)]
+        speeds = peers[_model(gpu)]
+        others = median_without(speeds, own) if len(speeds) > 1 else None
         top = gpu.facts.sm_clock_max if gpu.facts else None
-        slower = bool(others) and clock < SLOW_CLOCK_SHARE * median(others)
+        slower = others is not None and clock < SLOW_CLOCK_SHARE * others
         low = top is not None and clock < LOW_CLOCK_SHARE * top
         if not slower and not low:
             continue
         reasons = _reasons(bad[-1].value)
-        against = f"its peers run at {median(others):.0f}" if slower else f"its maximum is {top}"
+        against = f"its peers run at {others:.0f}" if slower else f"its maximum is {top}"
         yield Finding(
             "gpu_throttled", "warning", 0.9 if slower else 0.75,
             f"GPU {gpu.index} on {node.name} runs at {clock:.0f} MHz, {against}: {reasons}",
@@ -64,8 +67,8 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
 
     Needs the PCIe columns of nvidia-smi under load: links fall back when idle.
     """
-    for node, gpu in _loaded(job):
-        looks, facts = _under_load(gpu), gpu.facts
+    for node, gpu, looks in _loaded(job):
+        facts = gpu.facts
         if facts is None or len(looks) < LATE_LOOKS:
             continue
         wrong = []
@@ -86,12 +89,19 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _loaded(job: Job) -> list[tuple[Node, Gpu]]:
-    return [(node, gpu) for node, gpu in all_gpus(job) if _under_load(gpu)]
+def _loaded(job: Job) -> list[tuple[Node, Gpu, list[Look[GpuSample]]]]:
+    """GPUs that were under load in some of their last looks, and those looks."""
+    found = []
+    for node, gpu in all_gpus(job):
+        looks = [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+        if looks:
+            found.append((node, gpu, looks))
+    return found
 
 
-def _under_load(gpu: Gpu) -> list[Look[GpuSample]]:
-    return [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+def _clock(looks: Iterable[Look[GpuSample]]) -> float | None:
+    clocks = [look.value.sm_clock for look in looks if look.value.sm_clock is not None]
+    return median(clocks) if clocks else None
 
 
 def _model(gpu: Gpu) -> str:

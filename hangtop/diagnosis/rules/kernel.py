@@ -45,8 +45,8 @@ def kernel_trouble(job: Job) -> Iterator[Finding]:
         own = tuple(
             sorted(
                 rank.rank
-                for rank in job.ranks
-                if rank.node == name and pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
+                for rank in job.ranks_of(name)
+                if pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
             )
         )
         first = events[0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from statistics import median
 
 from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
+from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
 from hangtop.diagnosis.words import count, listed, ranks_text, size
 
@@ -76,9 +76,10 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
     }
     if len(used) < 3:
         return
+    amounts = sorted(amount for _, _, amount in used.values())
     for name, (node, gpu, amount) in used.items():
         total = gpu.facts.memory_total if gpu.facts else None
-        rest = median(value for other, (_, _, value) in used.items() if other != name)
+        rest = median_without(amounts, amount)
         if not total or amount - rest < MEMORY_IMBALANCE_SHARE * total:
             continue
         users = [f"pid {p.pid} {p.name or ''} {size(p.memory or 0)}".replace("  ", " ") for p in gpu.processes]
@@ -116,8 +117,10 @@ def zombie_process(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
     for node, gpu in all_gpus(job):
         strangers = _strangers(job, node, gpu)
+        if not strangers:
+            continue
         mine = ranks_on_gpu(job, node, gpu.index)
-        known = {other.process.pid for other in job.others if other.node == node.name}
+        known = {other.process.pid for other in by_node.get(node.name, ())}
         unknown = [(pid, amount, what) for pid, amount, what in strangers if pid not in known]
         if unknown and mine:
             text = listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in unknown])
@@ -131,7 +134,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
 
 
 def _living(job: Job, node: str) -> list[Rank]:
-    return [rank for rank in job.ranks if rank.node == node and rank.gone_at is None]
+    return [rank for rank in job.ranks_of(node) if rank.gone_at is None]
 
 
 def _used(gpu: Gpu) -> int:
