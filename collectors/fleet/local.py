@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from asyncio import SubprocessTransport
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,11 +42,18 @@ class LocalProcess(asyncio.SubprocessProtocol):
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
-        """Kill it."""
-        if self._transport is not None:
+        """Kill it, and take no more of what it says."""
+        transport = self._transport
+        if transport is None or self._ended.done():
+            return
+        # Not by the transport's own kill() and close(): both poll, and one that polls after the end takes the exit
+        # status away from asyncio, which then complains of an unknown child and reports 255.
+        if transport.get_returncode() is None:
             with suppress(ProcessLookupError):
-                self._transport.kill()
-            self._transport.close()
+                os.kill(transport.get_pid(), signal.SIGKILL)
+        for descriptor in (0, 1, 2):
+            if (pipe := transport.get_pipe_transport(descriptor)) is not None:
+                pipe.close()
 
     def pause(self) -> None:
         """Take no more of its output for now: it blocks once the pipe is full."""
@@ -86,6 +95,8 @@ class LocalProcess(asyncio.SubprocessProtocol):
         status = self._transport.get_returncode() if self._transport is not None else None
         if not self._ended.done():
             self._ended.set_result(-1 if status is None else status)
+        if self._transport is not None:
+            self._transport.close()
 
 
 class Local:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import signal
 import socket
 import threading
 from asyncio.subprocess import Process
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from collectors.fleet.clean import clean_bytes
@@ -114,14 +116,19 @@ class ProxyCommand:
             async with asyncio.timeout(1.0):
                 await self._process.wait()
         except TimeoutError:
-            self._process.kill()
+            self._signal(signal.SIGKILL)
             await self._process.wait()
         self._errors.cancel()
 
     def end(self) -> None:
         """End it."""
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Not by the process's own terminate() and kill(): see LocalProcess.kill.
         if self._process.returncode is None:
-            self._process.terminate()
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
 
 async def _keep(stream: asyncio.StreamReader) -> bytes:

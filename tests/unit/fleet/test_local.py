@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,26 @@ async def test_streams_end_with_the_node() -> None:
     process.write(b"to nobody")
     process.write_eof()
     process.kill()
+
+
+async def test_killing_what_has_ended_leaves_its_status_to_asyncio(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if hasattr(asyncio, "ThreadedChildWatcher"):  # as on a machine where its thread comes late
+        watcher: Any = asyncio.ThreadedChildWatcher
+        waiting = watcher._do_waitpid
+
+        def late(*arguments: object) -> None:
+            time.sleep(0.1)
+            waiting(*arguments)
+
+        monkeypatch.setattr(watcher, "_do_waitpid", late)
+    node = Local("here")
+    process = await node.start(["sh", "-c", "exit 5"], on_stdout=print, on_stderr=print)
+    time.sleep(0.05)  # noqa: ASYNC251 (it ends, and asyncio does not notice)
+    process.kill()
+    assert await process.wait() == 5
+    assert not caplog.records
 
 
 async def test_ports() -> None:
