@@ -8,6 +8,7 @@ import pytest
 from textual.app import App
 
 from collectors.fleet.sink import LinkChange
+from collectors.samples import LogFile
 from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
@@ -226,6 +227,19 @@ async def test_log_lines_by_severity_alarm_and_time() -> None:
         assert view.current.text == "WARNING two"
         await shown.press("at", *"noon", "enter")
         assert "is no time" in shown.notices()[-1]
+
+
+async def test_what_a_flood_hides_is_said_where_logs_and_nodes_are_shown() -> None:
+    session = Paper(nodes=1).session()
+    flooded = LogFile("/logs/rank0.err", "8:0", 41_000, 0, "stderr", 9 << 30, "", "", left_out=3 << 30)
+    session.samples("node1", [flooded], 100)
+    async with screen(session, size=(160, 30)) as shown:
+        await shown.press("5")
+        assert "▲ 3.0G not even read there" in shown.text()
+        await shown.press("6")
+        assert "▲ 3.0G of logs not read: floods" in shown.text()
+        await shown.press("i")
+        assert "/logs/rank0.err 9.0G, 3.0G of a flood not read" in shown.text()
 
 
 async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -> None:

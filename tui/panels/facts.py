@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from collectors.samples import LogFile
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
@@ -160,7 +161,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         *_list("interfaces", interfaces),
         *_list("job's ports", ports),
         *_list("disks", disks),
-        *_list("logs", (f"{f.path} {size(f.size)} {f.why or f.shared}" for f in node.log_files.values())),
+        *_list("logs", (_log(file) for file in node.log_files.values())),
         *_list("versions", () if host is None else (f"{name} {version}" for name, version in host.versions.items())),
         *_list("settings", () if host is None else (f"{name} = {value}" for name, value in host.settings.items())),
     ]
@@ -171,6 +172,11 @@ def _agent(node: NodeState) -> str:
     if hello is None or tick is None:
         return "not running"
     return f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a look takes {tick.took * 1000:.0f} ms"
+
+
+def _log(file: LogFile) -> str:
+    flood = f", {size(file.left_out)} of a flood not read" if file.left_out else ""
+    return f"{file.path} {size(file.size)}{flood} {file.why or file.shared}"
 
 
 def _list(label: str, values: Iterable[str]) -> list[Fact]:

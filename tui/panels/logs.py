@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textual.app import ComposeResult
 
 from tui.filter import quantity
-from tui.format import clock, plural
+from tui.format import clock, plural, size
 from tui.logbook import FIELDS, SEVERITIES, LogBook
 from tui.panels.base import Fact, Panel, Place
 from tui.scene import Scene
@@ -102,6 +102,9 @@ class LogsPanel(Panel):
             pieces += [("   ", Tone.DIM), (f"{SEVERITIES[book.lowest]} and worse", Tone.WARN)]
         if book.skipped:
             pieces += [("   ", Tone.DIM), (f"{book.skipped} lines of a flood not fetched", Tone.WARN)]
+        left_out = sum(file.left_out for node in self.scene.nodes for file in node.log_files.values())
+        if left_out:
+            pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} not even read there", Tone.WARN)]
         if view.marked:
             pieces += [("   ", Tone.DIM), (f"◆ {len(view.marked)} marked", Tone.ACCENT)]
         return pieces

@@ -52,6 +52,9 @@ class NodesPanel(TablePanel[NodeState]):
         bad = sum(node.bad_lines for node in self.scene.nodes)
         if bad:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(bad, 'line')} not understood", Tone.WARN)]
+        left_out = sum(file.left_out for node in self.scene.nodes for file in node.log_files.values())
+        if left_out:
+            pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} of logs not read: floods", Tone.WARN)]
         return pieces
 
     def enter(self) -> Place | None:

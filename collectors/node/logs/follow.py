@@ -16,10 +16,12 @@ WHOLE = 8 << 20
 HEAD = 1 << 20
 END = 4 << 20
 """Of a larger one: its head, where NCCL says which communicators there are, and its end."""
-LAG = 64 << 20
-"""When reading is further behind than this, the log is sampled."""
+LAG = 32 << 20
+"""When reading is further behind than this at the end of a look, the log is sampled."""
 KEPT = 1 << 20
 """Bytes of a flood's end that are read when it is sampled."""
+SAY_EVERY = 10.0
+"""Seconds between two events that say how much was left out."""
 QUIET = 2.0
 """Seconds without growth after which a record is not waited for any more."""
 SHOWN = 65536
@@ -49,6 +51,10 @@ class Followed:
         self._document_size = -1
         self._started = False
         self._shown: Optional[int] = None
+        self.left_out = 0
+        """Bytes of floods that were not read."""
+        self._unsaid = 0
+        self._said_at = float("-inf")
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator in this file."""
@@ -73,6 +79,7 @@ class Followed:
             self._started = True
             self.events += self._parser.feed(chunk.data)
             if time.thread_time() > until:
+                self.sample(now)
                 break
         if grown:
             self._grown = now
@@ -80,13 +87,21 @@ class Followed:
             self.events += self._parser.idle()
         if not self.tail.behind:
             self._parser.read_at = now
+        self._say(now)
 
     def sample(self, now: float) -> None:
         """Leave out all but the end of a flood that cannot be kept up with, and say so."""
-        if self.tail.behind <= LAG:
+        if self.tail.behind > LAG:
+            out = self.tail.skip(KEPT)
+            self.left_out += out
+            self._unsaid += out
+            self.events += self._parser.gap()
+        self._say(now)
+
+    def _say(self, now: float) -> None:
+        if not self._unsaid or now - self._said_at < SAY_EVERY:
             return
-        out = self.tail.skip(KEPT)
-        self.events += self._parser.gap()
+        out, self._unsaid, self._said_at = self._unsaid, 0, now
         text = "%d bytes of this log were not read: it grows faster than it may be read here" % out
         owner = self._owner()
         self.events.append(LogEvent("log.sampled", now, owner.rank, "", owner.pid, self.path, 0, text, {"bytes": out}))

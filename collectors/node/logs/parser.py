@@ -10,12 +10,12 @@ from typing import List, Optional
 
 from collectors.node.logs import line, sift, times
 from collectors.node.logs.numbers import Numbers
-from collectors.node.logs.progress import MARK, Progress
+from collectors.node.logs.progress import Progress
 from collectors.node.logs.reader import SCANNER, Reader
 from collectors.samples import CommProgress, LogEvent
 
-PIECE = 1 << 20
-"""Bytes that are searched at once; a line longer than this is cut."""
+PIECE = 256 << 10
+"""Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
 BEFORE = 4096
 """Bytes before an event in which a time is looked for when it has none of its own."""
 
@@ -35,6 +35,7 @@ class LogParser:
         """Number of the next line."""
         self.coll = Progress(source, rank, now)
         self._reader = Reader(source, rank, pid, host, now)
+        self._sifter = sift.Sifter()
         self._now = now
         self._pending = b""
         self._cutting = False
@@ -108,30 +109,24 @@ class LogParser:
     def _block(self, block: bytes) -> None:
         """Parse whole lines. A carriage return alone ends a record (progress bars), but is not counted as a line."""
         numbers = Numbers(block, self.line)
-        self.line += block.count(b"\n")
-        text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
+        count = block.count(b"\n")
+        self.line += count
+        text = block
+        if b"\r" in block:
+            text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
+            count = text.count(b"\n")
         if sift.MARK in text:
-            text = self._sifted(text, numbers)
+            text = self._sifted(text, count, numbers)
         if text:
             self._text(text, numbers)
             self._tail = (self._tail + text)[-BEFORE:]
 
-    def _sifted(self, text: bytes, numbers: Numbers) -> bytes:
+    def _sifted(self, text: bytes, count: int, numbers: Numbers) -> bytes:
         """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
-        sifted = sift.sift(text)
-        if sifted.clean:
-            self.coll.take(text, sifted, numbers.of_line)
-            numbers.keep(sifted.rest)
-            return b"".join([sifted.lines[index][3] + b"\n" for index in sifted.rest])
-        raw = text.split(b"\n")[:-1]
-        kept: List[int] = []
-        for index, each in enumerate(raw):
-            if MARK in each or b" nranks " in each:
-                self.coll.take_line(each, numbers.of_line(index))
-            if not sifted.lines[index][0] or sift.odd(each, sifted.lines[index]):
-                kept.append(index)
-        numbers.keep(kept)
-        return b"".join([raw[index] + b"\n" for index in kept])
+        sifted = self._sifter.sift(text, count)
+        self.coll.take(sifted, numbers.of_line)
+        numbers.keep(sifted.rest)
+        return b"".join([sifted.raw[index] + b"\n" for index in sifted.rest])
 
     def _text(self, text: bytes, numbers: Numbers) -> None:
         """Show the reader the lines that have a literal, and all lines while it holds a record open."""

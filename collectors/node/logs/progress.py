@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Set, Tuple
+from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import line as lines
-from collectors.node.logs.sift import Sifted, Sorted
+from collectors.node.logs.sift import COUNT, MARK, Sifted, last
 from collectors.samples import CommProgress
 
-MARK = b"opCount"
 _RECORD = re.compile(
     r"(?:(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ (?:\[\d+\] )?(?:\d+"
     r" )?)?(?:\[(?P<device>\d+)\] )?NCCL INFO (?:COLL )?(?P<op>\w+):?"
     r" opCount[ :=](?P<count>[0-9a-f]+)"
     r"(?P<rest>.*)"
 )
-_COMM = re.compile(r"\bcomm (0x[0-9a-f]+)")
+_COMM = re.compile(r".*\bcomm (0x[0-9a-f]+)")
 _ELEMENTS = re.compile(r"\bcount (\d+)")
 _DATATYPE = re.compile(r"\bdatatype (\d+)")
 _RANKS = re.compile(r"\[nranks=(\d+)\]")
@@ -64,22 +63,6 @@ class _Comm(NamedTuple):
     size: int
 
 
-class _Part(NamedTuple):
-    """Lines of a block between two INIT lines."""
-
-    raw: List[bytes]
-    offset: int
-    number_of: Callable[[int], int]
-
-    def line(self, _: Sorted, index: int) -> bytes:
-        """The part's n-th line."""
-        return self.raw[self.offset + index]
-
-    def number(self, index: int) -> int:
-        """Number of the part's n-th line."""
-        return self.number_of(self.offset + index)
-
-
 class Progress:
     """The communicators of one log file."""
 
@@ -91,29 +74,29 @@ class Progress:
         """False when lines were left out: counts of lines then say nothing across ranks."""
         self._comms: Dict[Key, _Comm] = {}
         self._last: Dict[Key, CommProgress] = {}
-        self._waiting: Dict[Sorted, Tuple[int, int, bytes]] = {}
+        self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
         """By kind of line: how many there were, number and bytes of the last. Read only when somebody asks."""
         self._born: Dict[Tuple[str, int], Counter] = {}  # type: ignore[type-arg]
 
-    def take(self, text: bytes, sifted: Sifted, number: Callable[[int], int]) -> None:
-        """Take the COLL and INIT lines of a cleanly sifted block; ``number`` gives the number of its n-th line."""
-        begins = [index for index in sifted.rest if _INIT.search(sifted.lines[index][3])]
-        if not begins:
-            self._launched(sifted.lines, sifted.counts, lambda key, _: _last_line(text, key), number)
+    def take(self, sifted: Sifted, number: Callable[[int], int]) -> None:
+        """Take the COLL and INIT lines of a sifted block; ``number`` gives the number of its n-th line."""
+        if not sifted.odd:
+            self._launched(sifted, 0, sifted.keys, sifted.counts, number)
             return
-        raw = text.split(b"\n")
         at = 0
-        for begin in [*begins, len(sifted.lines)]:
-            part = _Part(raw, at, number)
-            self._launched(sifted.lines[at:begin], None, part.line, part.number)
-            if begin < len(sifted.lines):
-                self._initialised(sifted.lines[begin][3])
-            at = begin + 1
+        for odd in [*sifted.odd, len(sifted.keys)]:
+            part = sifted.keys[at:odd]
+            self._launched(sifted, at, part, Counter(part), number)
+            if odd < len(sifted.keys):
+                self.take_line(sifted.raw[odd], number(odd))
+            at = odd + 1
 
     def take_line(self, raw: bytes, number: int) -> None:
         """Take one line, whatever it is: the slow way, for lines into which several processes wrote."""
-        self._settle()
-        if MARK in raw:
+        if MARK not in raw:
+            return
+        if COUNT in raw:
+            self._settle()
             self._one(raw, number, 1)
         if _INIT.search(raw):
             self._initialised(raw)
@@ -129,19 +112,13 @@ class Progress:
             yield host, pid, comm.rank, comm.size
 
     def _launched(
-        self,
-        keys: List[Sorted],
-        counts: Optional[Dict[Sorted, int]],
-        line_of: Callable[[Sorted, int], bytes],
-        number: Callable[[int], int],
+        self, sifted: Sifted, start: int, keys: List[bytes], counts: Dict[bytes, int], number: Callable[[int], int]
     ) -> None:
-        if counts is None:
-            counts = Counter(keys)
-        for index in _last(keys, {key for key in counts if key[1]}):
-            key = keys[index]
+        """Count the collectives of a part of a block that begins at a line of it."""
+        for key, index in last(keys, sifted.collectives & counts.keys()).items():
             before = self._waiting.get(key)
             seen = counts[key] if before is None else counts[key] + before[0]
-            self._waiting[key] = (seen, number(index), line_of(key, index))
+            self._waiting[key] = (seen, number(start + index), sifted.raw[start + index])
         if len(self._waiting) > WAITING:
             self._settle()
 
@@ -158,15 +135,15 @@ class Progress:
                 self._record(match, line, launched)
 
     def _record(self, match: "Match[str]", line: lines.Line, launched: int) -> None:
-        rest = match.group("rest")[:1000]
-        pointer = _COMM.search(rest)
+        rest = match.group("rest")
+        pointer = _COMM.match(rest)
         host, pid = match.group("host") or line.stream.host, int(match.group("pid") or 0)
         rank = self.rank if self.rank is not None else line.stream.rank
         if pointer is None and not match.group("pid"):
             labelled = _NODE.search(line.text[: match.start()])
             rank = int(labelled.group(1)) if labelled is not None else rank
         key = (host, pid, pointer.group(1) if pointer is not None else "" if rank is None else "rank%d" % rank)
-        op, done = match.group("op"), bool(_DONE.search(rest))
+        op, done = match.group("op"), bool(_DONE.search(rest, pointer.end() if pointer is not None else 0))
         before = self._last.get(key)
         if op in _POINT_TO_POINT and before is not None and before.op not in _POINT_TO_POINT:
             return
@@ -237,33 +214,6 @@ class Progress:
             return "%s/%d:%s" % (parent.name, born[parent.name], match.group("color") or "0")
         born[str(size)] += 1
         return "nranks%d#%d" % (size, born[str(size)])
-
-
-def _last_line(text: bytes, key: Sorted) -> bytes:
-    """The last line of a sifted block that was sorted under ``key``."""
-    head, comm = key[0] + key[1], key[2]
-    at = len(text)
-    while at > 0:
-        at = text.rfind(head, 0, at)
-        if at < 0:
-            break
-        line = text[at : text.find(b"\n", at)]
-        found = line.rfind(b" " + comm)
-        if found >= 0 and not line[found + len(comm) + 1 :][:1].isalnum() and (at == 0 or text[at - 1 : at] == b"\n"):
-            return line
-    return b""
-
-
-def _last(keys: List[Sorted], wanted: Set[Sorted]) -> List[int]:
-    """Where each of the wanted keys stands for the last time, ascending."""
-    found: List[int] = []
-    index = len(keys)
-    while wanted and index > 0:
-        index -= 1
-        if keys[index] in wanted:
-            wanted.discard(keys[index])
-            found.append(index)
-    return found[::-1]
 
 
 def _place(waiting: Tuple[int, int, bytes]) -> int:

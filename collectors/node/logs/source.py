@@ -10,7 +10,7 @@ from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
-from collectors.samples import CommProgress, LogEvent, LogFile, Settings
+from collectors.samples import CommProgress, LogEvent, LogFile, RankProcess, Settings
 
 SHARE = 0.55
 """Part of a core that reading logs may use while they flood."""
@@ -20,9 +20,37 @@ SENT = 128 << 10
 """Bytes of events in one look; the others wait."""
 SHOWN_IN_ALL = 256 << 10
 """Bytes of raw lines in one look."""
+FIND_EVERY = 5.0
+"""Seconds between two looks for new files while the ranks stay the same."""
+SIZE_EVERY = 3.0
+"""Seconds between two words on the size of a file that grows."""
 
 
 NOWHERE = (0, 0)
+
+
+class _Told:
+    """What was last said of a file, and who it is."""
+
+    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
+
+    def __init__(self) -> None:
+        self.files: List[LogFile] = []
+        self.identity = ""
+        self.checked = self.at = float("-inf")
+        self.inode = NOWHERE
+        self.size = -1
+        """Its size in the last look."""
+        self.words: Tuple[object, ...] = ()
+
+    def due(self, size: int, words: Tuple[object, ...], now: float) -> bool:
+        """Whether to say it anew: what changed, a size that grows now and then, and one that has come to rest."""
+        rests, self.size = size == self.size, size
+        known, self.words = words == self.words, words
+        if known and (size == self.files[0].size or not (rests or not 0 <= now - self.at < SIZE_EVERY)):
+            return False
+        self.at = now
+        return True
 
 
 class LogSource(Source):
@@ -43,10 +71,14 @@ class LogSource(Source):
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
+        self._told: Dict[str, _Told] = {}
+        self._found_at = float("-inf")
+        self._found_for: Tuple[RankProcess, ...] = ()
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: which files to look for, which are on view, which another node reads."""
         self._settings = settings
+        self._found_at = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Files first, then events and collectives, then the lines on view."""
@@ -61,8 +93,17 @@ class LogSource(Source):
 
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
+        ranks = self.shared.ranks
+        if 0 <= now - self._found_at < FIND_EVERY and ranks == self._found_for:
+            return
+        here = {rank.pid for rank in ranks}
+        gone = [rank for rank in self._found_for if rank.pid not in here]
+        self._found_at, self._found_for = now, ranks
         self._unread = {}
-        for rank in self.shared.ranks:
+        for rank in gone:
+            for wanted in self._places.of_elastic(rank):  # an error file is written just before the end
+                self._want(wanted, now)
+        for rank in ranks:
             self._ranks[rank.pid] = rank.rank
             for wanted in self._places.of_rank(rank, now):
                 self._want(wanted, now)
@@ -97,11 +138,11 @@ class LogSource(Source):
         order = list(self._followed.values())
         self._turn += 1
         start = self._turn % max(1, len(order))
-        for followed in order[start:] + order[:start]:
+        for place, followed in enumerate(order[start:] + order[:start]):
             followed.refresh()
             if self._file_id(followed, now) in self._settings.not_mine:
                 continue
-            if time.thread_time() < until:
+            if place == 0 or time.thread_time() < until:
                 followed.read(now, until)
             else:
                 followed.sample(now)
@@ -133,24 +174,27 @@ class LogSource(Source):
 
     def _files(self, now: float) -> Iterator[LogFile]:
         for path, followed in self._followed.items():
-            identity = self._file_id(followed, now)
-            why = "another node reads it" if identity in self._settings.not_mine else followed.tail.why
-            shared = self._mounts.of(path, now).shared
-            for owner in followed.owners:
-                yield LogFile(
-                    path, identity, owner.pid, owner.rank, owner.stream, followed.tail.size, shared, why,
-                    followed.tail.modified,
-                )  # fmt: skip
+            identity, tail = self._file_id(followed, now), followed.tail
+            why = "another node reads it" if identity in self._settings.not_mine else tail.why
+            told = self._told[path]
+            if told.due(tail.size, (identity, why, *followed.owners), now):
+                shared = self._mounts.of(path, now).shared
+                told.files = [
+                    LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, followed.left_out)
+                    for owner in followed.owners
+                ]
+            yield from told.files
         for wanted in self._unread.values():
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        try:
-            status = os.stat(followed.path)
-        except OSError:
-            return followed.path
-        shared = self._mounts.of(followed.path, now).shared
-        return "%s:%d" % (shared or status.st_dev, status.st_ino)
+        told = self._told.setdefault(followed.path, _Told())
+        if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
+            told.inode, told.checked = followed.tail.inode, now
+            inode = _inode(followed.path)
+            shared = self._mounts.of(followed.path, now).shared
+            told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
+        return told.identity
 
     def _progress(self) -> Iterator[CommProgress]:
         for followed in self._followed.values():

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-CHUNK = 1 << 20
+CHUNK = 256 << 10
 """Bytes of one read."""
 
 

@@ -43,6 +43,10 @@ class Places:
                     yield Wanted(path, rank.pid, rank.rank, stream, why)
         if rank.nccl_log:
             yield Wanted(rank.nccl_log, rank.pid, rank.rank, "nccl", "")
+        yield from self.of_elastic(rank)
+
+    def of_elastic(self, rank: RankProcess) -> Iterator[Wanted]:
+        """What is in the folder that torchelastic made for a rank, be it alive or gone."""
         error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
         if error.startswith("/"):
             folder = os.path.dirname(self._seen_from_here(rank.pid, error))

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 import zstandard
 
-CHUNK = 1 << 20
+CHUNK = 256 << 10
 """Bytes of one read."""
 HEAD = 1 << 16
 """Bytes by which a file is recognised."""

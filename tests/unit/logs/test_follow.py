@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import follow, mounts, names, where
+from collectors.node.logs import follow, mounts, names, source, tail, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
@@ -227,6 +227,8 @@ def test_torchelastic_s_folder(tmp_path: Path, writer: subprocess.Popen[bytes]) 
     first = looker.look() + looker.look(3.0)
     assert messages(first) == ["one"]
     (folder / "error.json").write_text('{"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}')
+    assert not of(LogEvent, looker.look())
+    looker.shared.ranks = ()  # it wrote that with its last breath
     (event,) = of(LogEvent, looker.look())
     assert isinstance(event, LogEvent)
     assert (event.kind, event.rank, event.at) == ("elastic.error_file", 5, 7.0)
@@ -249,6 +251,52 @@ def test_a_flood_is_sampled_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     (progress,) = followed.progress()
     assert (progress.op_count, progress.whole) == (5, False)
     followed.close()
+
+
+def test_a_source_that_is_behind_skips_ahead_and_tells_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LAG", 10_000)
+    monkeypatch.setattr(follow, "KEPT", 1_000)
+    monkeypatch.setattr(tail, "CHUNK", 1_000)
+    path = tmp_path / "x.log"
+    path.write_text("first\n")
+    looker = Looker(log_globs=[str(path)])
+    looker.look()
+    monkeypatch.setattr(source, "SHARE", 0.0)  # as if one chunk took all the time that there is
+    told: list[object] = []
+    for count in range(14):
+        append(path, COLL % (7, count) * 200)
+        told += looker.look()
+    events = [event for event in of(LogEvent, told) if isinstance(event, LogEvent)]
+    (*_, file) = [file for file in of(LogFile, told) if isinstance(file, LogFile)]
+    (*_, progress) = of(CommProgress, told)
+    assert isinstance(progress, CommProgress)
+    assert [event.kind for event in events] == ["log.sampled"] * 2  # the first at once, more after ten seconds
+    written = len(COLL % (7, 5)) * 200
+    assert events[0].data["bytes"] == written - 2_000
+    assert 0.8 * written * 10 < int(str(events[1].data["bytes"])) < written * 10
+    assert file.left_out > 0.8 * written * 10
+    assert (progress.op_count, progress.whole) == (12, False)  # of the look before
+
+
+def test_a_growing_file_is_told_of_now_and_then_and_when_it_rests(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("a\n")
+    looker = Looker(log_globs=[str(path)])
+
+    def size() -> int:
+        (file,) = of(LogFile, looker.look())
+        assert isinstance(file, LogFile)
+        return file.size
+
+    assert size() == 2
+    seen = []
+    for _ in range(5):
+        append(path, "a\n")
+        seen.append(size())
+    assert seen == [2, 2, 8, 8, 8]
+    assert size() == 12
 
 
 def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
