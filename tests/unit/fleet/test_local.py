@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -47,19 +48,22 @@ async def test_streams_end_with_the_node() -> None:
 async def test_killing_what_has_ended_leaves_its_status_to_asyncio(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    may_look = threading.Event()
     if hasattr(asyncio, "ThreadedChildWatcher"):  # as on a machine where its thread comes late
         watcher: Any = asyncio.ThreadedChildWatcher
         waiting = watcher._do_waitpid
 
         def late(*arguments: object) -> None:
-            time.sleep(0.1)
+            may_look.wait()
             waiting(*arguments)
 
         monkeypatch.setattr(watcher, "_do_waitpid", late)
     node = Local("here")
-    process = await node.start(["sh", "-c", "exit 5"], on_stdout=print, on_stderr=print)
-    time.sleep(0.05)  # noqa: ASYNC251 (it ends, and asyncio does not notice)
+    out: asyncio.Queue[bytes] = asyncio.Queue()
+    process = await node.start(["sh", "-c", "echo $$; exit 5"], on_stdout=out.put_nowait, on_stderr=print)
+    os.waitid(os.P_PID, int(await out.get()), os.WEXITED | os.WNOWAIT)
     process.kill()
+    may_look.set()
     assert await process.wait() == 5
     assert not caplog.records
 
