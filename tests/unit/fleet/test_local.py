@@ -61,7 +61,7 @@ async def test_killing_what_has_ended_leaves_its_status_to_asyncio(
     node = Local("here")
     out: asyncio.Queue[bytes] = asyncio.Queue()
     process = await node.start(["sh", "-c", "echo $$; exit 5"], on_stdout=out.put_nowait, on_stderr=print)
-    os.waitid(os.P_PID, int(await out.get()), os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, int(await out.get()), os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 (asyncio shall not notice)
     process.kill()
     may_look.set()
     assert await process.wait() == 5
