@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
 from collectors.samples import LogEvent, Value
 from hangtop.diagnosis.job import Job
 
-Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory"]
-"""How a rank failed: ``memory`` is Slurm's or the kernel's word about its cgroup, ``gpu_memory`` CUDA out of memory."""
+Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory", "device"]
+"""How a rank failed: ``memory`` is Slurm's or the kernel's word about its cgroup, ``gpu_memory`` CUDA out of memory,
+``device`` an error of CUDA that no exception tells."""
 
 FATAL_KINDS: dict[str, Manner] = {
     "python.exception": "exception",
     "python.fatal": "signal",
     "process.signal": "signal",
     "torch.out_of_memory": "gpu_memory",
+    "torch.cuda_error": "device",
+    "torch.watchdog_error": "device",
+    "nccl.warn": "device",
     "elastic.error_file": "exception",
     "elastic.failure": "exit",
     "elastic.failed": "exit",
@@ -28,6 +32,8 @@ FATAL_KINDS: dict[str, Manner] = {
 }
 VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers end the rest of a job."""
+TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
+"""Words after which torch aborts the process itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +105,18 @@ def signal_name(event: LogEvent) -> str:
 
 def failures(job: Job) -> tuple[Failure, ...]:
     """List every word about a rank's end, the earliest first; those about processes before a restart are left out."""
-    found = [failure for event in job.events for failure in _of_event(job, event)]
+    aborted = {event.rank for event in job.events if event.kind in TIMED_OUT}
+    found = [_by_watchdog(failure, aborted) for event in job.events for failure in _of_event(job, event)]
     started = {rank.rank: rank.process.started for rank in job.ranks}
     current = [f for f in found if f.at is None or f.rank is None or f.at >= started.get(f.rank, 0.0)]
     return tuple(sorted(current, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
+
+
+def _by_watchdog(failure: Failure, aborted: set[int | None]) -> Failure:
+    """An abort of a rank whose collective timed out is torch's own doing."""
+    if failure.signal != "ABRT" or not aborted or not (failure.rank is None or aborted & {failure.rank, None}):
+        return failure
+    return replace(failure, consequence=True)
 
 
 def by_rank(all_failures: tuple[Failure, ...]) -> Mapping[int, tuple[Failure, ...]]:
@@ -141,7 +155,7 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
         return
     signal = signal_name(event)
     code = number_of(event, "exitcode")
-    if event.kind == "launcher.exit" and not code and not signal:
+    if (event.kind == "launcher.exit" and not code and not signal) or (manner == "device" and not cuda_error(event)):
         return
     consequence = event.data.get("consequence") is True or signal in VICTIM_SIGNALS
     if text_of(event, "signature") == "interrupt":
@@ -159,12 +173,28 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
     )
 
 
+def cuda_error(event: LogEvent) -> str:
+    """The error of CUDA that an event tells; empty where it tells another one, or repeats an exception's."""
+    error = text_of(event, "error")
+    if event.kind == "torch.watchdog_error":
+        return error.removeprefix("CUDA error: ") if error.startswith("CUDA error: ") else ""
+    if event.kind == "nccl.warn":
+        return error if text_of(event, "signature") == "cuda" and "out of memory" not in error else ""
+    told = event.data.get("raised") is True or text_of(event, "signature") == "invalid_device"
+    return error if event.kind == "torch.cuda_error" and not told else ""
+
+
 def _what(event: LogEvent, signal: str, code: int | None) -> str:
     name, message = text_of(event, "type"), text_of(event, "message")
     if name:
         return f"{name}: {message.splitlines()[0]}" if message else name
     if event.kind == "torch.out_of_memory":
         return "CUDA out of memory"
+    if cuda_error(event):
+        return f"CUDA error: {cuda_error(event)}"
+    if event.kind == "python.exception":
+        said = event.text.partition("Traceback (")[0].strip(" ,:")
+        return said[:200] or "an exception, the end of its traceback is cut off"
     if event.kind == "python.fatal":
         return text_of(event, "error") or "Fatal Python error"
     if signal:

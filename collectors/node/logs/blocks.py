@@ -82,7 +82,7 @@ class Exceptional:
             return Outcome([], "", "")
         if self._headless:
             said.data["cut"] = True
-        return Outcome([said], self._block.text, self._block.message)
+        return Outcome([said], self._block.text, self._block.chain)
 
 
 class Fatal:

@@ -25,13 +25,18 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         r"|ProcessExitedException|RayTaskError|TrainingFailedError")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),
+        ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\bMemoryError\b"
+        r"|std::bad_alloc|memory allocation of \d+ bytes failed")),
         ("out_of_memory", r"OutOfMemoryError|out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
         ("unused_parameters", r"Expected to have finished reduction|mark a variable ready only once"),
         ("worker_died", r"DataLoader worker"),
+        ("open_files", r"Too many open files|received 0 items of ancdata"),
+        ("shared_memory", (r"out of shared memory|No space left on device.*/dev/shm"
+        r"|unable to (?:open|resize) .*/torch_")),
         ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
         ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
         ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
-        r"|Timed out waiting \d+ms for|collective operation timeout"
+        r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
         r"|timed out in monitoredBarrier")),
         ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
         r"|Connection aborted|ConnectionError|remote process exited")),
@@ -55,7 +60,7 @@ _CONSEQUENCE = re.compile(
 LAUNCHERS = re.compile(
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
     r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
-    r"accelerate/commands/|deepspeed/launcher/|torch/multiprocessing/spawn\.py.*join|bin/torchrun"
+    r"accelerate/commands/|deepspeed/launcher/|torch/multiprocessing/spawn\.py in join|bin/torchrun"
 )
 
 
@@ -85,7 +90,7 @@ def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
     """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first."""
     kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
     said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
-    data: Data = {"frames": said, "launcher": any(LAUNCHERS.search(file) for file, _, _ in frames)}
+    data: Data = {"frames": said, "launcher": any(LAUNCHERS.search("%s in %s" % (f[0], f[2])) for f in frames)}
     inner = own(frames)
     if inner is not None:
         data["frame"] = "%s:%d in %s" % inner

@@ -15,9 +15,21 @@ _WHAT = re.compile(r"\bwhat\(\):\s*(?P<what>.*)", re.S)
 _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("SEGV", r"(?:^|[:\s\d])Segmentation fault(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"),
-        ("BUS", r"(?:^|\s)Bus error(?:\s*\(core dumped\)|\s{2,}|$)|Signal: Bus error"),
-        ("ABRT", r"(?:^|\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"),
+        (
+            "SEGV",
+            (
+                r"(?:^|[:\s\d])Segmentation fault(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
+                r"|Caught signal 11\b"
+            ),
+        ),
+        ("BUS", r"(?:^|\s)Bus error(?:\s*\(core dumped\)|\s{2,}|$)|Signal: Bus error|Caught signal 7\b"),
+        (
+            "ABRT",
+            (
+                r"(?:^|\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
+                r"|Caught signal 6\b"
+            ),
+        ),
         ("FPE", r"Floating point exception(?:\s*\(core dumped\)|$)"),
         ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ )Killed(?:\s{2,}.*|\s*)$"),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
@@ -98,6 +110,7 @@ FAMILY = Family(
         b"Aborted",
         b"SIGABRT",
         b"Floating point exc",
+        b"Caught signal ",
         b"Killed",
         b"Terminated",
     ),

@@ -25,6 +25,9 @@ def read(text: str) -> Iterator[Said]:
     if timeout is not None:
         yield Said("gloo.timeout", fields(timeout, ("ms",)))
         return
+    if "Application timeout caused pair closure" in text:
+        yield Said("gloo.timeout", {})
+        return
     enforce = _ENFORCE.search(text)
     if enforce is not None:
         kind = "gloo.size_mismatch" if _SIZE.search(enforce.group("condition")) else "gloo.enforce"
@@ -43,7 +46,14 @@ def read(text: str) -> Iterator[Said]:
 
 FAMILY = Family(
     "gloo",
-    (b"ms for recv", b"ms for send", b"gloo/", b"connectFullMesh", b"Connection closed by peer ["),
+    (
+        b"ms for recv",
+        b"ms for send",
+        b"caused pair closure",
+        b"gloo/",
+        b"connectFullMesh",
+        b"Connection closed by peer [",
+    ),
     read,
     re.compile(r"(?:connectFullMesh failed with|\[enforce fail at [^\]]*\])\s*$"),
 )

@@ -12,6 +12,11 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
     r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)"
 )
+_FALLEN = re.compile(
+    r"NVRM: (?:.*?GPU(?: at PCI:| )(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]+).*?)?(?:has )?(?:NVRM: )?"
+    r"fallen off the bus"
+)
+"""The driver says so without an Xid, too, as a rule over three lines."""
 _SXID = re.compile(r"SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)")
 _OOM = re.compile(
     r"(?:[Oo]ut of memory: |oom_reaper: |Memory cgroup out of memory: )?[Kk]illed process"
@@ -60,6 +65,11 @@ def read(text: str) -> Iterator[Said]:
     xid = _XID.search(text)
     if xid is not None:
         yield Said("kernel.xid", _addressed(xid, ("code", "pid")))
+        return
+    fallen = _FALLEN.search(text)
+    if fallen is not None:
+        data = _addressed(fallen, ())
+        yield Said("kernel.xid", dict({name: data[name] for name in data if data[name]}, code=79))
         return
     sxid = _SXID.search(text)
     if sxid is not None:
@@ -161,6 +171,8 @@ FAMILY = Family(
     "kernel",
     (
         b"NVRM: Xid",
+        b"NVRM: The NVIDIA GPU",
+        b"fallen off the bus",
         b"SXid (",
         b"illed process ",
         b"oom-kill:constraint",
@@ -187,4 +199,5 @@ FAMILY = Family(
         b"invalid context",
     ),
     read,
+    re.compile(r"NVRM: The NVIDIA GPU (?!.*(?:fallen off|not responding|supported|support for))"),
 )

@@ -19,6 +19,10 @@ _MPI = re.compile(r"\[(?:\d+,)?(\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?
 _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: |$)")
 _RANK = re.compile(r"(?:[Rr]ank|RANK)[ =:_-]?(\d{1,7})[ ]?[:|>][ ]?")
 _RAY = re.compile(r"\((?:[\w.:<>-]+ )?pid=(\d+)(?:, ip=([\w.:-]+))?\)[ ]?")
+_LOGGER = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"
+)
+_PIPED = re.compile(r"\| ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| (?:stderr|stdout) \| ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]*)[ ]+\| ")
 _POD = re.compile(r"\[pod/([^/\]]+)/[^\]]*\] ")
 _CRI = re.compile(r"(?:stdout|stderr) [FP] ")
@@ -130,7 +134,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
         elif what == "ray":
             pid, host, tag = int(value), extra or host, value
         else:
-            tag = value
+            tag = value or tag
     return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start)
 
 
@@ -149,6 +153,9 @@ def _label(text: str) -> Optional[Tuple[int, str, str, str]]:
     if first == "(":
         match = _RAY.match(text)
         return None if match is None else (match.end(), "ray", match.group(1), match.group(2) or "")
+    if first == "|":
+        match = _PIPED.match(text)
+        return None if match is None else (match.end(), "tag", "", "")
     if first.isdigit() or first == " ":
         match = _TASK.match(text)
         return None if match is None else (match.end(), "rank", match.group(1), "")
@@ -157,7 +164,7 @@ def _label(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _RANK.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""
-    match = _CRI.match(text)
+    match = _CRI.match(text) or _LOGGER.match(text)
     if match is not None:
         return match.end(), "tag", "", ""
     match = _COMPOSE.match(text)

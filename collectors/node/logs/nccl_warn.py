@@ -33,10 +33,29 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
             "duplicate_gpu",
             r"Duplicate GPU detected ?: rank (?P<a>\d+) and rank (?P<b>\d+) both on CUDA device (?P<device>\w+)",
         ),
-        ("collective_mismatch", r"Mismatched collective detected.*?at and around rank (?P<around>\d+)"),
-        ("proxy", r"\[(?:Proxy Service|Service thread)|Socket (?:recv|send) failed while polling|proxyProgress"),
+        ("collective_mismatch", r"[Mm]ismatched collective(?: detected)?(?:.*?at and around rank (?P<around>\d+))?"),
+        (
+            "size_mismatch",
+            r"(?:peer " + _PEER + r" )?collective mismatch error,? local size (?P<expected>\d+)"
+            r" remote size (?P<bytes>\d+)"
+            r"|peer " + _PEER.replace("peer", "other") + r" posted incorrect receive info: size (?P<posted>\d+)",
+        ),
+        (
+            "duplicate_rank",
+            (
+                r"Bootstrap Root ?: (?:rank (?P<twice>\d+) of (?P<size>\d+) ranks? has already checked in"
+                r"|mismatch in rank count)"
+            ),
+        ),
+        (
+            "proxy",
+            (
+                r"\[(?:Proxy (?:Service|Progress)|Service thread|Proxy Thread)|Socket (?:recv|send) failed while"
+                r"|proxyProgress|[Pp]roxy (?:[Cc]all|connection|thread|recv|send)[^\r\n]*?(?:fail|error|closed|timed)"
+            ),
+        ),
         ("version_mismatch", r"Mismatched NCCL version|NCCL version mismatch"),
-        ("truncated", r"Message truncated ?: received (?P<bytes>\d+) bytes instead of (?P<expected>\d+)"),
+        ("truncated", r"[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes>\d+) bytes instead of (?P<expected>\d+)"),
         ("no_interface", r"[Nn]o (?:usable )?(?:socket )?interface found|Bootstrap ?: no socket"),
         ("open_files", r"Too many open files"),
         (
@@ -76,6 +95,11 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         ("net_plugin", r"NET/(?:Plugin|OFI)|[Pp]lugin|OFI "),
     )
 )
+
+_RENAMED = (
+    ("other", "peer"), ("reason", "error"), ("plain", "error"), ("posted", "bytes"), ("a", ""), ("b", ""),
+)  # fmt: skip
+"""Groups that stand twice in a pattern, and the fields that they mean."""
 
 _COMPLETION_NAMES = {12: "ib_retry_exceeded", 5: "ib_flush"}
 
@@ -117,13 +141,14 @@ def classify(message: str) -> "Tuple[str, Data]":
 
 
 def _known(name: str, match: "Match[str]") -> Data:
-    data = fields(match, ("bytes", "expected"))
+    data = fields(match, ("bytes", "expected", "posted", "size"))
     if name == "duplicate_gpu":
         data["group_ranks"] = [int(match.group("a")), int(match.group("b"))]
-    around = data.pop("around", None)
-    if isinstance(around, str):
-        data["group_ranks"] = [int(around)]
-    for spare, real in (("other", "peer"), ("reason", "error"), ("plain", "error"), ("a", ""), ("b", "")):
+    for spare in ("around", "twice"):
+        one = data.pop(spare, None)
+        if isinstance(one, str):
+            data["group_ranks"] = [int(one)]
+    for spare, real in _RENAMED:
         value = data.pop(spare, None)
         if real and value is not None:
             data.setdefault(real, value)

@@ -56,6 +56,8 @@ class TracebackBlock:
         self._lines: List[str] = [opener.strip()]
         self._size = 0
         self._first_type = ""
+        self._earlier = ""
+        """What the exceptions said that led to this one."""
         self._blank = False
         self._chained = False
 
@@ -92,6 +94,7 @@ class TracebackBlock:
 
     def _after_message(self, text: str) -> bool:
         if _CHAIN.match(text):
+            self._earlier = "\n".join([self._earlier, *self._message])[:TEXT].strip()
             self._message, self._frames, self._blank, self._chained = [], [], False, True
             return True
         if not text.strip():
@@ -138,6 +141,11 @@ class TracebackBlock:
     def message(self) -> str:
         """The exception's line and what its message goes on with."""
         return "\n".join(self._message)
+
+    @property
+    def chain(self) -> str:
+        """The same, after what the exceptions said that led to it."""
+        return f"{self._earlier}\n{self.message}".strip()
 
     def end(self) -> Optional[Said]:
         """The exception; None for an opening that nothing followed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator
 
-from collectors.node.logs.said import Data, Family, Said, number
+from collectors.node.logs.said import Data, Family, Said, fields, number
 
 _KILLED = re.compile(
     r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>\d+)[^)]*\) is killed by signal: (?P<signal>[^.\r\n(]+)"
@@ -16,13 +16,13 @@ _EXITED = re.compile(
 _TIMED_OUT = re.compile(r"DataLoader timed out after (?P<seconds>\d+) seconds|DataLoader worker.*?timed out")
 _REASONS: Dict[str, str] = {"bus ": "bus", "kill": "killed", "segm": "segfault", "abor": "aborted", "term": "killed"}
 _SHARED = re.compile(
-    r"out of shared memory|unable to (?:open|resize|write to file|mmap).*?(?:shared memory"
+    r"out of shared memory|insufficient shared memory|unable to (?:open|resize|write to file|mmap).*?(?:shared memory"
     r"|/torch_|/dev/shm)|No space left on device.*?/dev/shm"
 )
 _FILES = re.compile(r"Too many open files|received 0 items of ancdata")
 _CANNOT_ALLOCATE = re.compile(
-    r"Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-    r"|DefaultCPUAllocator: (?:can't|not enough)"
+    r"(?P<what>Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory)(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
 )
 
 
@@ -43,12 +43,15 @@ def read(text: str) -> Iterator[Said]:
         yield Said("torch.worker_died", {"reason": "timeout"})
     if "NCCL WARN" in text:
         return
-    if _SHARED.search(text):
-        yield Said("host.shared_memory", {})
+    memory = _CANNOT_ALLOCATE.search(text)
     if _FILES.search(text):
         yield Said("host.open_files", {})
-    elif _CANNOT_ALLOCATE.search(text):
-        yield Said("host.memory", {})
+    elif memory is not None:
+        data = fields(memory, ("tried",))
+        data["mapping"] = "unable to mmap" in text
+        yield Said("host.memory", data)
+    elif _SHARED.search(text):
+        yield Said("host.shared_memory", {})
 
 
 FAMILY = Family(

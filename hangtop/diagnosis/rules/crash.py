@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from collectors.samples import LogEvent
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.devices import event_line
-from hangtop.diagnosis.failures import Failure, by_rank, failures, text_of
+from hangtop.diagnosis.failures import VICTIM_SIGNALS, Failure, by_rank, failures, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.nccl_log import lost_connections
 from hangtop.diagnosis.said import ranks_in
 from hangtop.diagnosis.scene import Stance, world_size
@@ -18,7 +19,19 @@ from hangtop.diagnosis.words import count, on_nodes, ranks_text, who
 ENDED: tuple[Stance, ...] = ("gone", "missing", "leaving", "refused", "unseen")
 """Stances in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
 TOLD_ELSEWHERE = frozenset(
-    {"out_of_memory", "store", "rendezvous", "fingerprint", "collective_timeout", "address_in_use", "unused_parameters"}
+    {
+        "out_of_memory",
+        "store",
+        "rendezvous",
+        "fingerprint",
+        "collective_timeout",
+        "address_in_use",
+        "unused_parameters",
+        "host_memory",
+        "open_files",
+        "shared_memory",
+        "worker_died",
+    }
 )
 """Signatures of exceptions that rules of their own report under a kind that says more than "crashed"."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
@@ -35,7 +48,7 @@ def crashed(case: Case) -> Iterator[Finding]:
     """
     ended = _ended(case)
     first = _first(ended)
-    if first is None or _killed_by(first) or _told_elsewhere(first):
+    if first is None or _killed_by(first) or _told_elsewhere(first) or _bare(first):
         return
     alike = [own for own in ended if own is first or _same_failure(own[0], first[0])]
     ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None}))
@@ -68,29 +81,29 @@ def killed(case: Case) -> Iterator[Finding]:
         silent = _silent(case.job, ended, closed)
         if silent:
             yield _fell_silent(case.job, silent, ended, closed)
-        elif ended:
+        elif ended or any(event.kind == "slurm.cancelled" for event in case.job.events):
             yield from _ended_from_outside(case.job, ended)
 
 
 def left_no_detail(case: Case) -> Iterator[Finding]:
-    """child_failed_no_detail: torchrun reports a rank that failed without a traceback and without an error file.
+    """child_failed_no_detail: a launcher's bare exit code is all that is known of the first failure.
 
-    Needs the ChildFailedError block; says nothing where the rank's own traceback is at hand.
+    Needs torchrun's report or another launcher's last words; says nothing where the rank's own traceback is at hand.
+    Ranks that ended in the same second with the same code are told together: which was first, nobody knows.
     """
-    told = failures(case.job)
-    reports = [f for f in told if f.event.kind == "elastic.failure" and not f.consequence]
-    explained = {f.rank for f in told if f.event.kind != "elastic.failure" and f.event.kind != "elastic.failed"}
-    bare = [f for f in reports if f.event.data.get("detail") is not True and not f.signal and f.rank not in explained]
-    if not bare or any(f.rank in explained and not f.consequence for f in reports):
+    ended = _ended(case)
+    first = _first(ended)
+    if first is None or not _bare(first):
         return
-    first = bare[0]
-    who = "a rank" if first.rank is None else f"rank {first.rank}"
+    earliest = first[0]
+    alike = [own[0] for own in ended if own is first or _same_exit(own[0], earliest)]
+    ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
+    together = " in the same second" if len(ranks) > 1 else " first"
     yield Finding(
         "child_failed_no_detail", "critical", 0.7,
-        f"{who} failed first with {first.what}, and its traceback was not recorded",
-        ranks=() if first.rank is None else (first.rank,),
-        nodes=tuple(sorted({first.host} - {""})),
-        evidence=tuple(event_line(f.event) for f in bare[:3]),
+        f"{who(ranks)} failed{together} with {earliest.what}, and no traceback was recorded",
+        ranks=ranks, nodes=_nodes(case.job, ranks) or tuple(sorted({earliest.host} - {""})),
+        evidence=tuple(event_line(failure.event) for failure in alike[:3]),
         advice="Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "
         "torchrun --tee 3 --log-dir DIR, and look at that rank's own output.",
     )  # fmt: skip
@@ -100,6 +113,20 @@ def _same_failure(one: Failure, other: Failure) -> bool:
     """Two ranks that raised the same at the same line; a bare exit code is no likeness."""
     told = one.manner == "exception" and other.manner == "exception"
     return told and one.what == other.what and one.frame == other.frame
+
+
+def _same_exit(one: Failure, other: Failure) -> bool:
+    """Two ranks that ended in one second with the same exit code."""
+    return (one.manner, one.what, one.consequence) == (
+        other.manner,
+        other.what,
+        False,
+    ) and one.at == other.at is not None
+
+
+def _bare(words: Sequence[Failure]) -> bool:
+    """A launcher's word that a rank ended, without a signal, a traceback or a message."""
+    return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in words)
 
 
 def _ended(case: Case) -> list[tuple[Failure, ...]]:
@@ -126,7 +153,7 @@ def _own_words(words: Sequence[Failure]) -> Sequence[Failure]:
 
 def _weight(failure: Failure) -> tuple[bool, bool, float]:
     """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
-    says_little = failure.manner == "exit" and not failure.signal
+    says_little = (failure.manner == "exit" and not failure.signal) or failure.signal == "ABRT"
     return failure.consequence or _is_victim(failure), says_little, failure.at or 0.0
 
 
@@ -156,7 +183,9 @@ def _killed_by(words: Sequence[Failure]) -> bool:
 
 
 def _told_elsewhere(words: Sequence[Failure]) -> bool:
-    return text_of(words[0].event, "signature") in TOLD_ELSEWHERE or words[0].manner == "gpu_memory"
+    first = words[0]
+    told = text_of(first.event, "signature") in TOLD_ELSEWHERE or first.manner == "gpu_memory"
+    return told or bool(hardware_kind(first.what))
 
 
 def _killed(case: Case, words: Sequence[Failure]) -> Finding:
@@ -231,7 +260,7 @@ def _fell_silent(
 def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Iterator[Finding]:
     """All were told to end: by Slurm, by somebody, or by a launcher whose own reason is not in the logs."""
     cancelled = [event for event in job.events if event.kind == "slurm.cancelled"]
-    told = [words for words in ended if any(word.signal for word in words)]
+    told = [words for words in ended if any(word.signal in VICTIM_SIGNALS for word in words)]
     if not cancelled and (not told or len(told) < len(ended)):
         return
     reason = text_of(cancelled[0], "reason").replace("_", " ") if cancelled else ""

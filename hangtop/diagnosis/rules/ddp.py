@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.failures import numbers_of, text_of, words_of
+from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
@@ -22,6 +22,7 @@ def unused_parameters(job: Job) -> Iterator[Finding]:
         return
     names = sorted({name for event in events for name in words_of(event, "names")})
     indices = sorted({index for event in events for index in numbers_of(event, "indices")})
+    reporters = tuple(sorted({rank for event in events if (rank := number_of(event, "reporter")) is not None}))
     if not unused:
         name = text_of(twice[0], "name")
         what = f"parameter {name or 'unnamed'} got its gradient twice in one step"
@@ -32,5 +33,5 @@ def unused_parameters(job: Job) -> Iterator[Finding]:
         advice = "Use every parameter in the loss on every rank, or find_unused_parameters=True."
     yield Finding(
         "unused_parameters", "critical", 0.93, what,
-        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events), advice=advice,
+        ranks=ranks_in(events) or reporters, nodes=hosts_in(job, events), evidence=lines(events), advice=advice,
     )  # fmt: skip

@@ -21,7 +21,8 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
 
     Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
     """
-    events = [*said(job, "torch.out_of_memory"), *said(job, "python.exception", "out_of_memory")]
+    nccl = [event for event in warned(job, "cuda") if "out of memory" in text_of(event, "error")]
+    events = [*said(job, "torch.out_of_memory"), *said(job, "python.exception", "out_of_memory"), *nccl]
     if not events:
         return
     first = _first_ones(events)
@@ -41,13 +42,35 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def host_out_of_memory(job: Job) -> Iterator[Finding]:
+    """host_out_of_memory: a rank could not get memory of the host, by its own words.
+
+    Needs torch's, Python's or the system's message. That the kernel killed it is rank_killed.
+    """
+    events = said(job, "host.memory")
+    if not events:
+        return
+    first = _first_ones(events)
+    ranks = ranks_in(first)
+    tried = next((amount for event in first if (amount := number_of(event, "tried"))), None)
+    mapping = any(event.data.get("mapping") is True for event in first)
+    yield Finding(
+        "host_out_of_memory", "critical", 0.88,
+        f"{who(ranks)} could not get memory of the host{f': it asked for {size(tried)}' if tried else ''}",
+        ranks=ranks, nodes=hosts_in(job, first), evidence=lines(first),
+        advice="A mapping was refused: look at vm.max_map_count (one a shared tensor), then at the memory that is left."
+        if mapping else "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader "
+        "workers, less pinned or cached data, or more memory.",
+    )  # fmt: skip
+
+
 def shm_too_small(job: Job) -> Iterator[Finding]:
     """shm_too_small: NCCL or a data loader's worker could not get shared memory; with the node's own figure.
 
     Needs NCCL's warning, a worker killed by SIGBUS or torch's message; the size of /dev/shm where the host tells.
     """
     workers = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") == "bus"]
-    events = [*warned(job, "shared_memory"), *workers]
+    events = [*warned(job, "shared_memory"), *workers, *said(job, "host.shared_memory")]
     if not events:
         return
     hosts = hosts_in(job, events)

@@ -41,8 +41,19 @@ TABLE = (
         "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
     ),
     Warned(
+        ("duplicate_rank",), "nccl_init_failed", "critical", 0.9,
+        "two processes came to NCCL with the same rank, or they disagree on how many there are",
+        "Every process needs its own RANK and all the same WORLD_SIZE: was the job started twice, or once per node "
+        "with the same NODE_RANK or Slurm settings?",
+    ),
+    Warned(
+        ("size_mismatch",), "collective_size_mismatch", "critical", 0.85,
+        "ranks joined one collective with different sizes",
+        "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
+    ),
+    Warned(
         ("open_files",), "open_files_limit", "critical", 0.9,
-        "NCCL ran out of file descriptors",
+        "file descriptors ran out",
         "Raise the limit of open files (ulimit -n 1048576).",
     ),
     Warned(
@@ -76,6 +87,8 @@ def warnings(job: Job) -> Iterator[Finding]:
     """
     for row in TABLE:
         events = warned(job, *row.signatures)
+        if row.kind == "open_files_limit":
+            events += said(job, "host.open_files")
         if events:
             ranks = ranks_in(events)
             yield Finding(
@@ -83,6 +96,22 @@ def warnings(job: Job) -> Iterator[Finding]:
                 f"{row.summary}{f' ({ranks_text(ranks)})' if ranks else ''}{_detail(events)}",
                 ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=row.advice,
             )  # fmt: skip
+
+
+def mismatched(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by the check of NCCL before 2.7, which names a rank near the one that differs.
+
+    Needs NCCL's warning.
+    """
+    events = warned(job, "collective_mismatch")
+    if events:
+        around = sorted({number for event in events for number in numbers_of(event, "group_ranks")})
+        near = f" at or near {ranks_text(around)}" if around else ""
+        yield Finding(
+            "collective_mismatch", "critical", 0.8, f"NCCL found ranks in different collectives{near}",
+            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Look for a collective behind `if rank == …`, or ranks with a different number of batches.",
+        )  # fmt: skip
 
 
 def connect_failed(job: Job) -> Iterator[Finding]:
@@ -157,7 +186,7 @@ def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that lost a peer: they are victims."""
     return (
-        *warned(job, "connection_closed", "ib_flush"),
+        *warned(job, "connection_closed", "ib_flush", "proxy"),
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
     )
@@ -215,6 +244,9 @@ def _fast(state: str, rate: float | None) -> bool:
 
 def _detail(events: Sequence[LogEvent]) -> str:
     first = events[0]
+    sizes = number_of(first, "bytes"), number_of(first, "expected")
+    if None not in sizes:
+        return f": {sizes[0]} bytes from {text_of(first, 'peer') or 'a peer'}, {sizes[1]} expected"
     for name in ("interface", "device", "error", "status_name"):
         value = text_of(first, name)
         if value:

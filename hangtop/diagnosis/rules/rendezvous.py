@@ -66,6 +66,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     else:
         keys = text_of(events[0], "keys")
         what = f"a wait in the store ended by time-out{f' (keys {keys})' if keys else ''}"
+        if all(text_of(event, "problem") in ("connection", "closed", "state") for event in events):
+            what = "the rendezvous lost its store, or could not reach it"
     missing = f"; {ranks_text(ranks)} left no word" if clients and ranks else ""
     yield Finding(
         "store_timeout", "critical", 0.8 if clients or connects else 0.6, f"{what}{missing}",

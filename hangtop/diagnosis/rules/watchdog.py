@@ -10,9 +10,9 @@ from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.scene import world_size
-from hangtop.diagnosis.words import count, duration, listed, ranks_text, who
+from hangtop.diagnosis.words import count, duration, listed, ranks_text
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
 """Operations that need the same number of elements on every rank."""
@@ -36,24 +36,26 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     mismatched = _mismatch(job, timeouts)
     if mismatched:
         yield mismatched
-    behind, how = _behind(job, events)
+    behind, how, sure = _behind(job, events)
     first = timeouts[0] if timeouts else events[0]
     op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
     what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
     waited = f" after {duration(ran / 1000)}" if ran else ""
     group = f" of group {name}" if name and len(groups) > 1 else ""
+    reporting = ranks_in(events)
+    on = f" on {count(len(reporting), 'rank')}" if reporting else ""
     yield Finding(
-        "watchdog_timeout", "critical", 0.8 if behind else 0.6,
-        f"{what}{group} timed out on {count(len(ranks_in(events)), 'rank')}{waited}"
-        + (f": {ranks_text(behind)} {how}" if behind else ": all had launched it, and it did not complete"),
+        "watchdog_timeout", "critical", sure,
+        f"{what}{group} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),
         ranks=behind, nodes=hosts_in(job, events) if not behind else _homes(job, behind), evidence=lines(events),
         advice="The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
-        if behind else "Every rank had launched it: suspect the network, a GPU, or sizes that differ.",
+        if behind else "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the "
+        "one that had not is to blame: look at the logs of all ranks.",
     )  # fmt: skip
 
 
-def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str]:
-    """Ranks that had launched least, and how that is known."""
+def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str, float]:
+    """Ranks that had launched least, how that is known, and how surely."""
     enqueued: dict[int, int] = {}
     for event in events:
         last = number_of(event, "enqueued")
@@ -63,22 +65,27 @@ def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str]
         least = min(enqueued.values())
         ranks = tuple(sorted(rank for rank, last in enqueued.items() if last == least))
         if len(ranks) * 2 <= len(enqueued):
-            return ranks, f"had launched {least} of {max(enqueued.values())}"
+            return ranks, f"had launched {least} of {max(enqueued.values())}", 0.8
     # torch 2.4 names the group in the status alone: a rank whose status has the same work reported it, too
     works = {number_of(event, "seq") for event in events} - {None}
     reported = set(ranks_in(events)) | set(
         ranks_in(event for event in said(job, "torch.watchdog_status") if number_of(event, "work") in works)
     )
-    world = world_size(job)
-    known = set(range(world)) if world else {rank.rank for rank in job.ranks} | _ranks_with_words(job)
+    known = known_ranks(job)
     silent = tuple(sorted(known - reported))
     if silent and reported and len(silent) * 2 < len(known):
-        return silent, f"{'was' if len(silent) == 1 else 'were'} waiting for nothing: had not launched it"
-    return (), ""
-
-
-def _ranks_with_words(job: Job) -> set[int]:
-    return {event.rank for event in job.events if event.rank is not None}
+        return silent, f"{'was' if len(silent) == 1 else 'were'} waiting for nothing: had not launched it", 0.8
+    # the size of the job is not known: a gap in the numbers of those who report is a rank all the same
+    gaps = tuple(sorted(set(range(max(reported, default=0))) - reported))
+    if gaps and len(gaps) * 4 <= len(gaps) + len(reported):
+        return (
+            gaps,
+            f"{'says' if len(gaps) == 1 else 'say'} nothing: had not launched it, as far as logs are here",
+            0.65,
+        )
+    if len(reported) < 2:
+        return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
+    return (), "all that report had launched it, and it did not complete", 0.6
 
 
 def _mismatch(job: Job, timeouts: Sequence[LogEvent]) -> Finding | None:
@@ -191,23 +198,6 @@ def _laggards(job: Job, ranks: tuple[int, ...], what: str, events: Sequence[LogE
         ranks=ranks, nodes=_homes(job, ranks), evidence=lines(events),
         advice="They are elsewhere in the program: look at their last log lines, or at their stacks while it hangs.",
     )  # fmt: skip
-
-
-def gloo_sizes(job: Job) -> Iterator[Finding]:
-    """collective_size_mismatch by gloo: a message came in another size than the receiver had set up.
-
-    Needs gloo's enforce message. It is printed by the receiving rank, which may be either side of the disagreement.
-    """
-    events = said(job, "gloo.size_mismatch")
-    if events:
-        ranks = ranks_in(events)
-        yield Finding(
-            "collective_size_mismatch", "critical", 0.7,
-            f"{who(ranks)} received a message of another size than its own tensor: "
-            "ranks called one collective with different sizes",
-            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
-            advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
-        )  # fmt: skip
 
 
 def _homes(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:

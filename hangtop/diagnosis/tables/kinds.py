@@ -19,7 +19,8 @@ HUNG = frozenset(
 CRASHED = frozenset(
     {
         "rank_crashed", "rank_killed", "gpu_out_of_memory", "watchdog_timeout", "address_in_use", "store_timeout",
-        "child_failed_no_detail", "nccl_init_failed", "nccl_no_interface", "nccl_connect_failed", "nccl_remote_error",
+        "child_failed_no_detail", "host_out_of_memory", "nccl_init_failed",
+        "nccl_no_interface", "nccl_connect_failed", "nccl_remote_error",
         "nccl_version_mismatch", "ib_retry_exceeded", "duplicate_gpu", "invalid_device", "shm_too_small",
         "open_files_limit", "memlock_limit",
     }
@@ -41,7 +42,18 @@ SLOW = frozenset(
 
 NEARNESS: tuple[frozenset[str], ...] = (
     BROKEN,
-    frozenset({"rank_killed", "rank_crashed", "gpu_out_of_memory", "shm_too_small", "address_in_use", "duplicate_gpu"}),
+    frozenset(
+        {
+            "rank_killed",
+            "rank_crashed",
+            "gpu_out_of_memory",
+            "host_out_of_memory",
+            "shm_too_small",
+            "open_files_limit",
+            "address_in_use",
+            "duplicate_gpu",
+        }
+    ),
     HUNG - {"collective_stalled", "init_hang", "rank_missing"},
     CRASHED - {"watchdog_timeout", "store_timeout", "nccl_remote_error", "nccl_connect_failed"},
     frozenset({"rank_missing", "init_hang", "collective_stalled"}),
@@ -92,11 +104,24 @@ EXPLANATIONS: tuple[Explains, ...] = (
         _set("node_unreachable"), WAITS_END | _set("rank_missing", "rank_left_early", "init_hang", "waiting"), "any"
     ),
     Explains(
-        _set("rank_crashed", "rank_killed", "gpu_out_of_memory", "shm_too_small", "duplicate_gpu", "invalid_device"),
+        _set(
+            "rank_crashed",
+            "rank_killed",
+            "gpu_out_of_memory",
+            "host_out_of_memory",
+            "shm_too_small",
+            "open_files_limit",
+            "duplicate_gpu",
+            "invalid_device",
+        ),
         WAITS_END | _set("rank_missing", "rank_left_early", "child_failed_no_detail", "init_hang", "gil_hang"),
         "any",
     ),
-    Explains(_set("gpu_out_of_memory", "shm_too_small", "duplicate_gpu"), _set("rank_crashed"), "any"),
+    Explains(
+        _set("gpu_out_of_memory", "host_out_of_memory", "shm_too_small", "open_files_limit", "duplicate_gpu"),
+        _set("rank_crashed"),
+        "any",
+    ),
     Explains(STUCK | _set("rank_stopped", "rank_uninterruptible", "gil_hang", "rank_missing"), WAITS_END, "any"),
     Explains(
         _set("rank_missing") | STUCK | _set("rank_stopped", "rank_uninterruptible"), _set("init_hang", "waiting"), "any"
@@ -104,7 +129,7 @@ EXPLANATIONS: tuple[Explains, ...] = (
     Explains(_set("gil_hang"), STUCK, "rank"),
     Explains(
         _set("collective_mismatch", "collective_size_mismatch", "p2p_deadlock", "rank_left_early", "unused_parameters"),
-        WAITS_END | _set("rank_crashed"),
+        WAITS_END | _set("rank_crashed", "child_failed_no_detail"),
         "any",
     ),
     Explains(_set("unused_parameters"), _set("collective_mismatch"), "any"),
@@ -129,7 +154,11 @@ EXPLANATIONS: tuple[Explains, ...] = (
     Explains(_set("duplicate_gpu"), _set("gpu_assignment_conflict"), "any"),
     Explains(_set("gpu_throttled", "gpu_pcie_degraded"), _set("straggler_rank"), "rank"),
     Explains(_set("network_socket_fallback", "mtu_mismatch"), _set("tcp_retransmits"), "any"),
-    Explains(_set("watchdog_timeout"), _set("nccl_remote_error", "rank_crashed", "store_timeout"), "any"),
+    Explains(
+        _set("watchdog_timeout"),
+        _set("nccl_remote_error", "rank_crashed", "child_failed_no_detail", "store_timeout"),
+        "any",
+    ),
     Explains(_set("child_failed_no_detail", "store_timeout", "nccl_connect_failed"), _set("nccl_remote_error"), "any"),
 )
 """Which finding makes which other one a consequence. An effect of several causes takes the one that is nearest."""

@@ -10,6 +10,9 @@ from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators
 
+NAMELESS = "node"
+"""The node of files that name none."""
+
 
 def job_of(contents: Contents, now: float | None = None) -> Job:
     """Put a folder's contents together; ``now`` is the present moment, unless given."""
@@ -23,7 +26,7 @@ def job_of(contents: Contents, now: float | None = None) -> Job:
         now=time.time() if now is None else now,
         watched=0.0,
         live=False,
-        nodes={name: _node(name, contents) for name in _names(contents, events, homes)},
+        nodes={name or NAMELESS: _node(name, contents) for name in _names(contents, events, homes)},
         ranks=ranks,
         world_size=_world(contents, events),
         stacks=tuple(dump for _, _, dump in stacks),
@@ -70,12 +73,13 @@ def _names(contents: Contents, events: list[LogEvent], homes: Mapping[int, Proce
     found |= {*contents.gpus, *contents.gpu_faults, *contents.ports, *contents.counters}
     found |= {node for node, _, _ in contents.stacks}
     devices = bool(contents.gpus.get("") or contents.gpu_faults.get("") or contents.ports.get(""))
+    devices = devices or any(event.kind.startswith("kernel.") and not event.host for event in events)
     return sorted(found - {""}) + ([""] if devices else [])
 
 
 def _node(name: str, contents: Contents) -> Node:
     return Node(
-        name=name or "a node",
+        name=name or NAMELESS,
         link="offline",
         gpus=tuple(_gpus(name, contents)),
         ports=tuple(_ports(name, contents)),

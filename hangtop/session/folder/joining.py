@@ -58,7 +58,12 @@ def _before_labels(events: list[LogEvent]) -> list[LogEvent]:
 
     Their "[Rank 3]" counts within the group; it is the global rank where no rank speaks of one collective twice.
     """
-    bare = [e for e in events if e.kind == "torch.watchdog_timeout" and e.rank is None and "group" not in e.data]
+    events = [_by_group_rank(e) if _of_the_world(e) else e for e in events]
+    bare = [
+        e
+        for e in events
+        if e.kind == "torch.watchdog_timeout" and e.rank is None and not {"group", "raised"} & e.data.keys()
+    ]
     said = Counter((e.data.get("group_rank"), e.data.get("seq"), e.data.get("op"), e.source) for e in bare)
     if (
         not bare
@@ -67,6 +72,11 @@ def _before_labels(events: list[LogEvent]) -> list[LogEvent]:
     ):
         return events
     return [_by_group_rank(e) if e.kind == "torch.watchdog_timeout" and "group" not in e.data else e for e in events]
+
+
+def _of_the_world(event: LogEvent) -> bool:
+    """A word of torch about the group of all ranks: there the rank within the group is the global one."""
+    return event.rank is None and event.kind.startswith("torch.") and event.data.get("group_name") == "default_pg"
 
 
 def _by_group_rank(event: LogEvent) -> LogEvent:

@@ -14,6 +14,8 @@ LINES: dict[str, tuple[str, dict[str, Value]]] = {
         "kernel.xid",
         {"code": 79, "bus_id": "0000:9d:00"},
     ),
+    "NVRM: GPU 0000:5f:00.0: GPU has fallen off the bus.": ("kernel.xid", {"code": 79, "bus_id": "0000:5f:00"}),
+    "NVRM: fallen off the bus and is not responding to commands.": ("kernel.xid", {"code": 79}),
     "NVRM: Xid (PCI:0000:4b:00): 48, An uncorrectable double bit error (DBE) has been detected": (
         "kernel.xid",
         {"code": 48},

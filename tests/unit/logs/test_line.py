@@ -35,7 +35,11 @@ LABELS = {
     "[80746] [rank3]:[E321 02:07:08.4 x.cpp:1] y": line.Stream(rank=3),
     "17| [rank3]: x": line.Stream(rank=3),
     "> [rank3]: x": line.Stream(rank=3),
+    "(VllmWorkerProcess pid=232) ERROR 08-23 08:25:25 multiproc_worker_utils.py:226] x": line.Stream(tag="232"),
+    "(EngineCore_0 pid=232) ERROR 08-23 08:25:25 [core.py:700] x": line.Stream(tag="232"),
+    "2026-10-14 01:39:49 | ERROR | stderr | [rank0]: x": line.Stream(rank=0),
     "RuntimeError: x": line.Stream(),
+    "ERROR: x": line.Stream(),
     "torch.distributed.DistStoreError: x": line.Stream(),
     "12:34:56 x": line.Stream(),
     "GPU0: x": line.Stream(),
@@ -52,6 +56,10 @@ def test_labels(text: str) -> None:
 
 def test_indentation_after_a_label_stays() -> None:
     assert one('[rank0]:   File "a.py", line 1').text == '  File "a.py", line 1'
+
+
+def test_a_logger_s_words_go_and_the_traceback_s_indentation_stays() -> None:
+    assert one('(W pid=2) ERROR 08-23 08:25:25 utils.py:226]   File "a.py", line 1').text == '  File "a.py", line 1'
 
 
 def test_escapes_and_bad_bytes() -> None:

@@ -95,7 +95,10 @@ WARNINGS: dict[str, tuple[str, dict[str, Value]]] = {
         {"group_ranks": [1, 0], "device": "1000"},
     ),
     "Mismatched NCCL version detected : rank 0 has version 22105 rank 3 has version 22005": ("version_mismatch", {}),
-    "NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4": ("other", {}),
+    "NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4": (
+        "truncated",
+        {"bytes": 8, "expected": 4},
+    ),
     "Message truncated : received 1024 bytes instead of 256": ("truncated", {"bytes": 1024, "expected": 256}),
     "Cuda failure 'out of memory'": ("cuda", {"error": "out of memory"}),
     "Cuda failure 700 'an illegal memory access was encountered'": ("cuda", {}),
@@ -106,6 +109,16 @@ WARNINGS: dict[str, tuple[str, dict[str, Value]]] = {
         "collective_mismatch",
         {"group_ranks": [11]},
     ),
+    "Bootstrap Root : rank 1 of 8 ranks has already checked in": ("duplicate_rank", {"group_ranks": [1], "size": 8}),
+    "NET/IB : req 0/1 tag 0 peer 10.0.0.6<58683> collective mismatch error, local size 496640 remote size 65536": (
+        "size_mismatch",
+        {"peer": "10.0.0.6<58683>", "bytes": 65536, "expected": 496640},
+    ),
+    "NET/IB : req 0/1 tag 2 peer 10.0.0.6<5> posted incorrect receive info: size 99 addr 7f": (
+        "size_mismatch",
+        {"peer": "10.0.0.6<5>", "bytes": 99},
+    ),
+    "Socket recv failed while polling for opId=0x7f6f18cb7f40": ("proxy", {}),
     "[Proxy Service 1] Failed to execute operation Init from rank 2, retcode 3": ("proxy", {}),
     'Missing "iommu=pt" from kernel command line': ("other", {}),
 }

@@ -144,6 +144,20 @@ LINES: dict[str, tuple[str, dict[str, Value]]] = {
     ),
     "train.sh: line 12:  4242 Killed                  python train.py": ("process.signal", {"signal": "KILL"}),
     "Segmentation fault (core dumped)": ("process.signal", {"signal": "SEGV"}),
+    "[vm-61:3430:0:3450] Caught signal 11 (Segmentation fault: address not mapped)": (
+        "process.signal",
+        {"signal": "SEGV"},
+    ),
+    "RuntimeError: [enforce fail at CPUAllocator.cpp:71] . DefaultCPUAllocator: can't allocate memory: you tried to "
+    "allocate 244470272 bytes. Error code 12 (Cannot allocate memory)": (
+        "host.memory",
+        {"tried": 244470272, "mapping": False},
+    ),
+    "RuntimeError: unable to mmap 280 bytes from file </torch_5_1>: Cannot allocate memory (12)": (
+        "host.memory",
+        {"mapping": True},
+    ),
+    "RuntimeError: Application timeout caused pair closure": ("gloo.timeout", {}),
 }
 
 
@@ -177,6 +191,37 @@ def test_fingerprints() -> None:
     )
     assert (event.data["rank_a"], event.data["rank_b"], event.data["differs"]) == (2, 0, ["shape"])
     assert (event.data["shape_a"], event.data["shape_b"], event.data["seq_a"]) == ("4, 2", "8, 2", 1)
+
+
+def test_a_driver_s_rule_over_three_lines() -> None:
+    event = only(
+        parse(
+            "[ 1843.3] NVRM: The NVIDIA GPU 0000:b3:00.0\n"
+            "               NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
+            "               NVRM: fallen off the bus and is not responding to commands.\n"
+            "[ 1843.4] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+        ),
+        "kernel.xid",
+    )
+    assert (event.data["code"], event.data["bus_id"]) == (79, "0000:b3:00")
+
+
+def test_what_led_to_an_exception_is_read_too() -> None:
+    chained = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\nRuntimeError: connect() timed out.\n\n'
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 2, in g\nRendezvousError: see inner exception\n'
+    )
+    events = parse(chained)
+    assert only(events, "torch.store_timeout").data["phase"] == "connect"
+    assert only(events, "python.exception").data["type"] == "RendezvousError"
+
+
+def test_what_spawn_raises_about_its_children_is_a_launcher_s() -> None:
+    file = "/x/site-packages/torch/multiprocessing/spawn.py"
+    raised = f'Traceback (most recent call last):\n  File "{file}", line 1, in %s\nException: x\n'
+    assert only(parse(raised % "join"), "python.exception").data["launcher"] is True
+    assert only(parse(raised % "_wrap"), "python.exception").data["launcher"] is False
 
 
 def test_ordinary_lines_say_nothing() -> None:

@@ -1,0 +1,57 @@
+"""What gloo's errors prove: waits that ended by time-out, and messages of another size than expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangtop.diagnosis.failures import number_of, text_of
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.roster import known_ranks
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.words import duration, ranks_text, who
+
+
+def timed_out(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout by gloo: a rank's word that nothing came from a peer, which gloo does not name.
+
+    Needs gloo's error. Those who wrote it are victims; a rank of the job that says nothing of its own, while the others
+    waited or lost their connections, is the one that did not come.
+    """
+    events = said(job, "gloo.timeout")
+    if not events:
+        return
+    own = {*ranks_in(events), *ranks_in(said(job, "gloo.closed")), *ranks_in(said(job, "python.exception"))}
+    known = known_ranks(job)
+    silent = tuple(sorted(known - own))
+    silent = silent if own and len(silent) * 2 <= len(known) else ()
+    waited = next((ms for event in events if (ms := number_of(event, "ms"))), None)
+    side = {text_of(event, "direction") for event in events}
+    what = "send" if side == {"send"} else "receive"
+    long = f" for {duration(waited / 1000)}" if waited else ""
+    absent = f"{ranks_text(silent)} {'says' if len(silent) == 1 else 'say'} nothing and had not come" if silent else ""
+    yield Finding(
+        "watchdog_timeout", "critical", 0.7 if silent else 0.5,
+        f"{who(ranks_in(events))} waited in vain to {what} over gloo{long}: "
+        + (absent or "nothing tells who did not come"),
+        ranks=silent, nodes=hosts_in(job, events) if not silent else (), evidence=lines(events),
+        advice="The time-out is a consequence: find what kept the rank that did not come (its last log lines). "
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch name it.",
+    )  # fmt: skip
+
+
+def sizes(job: Job) -> Iterator[Finding]:
+    """collective_size_mismatch by gloo: a message came in another size than the receiver had set up.
+
+    Needs gloo's enforce message. It is printed by the receiving rank, which may be either side of the disagreement.
+    """
+    events = said(job, "gloo.size_mismatch")
+    if events:
+        ranks = ranks_in(events)
+        yield Finding(
+            "collective_size_mismatch", "critical", 0.7,
+            f"{who(ranks)} received a message of another size than its own tensor: "
+            "ranks called one collective with different sizes",
+            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
+        )  # fmt: skip

@@ -1,0 +1,158 @@
+"""What ranks say themselves when they fail, and what must not be made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.jobs import COMPUTING, Sketch, after, alarms, first, kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("torch.cuda_error", {"error": "uncorrectable ECC error encountered", "signature": "ecc"}),
+        ("torch.watchdog_error", {"error": "CUDA error: uncorrectable ECC error encountered"}),
+        ("nccl.warn", {"signature": "cuda", "error": "uncorrectable ECC error encountered"}),
+    ],
+)
+def test_cuda_s_word_for_broken_memory_is_hardware_whoever_prints_it(kind: str, data: dict[str, Any]) -> None:
+    verdict = after().says(kind, 3, ago=9, **data).verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("gpu_ecc", (3,))
+    assert "rank_crashed" not in kinds(verdict), "one cause is told once"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("torch.watchdog_error", {"error": "CUDA error: device-side assert triggered"}),
+        ("nccl.warn", {"signature": "cuda", "error": "device-side assert triggered"}),
+        ("torch.cuda_error", {"error": "device-side assert triggered", "signature": "device_assert"}),
+    ],
+)
+def test_an_error_of_a_program_s_own_is_a_crash_of_the_first_rank(kind: str, data: dict[str, Any]) -> None:
+    job = after().says(kind, 2, ago=9, **data)
+    job.says("process.signal", 2, ago=8, signal="ABRT", what="c10::DistBackendError")
+    job.says("nccl.warn", 0, ago=7, signature="connection_closed", peer="10.0.0.7<4000>")
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_crashed", (2,))
+    assert "device-side assert" in first(verdict).summary
+
+
+def test_another_error_of_the_watchdog_is_none_of_cuda_s() -> None:
+    job = after().says("torch.watchdog_error", 1, ago=9, error="remote process exited", consequence=True)
+    assert kinds(job.verdict()) == ["nccl_remote_error"]
+
+
+def test_memory_of_the_host() -> None:
+    job = after()
+    job.says("host.memory", 1, ago=9, tried=1 << 30, mapping=False)
+    job.says("python.exception", 1, ago=9, type="RuntimeError", message="Cannot allocate memory",
+             signature="host_memory")  # fmt: skip
+    verdict = job.verdict()
+    assert kinds(verdict) == ["host_out_of_memory"]
+    assert "1.0 GiB" in first(verdict).summary
+    mapped = first(after().says("host.memory", 1, ago=9, mapping=True).verdict())
+    assert "max_map_count" in mapped.advice
+    assert alarms(after().says("log.end", 1, ago=9, lines=3).verdict()) == []
+
+
+def test_gloo_s_time_out_names_who_says_nothing() -> None:
+    job = after()
+    for rank in (0, 2):
+        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
+    job.says("gloo.closed", 3, ago=8, peer="[10.0.0.2]:4000")
+    for rank in range(4):
+        job.says("elastic.failure", None, ago=5, failed_rank=rank, exitcode=-15, signal="SIGTERM")
+    found = next(one for one in job.verdict().findings if one.kind == "watchdog_timeout")
+    assert found.ranks == (1,)
+    assert "ranks 0,2 waited in vain to receive over gloo for 8 s" in found.summary
+
+
+def test_gloo_s_time_out_of_all_ranks_accuses_nobody() -> None:
+    job = after()
+    for rank in range(4):
+        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="send")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", ())
+    assert "send" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("signature", "kind"),
+    [
+        ("collective_mismatch", "collective_mismatch"),
+        ("size_mismatch", "collective_size_mismatch"),
+        ("duplicate_rank", "nccl_init_failed"),
+        ("proxy", "nccl_remote_error"),
+    ],
+)
+def test_what_nccl_s_checks_found(signature: str, kind: str) -> None:
+    job = after().says("nccl.warn", 3, ago=9, signature=signature, group_ranks=[3], bytes=8, expected=4)
+    assert first(job.verdict()).kind == kind
+
+
+def test_sizes_that_nccl_compared_are_told() -> None:
+    warned = after().says("nccl.warn", 3, ago=9, signature="size_mismatch", peer="n2<4>", bytes=65536, expected=496640)
+    assert "65536 bytes from n2<4>, 496640 expected" in first(warned.verdict()).summary
+
+
+def timed_out(*ranks: int) -> Sketch:
+    job = after()
+    for rank in ranks:
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, ran_ms=600_000, group_name="default_pg")
+    job.world = 0
+    return job
+
+
+def test_a_gap_in_the_ranks_that_timed_out_is_who_did_not_come() -> None:
+    found = first(timed_out(1, 2, 3).verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (0,))
+    assert "timed out on 3 ranks" in found.summary
+
+
+def test_one_rank_s_time_out_alone_accuses_nobody() -> None:
+    found = first(timed_out(5).verdict())
+    assert found.ranks == ()
+    assert "no word" in found.summary
+    nobody = after().says("torch.watchdog_timeout", None, ago=9, op="ALLREDUCE", seq=7, ran_ms=600_000)
+    assert "timed out after" in first(nobody.verdict()).summary
+
+
+def test_an_abort_after_a_time_out_is_torch_s_own() -> None:
+    job = timed_out(0, 1, 2)
+    for rank in (0, 1, 2):
+        job.says("process.signal", rank, ago=8, signal="ABRT", what="c10::DistBackendError")
+    assert kinds(job.verdict()) == ["watchdog_timeout"]
+    alone = after().says("process.signal", 2, ago=8, signal="ABRT", what="std::runtime_error: x")
+    assert (first(alone.verdict()).kind, first(alone.verdict()).ranks) == ("rank_crashed", (2,))
+
+
+def test_bare_exit_codes_of_one_second_are_told_together() -> None:
+    job = after()
+    for rank in (1, 2, 0):
+        job.says("elastic.failure", None, ago=60, root=rank == 0, failed_rank=rank, exitcode=1, detail=False)
+    verdict = job.verdict()
+    assert kinds(verdict) == ["child_failed_no_detail"]
+    assert first(verdict).ranks == (0, 1, 2)
+    job.says("python.exception", 2, ago=61, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
+    assert (first(job.verdict()).kind, first(job.verdict()).ranks) == ("rank_crashed", (2,))
+
+
+def test_a_batch_system_s_word_alone_is_an_end() -> None:
+    found = first(after().says("slurm.cancelled", None, ago=61, reason="time_limit", host="n1").verdict())
+    assert found.kind == "rank_killed"
+    assert "time limit" in found.summary
+
+
+def test_limits_that_torch_ran_into() -> None:
+    assert first(after().says("host.open_files", 1, ago=9).verdict()).kind == "open_files_limit"
+    assert first(after().says("host.shared_memory", 1, ago=9).verdict()).kind == "shm_too_small"
+    running = Sketch()
+    running.ranks().at(COMPUTING)
+    assert alarms(running.verdict()) == []
+
+
+def test_ddp_s_report_names_its_rank() -> None:
+    assert first(after().says("torch.unused_parameters", None, ago=9, reporter=2, indices=[7]).verdict()).ranks == (2,)
