@@ -42,6 +42,10 @@ class Block:
     lines: tuple[list[Piece], ...]
     needed: int
     """Lines from the heading on that should be seen even when room is short."""
+    name: str = ""
+    """Tells it from other blocks of the same ranks."""
+    joined: bool = False
+    """It follows the block before without an empty line."""
 
 
 def entries(state: JobState) -> list[Entry]:

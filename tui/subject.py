@@ -10,6 +10,7 @@ from collectors.samples import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
+from hangtop.session.picture import Sheet
 from hangtop.session.state import JobState
 from hangtop.session.witnesses import Witnesses
 
@@ -39,6 +40,12 @@ class Subject(Protocol):
 
     def job(self) -> Job:
         """The frozen picture of this moment."""
+
+    def sheet(self) -> Sheet:
+        """What the picture of this moment is made of."""
+
+    def pictured(self, sheet: Sheet) -> Job:
+        """Make the picture; may be called in another thread."""
 
     async def start(self) -> None:
         """Begin to deliver."""

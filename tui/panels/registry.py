@@ -34,6 +34,12 @@ PANELS = (
     Entry("nodes", "Nodes", "tui.panels.nodes:NodesPanel", "Connections and sources: what is known, what is not, why"),
     Entry("findings", "Findings", "tui.panels.findings:FindingsPanel", "What is wrong, the proof, the next key"),
     Entry("stacks", "Stacks", "tui.panels.stacks:StacksPanel", "All ranks' stacks merged: who is where, fewest first"),
+    Entry(
+        "collectives",
+        "Groups",
+        "tui.panels.collectives:CollectivesPanel",
+        "The last collectives of every group, rank beside rank, the odd one marked",
+    ),
 )
 """To add a panel, write its file and add its line: its key is its place."""
 

@@ -35,18 +35,18 @@ class Blocks(Lines):
         if blocks is not self._blocks:
             kept = self.current
             self._blocks = blocks
-            same = [at for at, block in enumerate(blocks) if kept is not None and block.ranks == kept.ranks]
+            same = [] if kept is None else [at for at, block in enumerate(blocks) if _same(block, kept)]
             self.cursor = same[0] if same else max(0, min(self.cursor, len(blocks) - 1))
         self._lay_out()
         self.redraw()
 
     def _lay_out(self) -> None:
         """All lines when they fit, else of every block what is needed and how much is left out."""
-        whole = sum(len(block.lines) + 1 for block in self._blocks) - 1 <= self.size.height
+        whole = sum(len(block.lines) + (not block.joined) for block in self._blocks) - 1 <= self.size.height
         self._lines, self._starts = [], []
         for place, block in enumerate(self._blocks):
             shown = block.lines if whole or place == self.cursor else block.lines[: block.needed]
-            if place and whole:
+            if place and whole and not block.joined:
                 self._lines.append((-1, []))
             self._starts.append(len(self._lines))
             self._lines += [(place, line) for line in shown]
@@ -120,3 +120,7 @@ class Blocks(Lines):
             self.go(self._lines[at][0])
             if event.chain == 2:
                 self.post_message(self.Entered())
+
+
+def _same(one: Block, other: Block) -> bool:
+    return (one.ranks, one.name) == (other.ranks, other.name)

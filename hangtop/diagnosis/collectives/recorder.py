@@ -73,7 +73,7 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Track:
+class Track:
     """One rank in one group: its entries by sequence number, and how far it got."""
 
     entries: Mapping[int, Collective]
@@ -89,17 +89,17 @@ class _Track:
 def match(dumps: Iterable[RecorderDump]) -> Matched:
     """Match the collectives of all dumps, per group and sequence number."""
     newest = {dump.rank: dump for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))}
-    members = _members(newest.values())
-    tracks: dict[str, dict[int, _Track]] = defaultdict(dict)
+    members = members_of(newest.values())
+    tracks: dict[str, dict[int, Track]] = defaultdict(dict)
     for rank, dump in newest.items():
-        for group, track in _tracks(dump).items():
+        for group, track in tracks_of(dump).items():
             tracks[group][rank] = track
     differs: list[Differs] = []
     not_joined: list[NotJoined] = []
     stalled: list[NotJoined] = []
     for group in sorted(tracks):
         own = tracks[group]
-        ranks = members.get(group) or _everybody(group, own, newest)
+        ranks = members.get(group) or everybody(group, own, newest)
         differing = _differs(group, own)
         if differing:
             differs.append(differing)
@@ -118,7 +118,8 @@ def is_done(entry: Collective) -> bool:
     return entry.retired or entry.state == "completed"
 
 
-def _members(dumps: Iterable[RecorderDump]) -> dict[str, set[int]]:
+def members_of(dumps: Iterable[RecorderDump]) -> dict[str, set[int]]:
+    """Global ranks of every group that the dumps' configuration names."""
     found: dict[str, set[int]] = defaultdict(set)
     for dump in dumps:
         for name, ranks in dump.groups.items():
@@ -127,12 +128,13 @@ def _members(dumps: Iterable[RecorderDump]) -> dict[str, set[int]]:
     return found
 
 
-def _everybody(group: str, own: Collection[int], newest: Collection[int]) -> set[int]:
+def everybody(group: str, own: Collection[int], newest: Collection[int]) -> set[int]:
     """Members of a group that no configuration tells (gloo): those that used it; of the default group, all."""
     return set(newest) if group in ("0", "default_pg", "") else set(own)
 
 
-def _tracks(dump: RecorderDump) -> dict[str, _Track]:
+def tracks_of(dump: RecorderDump) -> dict[str, Track]:
+    """One rank's course through each of its groups; sends and receives are left out."""
     status = {entry.group: entry for entry in dump.status}
     by_group: dict[str, dict[int, Collective]] = defaultdict(dict)
     for entry in dump.collectives:
@@ -144,12 +146,12 @@ def _tracks(dump: RecorderDump) -> dict[str, _Track]:
         enqueued = max([*entries, told.last_enqueued if told and told.last_enqueued is not None else -1])
         done = [seq for seq, entry in entries.items() if is_done(entry)]
         completed = max([*done, told.last_completed if told and told.last_completed is not None else -1])
-        made[group] = _Track(entries, enqueued, completed)
+        made[group] = Track(entries, enqueued, completed)
     return made
 
 
 def _stop(
-    group: str, own: Mapping[int, _Track], ranks: set[int], newest: Mapping[int, RecorderDump]
+    group: str, own: Mapping[int, Track], ranks: set[int], newest: Mapping[int, RecorderDump]
 ) -> NotJoined | None:
     """Find the first collective of a group that somebody launched and nobody can finish."""
     open_seqs = {rank: min(track.unfinished) for rank, track in own.items() if track.unfinished}
@@ -170,7 +172,7 @@ def _stop(
     return NotJoined(group, seq, op, waiting, absent, undumped, finished, max(ages, default=None))
 
 
-def _differs(group: str, own: Mapping[int, _Track]) -> Differs | None:
+def _differs(group: str, own: Mapping[int, Track]) -> Differs | None:
     """Find the first unfinished collective that ranks of a group joined in different ways."""
     for seq in sorted({seq for track in own.values() for seq in track.unfinished}):
         entries = {rank: track.entries[seq] for rank, track in own.items() if seq in track.entries}
@@ -185,13 +187,14 @@ def _differs(group: str, own: Mapping[int, _Track]) -> Differs | None:
         if types is not None and types.odd:
             return Differs(group, seq, "dtype", types, ops.usual)
         if ops.usual in SAME_INPUT:
-            sizes = vote({rank: _shape(entry.input_sizes) for rank, entry in entries.items()})
+            sizes = vote({rank: shape(entry.input_sizes) for rank, entry in entries.items()})
             if sizes is not None and sizes.odd:
                 return Differs(group, seq, "size", sizes, ops.usual)
     return None
 
 
-def _shape(sizes: Sequence[Sequence[int]]) -> str:
+def shape(sizes: Sequence[Sequence[int]]) -> str:
+    """``4096``, ``2×3, 5``; a tensor without dimensions is ``scalar``."""
     return ", ".join("×".join(map(str, size)) or "scalar" for size in sizes)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collectors.samples import CommProgress, RasRank
+from collectors.samples import CommProgress
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.collectives import launched, ras
+from hangtop.diagnosis.collectives.owners import Owners
 from hangtop.diagnosis.collectives.recorder import Differs, Matched, NotJoined, match
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
@@ -119,10 +120,11 @@ def ras_behind(case: Case) -> Iterator[Finding]:
 
     Needs three RAS answers; RAS counts no sends and receives, so an even picture proves nothing.
     """
+    owners = Owners(case.job)
     for one in ras.behind(case.job.ras):
         least = [one.members[number] for number in one.least]
         most = len(one.members) - len(least)
-        ranks = _global(case.job, least)
+        ranks = owners.of_members(least)
         values = {**dict.fromkeys(one.counted.usual_ranks, one.counted.usual), **one.counted.odd}
         yield Finding(
             "collective_mismatch", "critical", 0.85 if len(least) <= most else 0.7,
@@ -139,8 +141,9 @@ def ras_away(case: Case) -> Iterator[Finding]:
 
     Needs two RAS answers or more.
     """
+    owners = Owners(case.job)
     for one in ras.away(case.job.ras):
-        ranks = _global(case.job, one.members)
+        ranks = owners.of_members(one.members)
         states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
         yield Finding(
             "rank_missing", "critical", 0.8,
@@ -159,9 +162,10 @@ def nccl_log_behind(case: Case) -> Iterator[Finding]:
     if case.job.live and not (case.hung or (case.job.stood_still or 0.0) >= case.alarm_after):
         return
     closed = {event.data.get("comm_id") for event in case.job.events if event.kind == "nccl.end"}
+    owners = Owners(case.job)
     for odd in launched.odd_ones(one for one in case.job.progress if one.comm not in closed):
         accused = [odd.latest[number] for number in odd.accused]
-        ranks = tuple(sorted(rank for one in accused if (rank := _rank_of(case.job, one)) is not None))
+        ranks = tuple(sorted(rank for one in accused if (rank := owners.of_progress(one)) is not None))
         told = listed([_told(odd, one) for one in accused])
         rest = next((one for number, one in sorted(odd.latest.items()) if number not in odd.accused), None)
         others = f", {count(len(odd.latest) - len(accused), 'other')} {_told(odd, rest, False)}" if rest else ""
@@ -191,35 +195,6 @@ def _counts(one: ras.Behind) -> str:
     for number, value in sorted(values.items()):
         by_count.setdefault(value, []).append(number)
     return "; ".join(f"{ranks_text(members)}: {one.op} {value}" for value, members in sorted(by_count.items()))
-
-
-def _rank_of(job: Job, one: CommProgress) -> int | None:
-    if one.global_rank is not None:
-        return one.global_rank
-    known = [rank.rank for rank in job.ranks if rank.process.pid == one.pid and _on_host(job, rank.node, one.host)]
-    if len(known) == 1:
-        return known[0]
-    sizes = [other.size for other in job.progress]
-    return one.rank if one.size == max(sizes) else None
-
-
-def _global(job: Job, members: Iterable[RasRank]) -> tuple[int, ...]:
-    found: set[int] = set()
-    for member in members:
-        found.update(
-            rank.rank for rank in job.ranks if rank.process.pid == member.pid and _on_host(job, rank.node, member.host)
-        )
-    return tuple(sorted(found))
-
-
-def _on_host(job: Job, node: str, host: str) -> bool:
-    """RAS and NCCL name hosts by address or by name; one node alone needs no name."""
-    known = job.nodes.get(node)
-    if known is None or len(job.nodes) == 1:
-        return True
-    addresses = {address.partition("/")[0] for interface in known.network.interfaces for address in interface.addresses}
-    hostname = known.hello.hostname if known.hello else ""
-    return host in addresses or host in (node, hostname, hostname.partition(".")[0])
 
 
 def _homes(job: Job, ranks: Iterable[int]) -> tuple[str, ...]:

@@ -1,0 +1,90 @@
+"""The panel of collectives: ranks side by side, the odd one marked, and from there to the rank."""
+
+from __future__ import annotations
+
+from collectors.samples import Collective, CommProgress, RasCommunicator, RasRank, RasReport, RecorderDump
+from hangtop.diagnosis.job import Look
+from tests.support.piloted import screen
+from tests.support.screens import NOW, PID, Paper, PaperSession
+
+OPS = ("broadcast", "all_reduce", "all_gather", "all_reduce")
+
+
+def entry(rank: int, seq: int, *, open_: bool, size: int = 4096) -> Collective:
+    """One collective of one rank, finished or not."""
+    return Collective(
+        rank=rank, group="0", group_description="default_pg", seq=seq, op=OPS[seq % 4], backend="nccl", p2p=False,
+        peer=None, input_sizes=[[size]], output_sizes=[[size]], input_dtypes=["Float"], output_dtypes=["Float"],
+        state="started" if open_ else "completed", retired=not open_, created=NOW - 100 + seq, started=None,
+        completed=None, timeout=600.0, frames=[],
+    )  # fmt: skip
+
+
+def dump(rank: int, last: int, *, waits: bool = True) -> RecorderDump:
+    """Dump of a rank that launched up to ``last``."""
+    entries = [entry(rank, seq, open_=waits and seq == last) for seq in range(1, last + 1)]
+    return RecorderDump(rank, "2.10", f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, [], entries)
+
+
+def stuck() -> PaperSession:
+    """Rank 5 has not launched #30, in which the other seven wait."""
+    session = Paper(nodes=1).session()
+    session.state.recorders.update({rank: dump(rank, 29 if rank == 5 else 30, waits=rank != 5) for rank in range(8)})
+    return session
+
+
+async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> None:
+    async with screen(stuck()) as shown:
+        await shown.press("9")
+        text = shown.text()
+        assert "group 0 (default_pg)  8 ranks  flight recorder, 12s ago  ▸ not all at the same place" in text
+        odd = next(line for line in shown.lines() if "▸ rank 5 node1" in line)
+        assert odd.rstrip().endswith("✖ not in")
+        rest = next(line for line in shown.lines() if "ranks 0-4,6-7" in line)
+        assert rest.rstrip().endswith("… waits 58 s")
+        await shown.press("down", "enter")
+        assert "[Ranks]" in shown.lines()[1]
+        assert "rank=5" in shown.text()
+        await shown.press("escape")
+        assert "[Groups]" in shown.lines()[1]
+
+
+async def test_left_shows_older_collectives_and_right_comes_back() -> None:
+    async with screen(stuck(), size=(80, 24)) as shown:
+        await shown.press("9")
+        assert "#30" in shown.text()
+        await shown.press("left", "left")
+        assert "#30" not in shown.text()
+        assert "2 newer to the right" in shown.text()
+        await shown.press("right", "right", "right")
+        assert "#30" in shown.text()
+
+
+async def test_other_witnesses_say_who_they_are() -> None:
+    session = Paper(nodes=1).session()
+    for rank in range(8):
+        one = CommProgress("0xabc", rank, 8, rank, "node1", PID + rank, "AllReduce", 4096, "f32", 0x1C, 29,
+                           NOW - 3, f"/logs/nccl.{rank}", 7)  # fmt: skip
+        session.state.progress["node1", "0xabc", rank] = one._replace(launched=28, op_count=0x1B) if rank == 2 else one
+    members = [
+        RasRank(rank, "10.0.0.1", PID + rank, rank, "missing" if rank == 6 else "running", 0, {"AllReduce": 29})
+        for rank in range(8)
+    ]
+    report = RasReport(NOW - 5, "node1", "2.28.9", [RasCommunicator("0xabc", 8, members, "RUNNING", "OK")], [], True, 1)
+    session.state.ras.append(Look(NOW - 5, report))
+    async with screen(session) as shown:
+        await shown.press("9")
+        text = shown.text()
+        assert "NCCL log, 3s ago" in text
+        assert any("▸ rank 2 node1" in line and "28" in line for line in shown.lines())
+        assert "NCCL RAS, 5s ago" in text
+        assert any("▸ rank 6 node1" in line and "✖ missing" in line for line in shown.lines())
+        await shown.press("i")
+        assert "last heard" in shown.text()
+
+
+async def test_nothing_known_says_what_to_press() -> None:
+    async with screen(Paper(nodes=1).session()) as shown:
+        await shown.press("9")
+        assert "no collective seen yet" in shown.text()
+        assert "r asks for the flight recorder's dumps" in shown.text()

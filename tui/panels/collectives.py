@@ -1,0 +1,158 @@
+"""Panel 9: the last collectives of every group, ranks side by side, the odd one marked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from typing import cast
+
+from textual.app import ComposeResult
+
+from hangtop.diagnosis.collectives.grid import Grid, grids
+from hangtop.diagnosis.words import folded
+from tui.format import age, plural
+from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
+from tui.panels.base import Fact, Panel, Place
+from tui.scene import Scene
+from tui.stacked import Block
+from tui.theme import Tone
+from tui.widgets.bar import Bar
+from tui.widgets.blocks import Blocks
+from tui.widgets.lines import Move, Piece
+
+EMPTY = (
+    "nothing known of collectives yet: r asks for the flight recorder's dumps; NCCL_DEBUG=INFO with "
+    "NCCL_DEBUG_SUBSYS=INIT,COLL fills this from logs, NCCL 2.24 and newer by itself (RAS)"
+)
+PERIOD = 2.0
+"""Seconds between two tables of a job that moves."""
+
+
+class CollectivesPanel(Panel):
+    """Tables of collectives under a line that says what the marks mean."""
+
+    NAME = "collectives"
+    CAN = frozenset({"enter", "copy", "node", "ranks", "details"})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.bar = Bar()
+        self.view = Blocks(EMPTY)
+        self.back = 0
+        """Columns that were scrolled away: 0 shows the newest."""
+        self._grids: tuple[Grid, ...] = ()
+        self._blocks: list[Block] = []
+        self._seen: Hashable = None
+        self._made_at = float("-inf")
+        self._wanted: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """The legend, then the tables."""
+        yield self.bar
+        yield self.view
+
+    def draw(self) -> None:
+        """Make the tables anew, elsewhere, when a witness said something else; and draw."""
+        seen = self._evidence()
+        if seen != self._seen and self.scene.now - self._made_at >= PERIOD:
+            self._seen, self._made_at = seen, self.scene.now
+            self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
+        self._lay_out()
+
+    def _evidence(self) -> Hashable:
+        """What changes whenever a witness said something new."""
+        state = self.scene.state
+        dumps = tuple((rank, dump.at) for rank, dump in state.recorders.items())
+        launched = sum(one.launched for one in state.progress.values())
+        return dumps, len(state.progress), launched, state.ras[-1].at if state.ras else None, len(self.scene.ranks)
+
+    async def _made(self) -> None:
+        session = self.scene.session
+        sheet = session.sheet()
+        self._grids = await asyncio.to_thread(lambda: grids(session.pictured(sheet)))
+        self._lay_out()
+        if self._wanted is not None:
+            self.view.select_rank(self._wanted)
+            self._wanted = None
+
+    def _lay_out(self) -> None:
+        width = max(20, self.view.size.width - 1)
+        self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
+        self._blocks = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
+        self.view.feed(self._blocks)
+        self.bar.show(self._totals())
+
+    def _place(self, ranks: Iterable[int]) -> str:
+        numbers = set(ranks)
+        names = sorted({row.node.name for row in self.scene.ranks if row.number in numbers})
+        return names[0] if len(names) == 1 else ""
+
+    def _totals(self) -> list[Piece]:
+        if not self._grids:
+            return [(" no collective seen yet", Tone.STRONG)]
+        odd = sum(grid.odd for grid in self._grids)
+        pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Tone.STRONG)]
+        if odd:
+            pieces.append((f"  ▸ {odd} with an odd rank", Tone.BAD))
+        if self.back:
+            pieces.append((f"  {self.back} newer to the right", Tone.INFO))
+        return [*pieces, ("  ", Tone.TEXT), *LEGEND]
+
+    def move(self, how: Move) -> None:
+        """Move from line to line; left and right to older and newer collectives."""
+        if how in ("left", "right"):
+            self.back += 1 if how == "left" else -1
+            self._lay_out()
+        else:
+            self.view.move(how)
+
+    def enter(self) -> Place | None:
+        """To the ranks of the line."""
+        ranks = self.chosen_ranks()
+        return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
+
+    async def on_blocks_entered(self, event: Blocks.Entered) -> None:
+        """A line was clicked twice."""
+        from tui.app import HangtopApp
+
+        event.stop()
+        await cast("HangtopApp", self.app).action_do("enter")
+
+    def here(self) -> Hashable:
+        """A rank of the line."""
+        return min(self.chosen_ranks(), default=None)
+
+    def select(self, key: Hashable) -> None:
+        """Stand on the line of a rank, now or when the tables are made."""
+        if isinstance(key, int):
+            self._wanted = key
+            self.view.select_rank(key)
+
+    def node(self) -> str | None:
+        """Node of the line's first rank."""
+        rank = self.here()
+        return next((row.node.name for row in self.scene.ranks if row.number == rank), None)
+
+    def chosen_ranks(self) -> set[int]:
+        """Ranks of the line under the cursor."""
+        return self.view.chosen()
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """Where the table under the cursor comes from, and who is in it."""
+        block = self.view.current
+        grid = next((g for g in self._grids if block and block.name.startswith(f"{g.witness} {g.name}")), None)
+        if grid is None:
+            return None
+        facts: list[Fact] = [
+            ("witness", grid.witness),
+            ("group", f"{grid.name} {grid.description}".strip()),
+            ("size", "unknown" if grid.size is None else str(grid.size)),
+            ("last heard", "unknown" if grid.at is None else f"{age(self.scene.now - grid.at)} ago"),
+        ]
+        facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
+        facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]
+        return f"{grid.witness}: {grid.name}", facts
+
+    def text(self) -> str:
+        """All tables as text."""
+        return "\n".join("".join(text for text, _ in line).rstrip() for block in self._blocks for line in block.lines)
