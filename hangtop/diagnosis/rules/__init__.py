@@ -77,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     watchdog.fingerprints,
     watchdog.did_not_join,
     gloo.timed_out,
+    gloo.differing_calls,
     gloo.sizes,
     rendezvous.address_in_use,
     rendezvous.store_timeout,

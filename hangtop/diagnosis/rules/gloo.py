@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from hangtop.diagnosis.failures import number_of, text_of
+from collectors.samples import LogEvent
+from hangtop.diagnosis.collectives.vote import vote
+from hangtop.diagnosis.failures import number_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.words import duration, ranks_text, who
+from hangtop.diagnosis.words import duration, listed, ranks_text, who
+
+_OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 
 
 def timed_out(job: Job) -> Iterator[Finding]:
@@ -38,6 +43,35 @@ def timed_out(job: Job) -> Iterator[Finding]:
         advice="The time-out is a consequence: find what kept the rank that did not come (its last log lines). "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch name it.",
     )  # fmt: skip
+
+
+def differing_calls(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed.
+
+    Needs the traceback of a collective's time-out from two ranks or more; where no operation has a majority, nobody is
+    accused alone.
+    """
+    told = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
+    if not any(text_of(event, "signature") == "collective_timeout" for event in told):
+        return
+    calls = {event.rank: _call(event) for event in told if event.rank is not None}
+    counted = vote(calls)
+    if counted is None or not counted.odd:
+        return
+    odd = listed([f"rank {rank} in {call}" for rank, call in sorted(counted.odd.items())])
+    proof = [event for event in told if event.rank in counted.odd] + [e for e in told if e.rank not in counted.odd]
+    yield Finding(
+        "collective_mismatch", "critical", 0.6 if counted.tied else 0.85,
+        f"ranks timed out in different operations: {odd}, {ranks_text(counted.usual_ranks)} in {counted.usual}",
+        ranks=counted.odd_ranks, nodes=hosts_in(job, proof), evidence=lines(proof),
+        advice="Look for a collective behind `if rank == …`, or for branches that depend on the data.",
+    )  # fmt: skip
+
+
+def _call(event: LogEvent) -> str:
+    """The operation of torch.distributed that a traceback is in; empty where it is in none."""
+    calls = [found.group(1) for frame in words_of(event, "frames") if (found := _OPERATION.search(frame))]
+    return calls[-1] if calls else ""
 
 
 def sizes(job: Job) -> Iterator[Finding]:

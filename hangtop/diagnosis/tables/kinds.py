@@ -159,6 +159,7 @@ EXPLANATIONS: tuple[Explains, ...] = (
         _set("nccl_remote_error", "rank_crashed", "child_failed_no_detail", "store_timeout"),
         "any",
     ),
+    Explains(_set("init_hang"), _set("store_timeout"), "any"),
     Explains(_set("child_failed_no_detail", "store_timeout", "nccl_connect_failed"), _set("nccl_remote_error"), "any"),
 )
 """Which finding makes which other one a consequence. An effect of several causes takes the one that is nearest."""

@@ -156,3 +156,18 @@ def test_limits_that_torch_ran_into() -> None:
 
 def test_ddp_s_report_names_its_rank() -> None:
     assert first(after().says("torch.unused_parameters", None, ago=9, reporter=2, indices=[7]).verdict()).ranks == (2,)
+
+
+C10D = "/v/site-packages/torch/distributed/distributed_c10d.py:32 in "
+
+
+@pytest.mark.parametrize(("odd", "kind"), [("broadcast", "collective_mismatch"), ("all_reduce", "watchdog_timeout")])
+def test_tracebacks_of_a_time_out_tell_who_was_in_another_operation(odd: str, kind: str) -> None:
+    job = after()
+    for rank in range(4):
+        frames = ["train.py:9 in main", C10D + "wrapper", C10D + (odd if rank == 1 else "all_reduce")]
+        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
+        job.says("python.exception", rank, ago=9, type="RuntimeError", message="Timed out waiting 8000ms for recv",
+                 signature="collective_timeout", frames=frames)  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == (kind, (1,) if kind == "collective_mismatch" else ())
