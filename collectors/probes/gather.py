@@ -11,6 +11,7 @@ import msgspec
 
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.samples import Observation
 
 Take = Callable[[bytes], bool]
 """Gets one line; True when it was the last. Raises :class:`msgspec.DecodeError` for a line that is none."""
@@ -43,6 +44,11 @@ class Running:
             self._process.write_eof()
             self._process.kill()
 
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        assert self._process is not None
+        self._process.write(data)
+
     async def finished(self, seconds: float) -> None:
         """Wait for the last line. Raises :class:`TransportError` when the program ends before, or takes too long."""
         assert self._process is not None
@@ -72,3 +78,13 @@ async def gather(transport: Transport, command: Sequence[str], packed: bytes, ta
     """Run a program to its last line. Raises :class:`TransportError`."""
     async with Running(transport, command, packed, take) as running:
         await running.finished(seconds)
+
+
+def cleaned(found: Observation) -> Observation:
+    """Texts without control codes, as everything that comes from a node."""
+    value = found.value
+    if isinstance(value, str):
+        value = clean(value)
+    elif isinstance(value, list):
+        value = [clean(item) if isinstance(item, str) else item for item in value]
+    return Observation(clean(found.name), clean(found.subject), value, clean(found.error))

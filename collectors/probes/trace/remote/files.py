@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import zlib
@@ -74,23 +75,29 @@ class TraceFile:
 def find(patterns: Iterable[str]) -> List[str]:
     """Files that paths, folders and globs name, each once. A path that is given as it is comes whatever it holds.
 
-    Under a folder, and where a glob names many kinds, only files count that look like traces.
+    Of folders and globs only files count that look like traces. What names none comes as it is: reading it says why.
     """
     found: List[str] = []
     for pattern in patterns:
         path = os.path.expanduser(pattern)
         if os.path.isdir(path):
-            found += _traces(sorted(_under(path)))
+            found += _traces(sorted(_under(path))) or [path]
         elif os.path.exists(path) or not glob.has_magic(path):
             found.append(path)
         else:
             matched = sorted(glob.glob(path, recursive=True))
-            found += _traces([name for name in matched if os.path.isfile(name)])
-            for folder in filter(os.path.isdir, matched):
-                found += _traces(sorted(_under(folder)))
+            below = [name for folder in matched if os.path.isdir(folder) for name in sorted(_under(folder))]
+            found += _traces([*(name for name in matched if os.path.isfile(name)), *below]) or [path]
         if len(found) > MOST:
             break
     return list(dict.fromkeys(found))[:MOST]
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be opened."""
+    if error.errno == errno.EISDIR:
+        return "there is no trace in this folder"
+    return os.strerror(error.errno or 0)
 
 
 def _under(folder: str) -> List[str]:

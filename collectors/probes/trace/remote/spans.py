@@ -41,7 +41,7 @@ class Spans:
     def __iter__(self) -> Iterator[Span]:
         """The disjoint intervals in order."""
         self._settle()
-        return zip(self._starts, self._ends)
+        return zip(self._starts, self._ends)  # noqa: B905 (strict came with Python 3.10; here and below)
 
     def __bool__(self) -> bool:
         return bool(self._fresh) or bool(self._starts)
@@ -63,7 +63,7 @@ class Spans:
             return
         self._fresh.sort()
         place = max(0, bisect_left(self._starts, self._fresh[0][0]) - 1)
-        tail = list(zip(self._starts[place:], self._ends[place:]))
+        tail = list(zip(self._starts[place:], self._ends[place:]))  # noqa: B905
         del self._starts[place:], self._ends[place:]
         tail += self._fresh
         tail.sort()
@@ -90,7 +90,7 @@ class Spans:
         """Close the smaller half of all gaps."""
         gaps = sorted(map(float.__sub__, self._starts[1:], self._ends))
         self._gap = max(self._gap, gaps[len(gaps) // 2])
-        spans = list(zip(self._starts, self._ends))
+        spans = list(zip(self._starts, self._ends))  # noqa: B905
         self._starts, self._ends = array("d"), array("d")
         self._append(spans)
 

@@ -1,0 +1,113 @@
+"""Runs the trace program on a node and takes what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean_value
+from collectors.fleet.transport import Transport
+from collectors.probes.gather import Running
+from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
+from collectors.probes.trace.remote.program import Done, Found
+from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
+from collectors.samples import RankTrace
+
+ENTRY = "collectors.probes.trace.remote.program"
+BEAT = 5.0
+"""Seconds between two beats; the program ends without them."""
+READING = 1800.0
+"""Seconds for all traces of one node: fifty of a gigabyte."""
+ASKING = 20.0
+
+Progress = Callable[[str], None]
+_KIND = msgspec.json.Decoder(tuple[str, msgspec.Raw])
+_DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in (RankTrace, Way, Found, Done)}
+
+
+async def read(
+    transport: Transport, python: str, patterns: Sequence[str], progress: Progress = lambda _: None
+) -> list[RankTrace]:
+    """The traces that paths, folders and globs name on a node, reduced there.
+
+    Raises :class:`~collectors.fleet.transport.TransportError`.
+    """
+    total = 0
+
+    def hear(told: object, count: int) -> None:
+        nonlocal total
+        if isinstance(told, Found):
+            total = told.files
+        progress(f"{transport.name}: {count} of {total} traces read")
+
+    told = await _run(transport, python, {"patterns": list(patterns)}, READING, hear)
+    return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
+
+
+async def survey(transport: Transport, python: str, ranks: Sequence[tuple[int, int]]) -> list[Way]:
+    """How (rank, pid) of a node can be asked for a trace. Raises :class:`TransportError`."""
+    told = await _run(transport, python, {"ranks": [list(rank) for rank in ranks]}, ASKING)
+    return [one for one in told if isinstance(one, Way)]
+
+
+async def capture(
+    transport: Transport, python: str, ranks: Sequence[tuple[int, int]], seconds: float, token: str
+) -> list[RankTrace]:
+    """Have (rank, pid) of a node traced for some seconds. Raises :class:`TransportError`."""
+    arguments = {"ranks": [list(rank) for rank in ranks], "seconds": seconds, "token": token}
+    told = await _run(transport, python, arguments, seconds + 2 * WRITING)
+    return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
+
+
+def new_token() -> str:
+    """Names the files of one capture."""
+    return secrets.token_hex(4)
+
+
+def shown_commands(ways: Sequence[Way], seconds: float, token: str) -> list[str]:
+    """What capturing does on one node, exactly."""
+    asked = [way for way in ways if way.way == SERVER]
+    commands = [f"curl -X POST {shlex.quote(f'http://localhost:{way.port}{request(seconds)}')}" for way in asked]
+    pids = [way.pid for way in ways if way.way == DYNOLOG]
+    return [*commands, shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else commands
+
+
+async def _run(
+    transport: Transport, python: str, arguments: object, seconds: float,
+    hear: Callable[[object, int], None] = lambda _told, _count: None,
+) -> list[object]:  # fmt: skip
+    told: list[object] = []
+
+    def take(line: bytes) -> bool:
+        kind, fields = _KIND.decode(line)
+        decoder = _DECODERS.get(kind)
+        if decoder is None:
+            return False
+        one = clean_value(decoder.decode(fields))
+        if isinstance(one, RankTrace | Way):
+            told.append(one)
+        hear(one, len(told))
+        return isinstance(one, Done)
+
+    async with Running(transport, payload.command(python), payload.pack(ENTRY, arguments), take) as running:
+        beating = asyncio.ensure_future(_beat(running))
+        try:
+            await running.finished(seconds)
+        finally:
+            beating.cancel()
+    return told
+
+
+async def _beat(running: Running) -> None:
+    while True:
+        await asyncio.sleep(BEAT)
+        running.write(b"\n")
+
+
+def _of(transport: Transport, trace: RankTrace) -> RankTrace:
+    return trace._replace(node=transport.name)

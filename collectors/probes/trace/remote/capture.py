@@ -1,0 +1,129 @@
+"""Asks ranks of this node for a trace of some seconds and reduces it as it comes; files are taken away again."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from typing import Callable, Dict, List, Sequence
+
+from collectors.node.child import run
+from collectors.node.source import Absent
+from collectors.probes.trace.remote import loose
+from collectors.probes.trace.remote.files import TraceFile, reason
+from collectors.probes.trace.remote.reduction import Reduction
+from collectors.probes.trace.remote.scan import BadTrace, Scanner
+from collectors.probes.trace.remote.ways import HANDLER, Way
+from collectors.samples import RankTrace
+
+WRITING = 90.0
+"""Seconds that a rank may take to write its trace, beyond those that it traces."""
+DYNO_SECONDS = 15.0
+FOLDER = "/tmp"
+_STEP = 0.2
+
+
+def unread(path: str, why: str) -> RankTrace:
+    """Instead of a trace that cannot be read."""
+    return loose.with_rank(Reduction().result({}, path, 0, 0, why))
+
+
+def reduced(read: Callable[[int], bytes], path: str, size: int, why: Callable[[], str]) -> RankTrace:
+    """The figures of a stream; ``why`` tells afterwards why it ended too soon."""
+    scanner, reduction = Scanner(read, loose.decode), Reduction()
+    try:
+        for events in scanner:
+            loose.take(reduction, events)
+    except BadTrace as error:
+        return unread(path, "%s%s" % (error, ": " + why() if why() else ""))
+    cut = why() or ("" if scanner.whole else "it ends before its last event")
+    return loose.with_rank(reduction.result(scanner.about, path, size, scanner.damaged, cut))
+
+
+def from_file(path: str) -> RankTrace:
+    """The figures of one file, or why there are none."""
+    try:
+        with TraceFile(path) as file:
+            return reduced(file.read, path, file.size, lambda: file.why)
+    except OSError as error:
+        return unread(path, reason(error))
+
+
+def request(seconds: float) -> str:
+    """What a debug server is asked for."""
+    return "/handler/%s?duration=%g" % (HANDLER, seconds)
+
+
+def from_server(way: Way, seconds: float) -> RankTrace:
+    """One rank's trace from its own debug server, reduced while it comes."""
+    path = "http://localhost:%d%s" % (way.port, request(seconds))
+    connection = http.client.HTTPConnection("localhost", way.port, timeout=seconds + WRITING)
+    failed: List[str] = []
+    try:
+        connection.request("POST", request(seconds))
+        answer = connection.getresponse()
+
+        def read(count: int) -> bytes:
+            try:
+                return answer.read(count)
+            except (OSError, http.client.HTTPException) as error:
+                failed.append("the rank stopped sending: %s" % error)
+                return b""
+
+        if answer.status != 200:
+            return unread(path, "the debug server says %d %s" % (answer.status, answer.reason))._replace(rank=way.rank)
+        trace = reduced(read, path, answer.length or 0, lambda: failed[0] if failed else "")
+    except (OSError, http.client.HTTPException) as error:
+        trace = unread(path, "the debug server does not answer: %s" % error)
+    finally:
+        connection.close()
+    return trace._replace(rank=way.rank)
+
+
+def dyno_command(pids: Sequence[int], seconds: float, log: str) -> List[str]:
+    """Words that ask dynolog for a trace of processes of its node; each writes ``log`` with its pid in the name."""
+    return [
+        "dyno", "gputrace", "--pids", ",".join(map(str, pids)), "--process-limit", str(len(pids)),
+        "--duration-ms", str(int(seconds * 1000)), "--log-file", log,
+    ]  # fmt: skip
+
+
+def log_of(token: str) -> str:
+    """Where the ranks of this node shall write."""
+    return "%s/hangtop-%s.json" % (FOLDER, token)
+
+
+def from_dynolog(ways: Sequence[Way], seconds: float, token: str, say: Callable[[RankTrace], None]) -> None:
+    """Traces of several ranks by dynolog, each told as soon as it is written whole; the files are removed."""
+    log = log_of(token)
+    waiting: Dict[str, Way] = {"%s_%d.json" % (log[: -len(".json")], way.pid): way for way in ways}
+    why = _dyno(dyno_command([way.pid for way in ways], seconds, log))
+    until = time.monotonic() + seconds + WRITING
+    while waiting and not why and time.monotonic() < until:
+        time.sleep(_STEP)
+        # the file gets its name when it is whole: Kineto writes to another one first
+        for path in [path for path in waiting if os.path.exists(path)]:
+            say(_removed(path, from_file(path))._replace(rank=waiting.pop(path).rank))
+    for path, way in waiting.items():
+        say(unread(path, why or "asked, but it wrote no trace in %.0f s" % (seconds + WRITING))._replace(rank=way.rank))
+
+
+def _dyno(words: Sequence[str]) -> str:
+    """Run dyno; why it failed, or nothing."""
+    try:
+        ended = run(words, DYNO_SECONDS)
+    except Absent as reason:
+        return str(reason)
+    if ended.status is None:
+        return "dyno gave no answer in %.0f s" % DYNO_SECONDS
+    said = ended.stderr.decode("utf-8", "replace").strip()[-300:]
+    return "dyno failed: %s" % (said or "status %d" % ended.status) if ended.status else ""
+
+
+def _removed(path: str, trace: RankTrace) -> RankTrace:
+    try:
+        os.unlink(path)
+    except OSError as error:
+        left = "it is left there: %s" % os.strerror(error.errno or 0)
+        return trace._replace(why="%s; %s" % (trace.why, left) if trace.why else left)
+    return trace

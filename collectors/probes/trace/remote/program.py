@@ -1,0 +1,92 @@
+"""The program that is sent to a node: reads the traces that lie there, or asks the node's ranks for new ones.
+
+Arguments: ``patterns`` (read these), or ``ranks`` as [rank, pid] each, with ``seconds`` and ``token`` to trace them and
+without to find out how they can be asked. Every :class:`RankTrace` is told when it is done, :class:`Done` comes last.
+Whatever comes on standard input re-arms the alarm that ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Dict, List, NamedTuple, Tuple
+
+from collectors.node import asking, lifeline
+from collectors.probes.trace.remote import capture, files, ways
+from collectors.samples import RankTrace
+
+SILENCE = 30
+"""Seconds without a beat after which it ends; beats come every few."""
+
+
+class Found(NamedTuple):
+    """How many files there are to read."""
+
+    files: int
+    size: int
+
+
+class Done(NamedTuple):
+    """Nothing more comes."""
+
+    traces: int
+
+
+class _Teller:
+    """Prints one line at a time, from whichever thread."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self.told = 0
+
+    def __call__(self, trace: RankTrace) -> None:
+        with self._turn:
+            asking.say(trace)
+            self.told += 1
+
+
+def main(arguments: Dict[str, object]) -> None:
+    """Entry."""
+    lifeline.prepare(SILENCE)
+    lifeline.end_with_stdin(lambda _: lifeline.arm(SILENCE))
+    tell = _Teller()
+    patterns, ranks = arguments.get("patterns"), arguments.get("ranks")
+    seconds = arguments.get("seconds")
+    if isinstance(patterns, list):
+        _read([str(pattern) for pattern in patterns], tell)
+    elif isinstance(ranks, list):
+        pairs = [(int(rank), int(pid)) for rank, pid in ranks]
+        if isinstance(seconds, (int, float)):
+            _trace(pairs, float(seconds), str(arguments.get("token", os.getpid())), tell)
+        else:
+            for rank, pid in pairs:
+                asking.say(ways.find(rank, pid))
+    asking.say(Done(tell.told))
+    lifeline.leave()
+
+
+def _read(patterns: List[str], tell: _Teller) -> None:
+    paths = files.find(patterns)
+    asking.say(Found(len(paths), sum(os.path.getsize(path) for path in paths if os.path.exists(path))))
+    for path in paths:
+        tell(capture.from_file(path))
+
+
+def _trace(pairs: List[Tuple[int, int]], seconds: float, token: str, tell: _Teller) -> None:
+    """All ranks at the same time: what one waits for, another one does."""
+    found = [ways.find(rank, pid) for rank, pid in pairs]
+    work = [
+        threading.Thread(target=lambda way=way: tell(capture.from_server(way, seconds)), daemon=True)
+        for way in found
+        if way.way == ways.SERVER
+    ]
+    for thread in work:
+        thread.start()
+    daemons = [way for way in found if way.way == ways.DYNOLOG]
+    if daemons:
+        capture.from_dynolog(daemons, seconds, token, tell)
+    for way in found:
+        if not way.way:
+            tell(capture.unread("pid %d" % way.pid, way.why)._replace(rank=way.rank))
+    for thread in work:
+        thread.join()

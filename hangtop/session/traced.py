@@ -1,0 +1,217 @@
+"""What traces say, as the command's JSON and as lines of text with bars, the same for terminal and screen."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from collectors.samples import RankTrace, TraceStep
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.traces import Picture, findings, outcome, picture
+from hangtop.diagnosis.traces.words import lasting
+from hangtop.diagnosis.words import count, size
+
+Part = Literal["compute", "exposed", "copy", "data", "idle", "text", "dim", "strong"]
+"""What a piece of a line is: a part of a bar, or text."""
+Line = list[tuple[str, Part]]
+
+GLYPHS: dict[Part, str] = {"compute": "█", "exposed": "▒", "copy": "=", "data": "d", "idle": "·"}
+"""Each part has its own glyph: colours alone carry no meaning."""
+NAMES: dict[Part, str] = {
+    "compute": "compute",
+    "exposed": "exposed communication",
+    "copy": "copies",
+    "data": "waits for data",
+    "idle": "idle",
+}
+COLUMNS = (("wall", 9), ("compute", 9), ("comm", 7), ("exposed", 9), ("copy", 6), ("data", 6), ("idle", 6), ("late", 8))
+"""Heads of the ranks' table, and their widths."""
+SHOWN = 12
+"""Collectives that are shown; the JSON has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Traces, what they say together, and what that proves."""
+
+    seen: Picture
+    findings: tuple[Finding, ...]
+    outcome: str
+    """``ok``, ``slow`` or ``failed``."""
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        ranks = self.seen.ranks
+        if not ranks:
+            return "no trace could be read" if self.seen.unread else "there is no trace"
+        if self.findings:
+            return self.findings[0].summary
+        told: tuple[Part, ...] = ("compute", "exposed", "idle")
+        shares = ", ".join(
+            f"{NAMES[part]} {statistics.median(_share(one, part) for one in ranks):.0%}" for part in told
+        )
+        return f"{count(len(ranks), 'rank')}, {count(self.seen.steps, 'step')}: {shares}"
+
+
+def traced(traces: list[RankTrace]) -> Traced:
+    """Put traces together and judge them."""
+    seen = picture(traces)
+    found = findings(seen)
+    return Traced(seen, found, outcome(seen, found))
+
+
+def parts(trace: RankTrace) -> dict[Part, float]:
+    """Seconds of each part; together they are the wall time."""
+    copied = max(0.0, trace.wall - trace.compute - trace.exposed - trace.idle)
+    waited = min(trace.data, trace.idle)
+    return {
+        "compute": trace.compute, "exposed": trace.exposed, "copy": copied, "data": waited, "idle": trace.idle - waited,
+    }  # fmt: skip
+
+
+def _share(trace: RankTrace, part: Part) -> float:
+    return parts(trace)[part] / trace.wall if trace.wall else 0.0
+
+
+def bar(trace: RankTrace, width: int) -> Line:
+    """A rank's parts as cells of a bar, each rounded so that the sum is the width."""
+    if not trace.wall:
+        return [("?" * width, "dim")]
+    drawn: Line = []
+    total, done = 0.0, 0
+    for part, seconds in parts(trace).items():
+        total += seconds
+        until = min(width, round(total / trace.wall * width))
+        drawn.append((GLYPHS[part] * (until - done), part))
+        done = max(done, until)
+    return [piece for piece in drawn if piece[0]]
+
+
+def lines(answer: Traced, width: int) -> Iterator[Line]:
+    """Everything but the findings, ``width`` cells wide."""
+    seen = answer.seen
+    if seen.ranks:
+        yield from _ranks(seen, width)
+        yield []
+        yield from _collectives(seen)
+        yield from _steps(seen)
+    for trace in seen.unread:
+        place = f"{trace.node}:{trace.path}" if trace.node else trace.path
+        yield [("not read  ", "strong"), (f"{place}: {trace.why}", "text")]
+    for trace in seen.ranks:
+        notes = _notes(trace)
+        if notes:
+            yield [(f"{_name(trace)}: {notes}", "dim")]
+
+
+def _ranks(seen: Picture, width: int) -> Iterator[Line]:
+    named = max(4, *(len(_name(trace)) for trace in seen.ranks))
+    head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in COLUMNS)
+    cells = max(10, width - len(head) - 2)
+    yield [(head, "dim")]
+    for trace in seen.ranks:
+        late = seen.late(trace.rank)
+        shares = [trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle]
+        columns = "".join(
+            f"{part / trace.wall:.0%}".rjust(room) if trace.wall else "–".rjust(room)
+            for part, (_, room) in zip(shares, COLUMNS[1:-1], strict=True)
+        )
+        lateness = f"{late.late}/{late.met}" if late and late.met else "–"
+        text = f"{_name(trace).ljust(named)}{lasting(trace.wall):>9}{columns}{lateness:>8}  "
+        yield [(text, "text"), *bar(trace, cells)]
+    legend: Line = [("bars: ", "dim")]
+    for part, glyph in GLYPHS.items():
+        legend += [(glyph, part), (f" {NAMES[part]}  ", "dim")]
+    yield legend
+
+
+def _collectives(seen: Picture) -> Iterator[Line]:
+    if not seen.together:
+        yield [("no collective in these traces", "dim")]
+        return
+    yield [
+        (
+            f"{'collective':<16}{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}{'bytes':>11}  group",
+            "dim",
+        )
+    ]
+    for one in seen.together[:SHOWN]:
+        worst = "–" if one.worst_rank is None else str(one.worst_rank)
+        volume = "–" if one.size is None else size(one.size)
+        text = f"{one.op:<16}{one.calls:>7}{lasting(one.seconds):>17}{lasting(one.worst):>11}{worst:>9}{volume:>11}"
+        yield [(text, "text"), (f"  {one.group or '–'}", "dim")]
+    more = len(seen.together) - SHOWN
+    if more > 0:
+        yield [(f"… and {more} more", "dim")]
+
+
+def _steps(seen: Picture) -> Iterator[Line]:
+    steps = [(step.seconds, step, trace) for trace in seen.ranks for step in trace.steps]
+    if steps:
+        usual = statistics.median(seconds for seconds, _, _ in steps)
+        longest, step, trace = max(steps, key=lambda one: one[0])
+        which = f"longest {lasting(longest)} (step {step.number}, {_name(trace, 'rank ')})"
+        yield [(f"{count(seen.steps, 'step')}: median {lasting(usual)}, {which}", "text")]
+    if seen.met:
+        of = "" if seen.complete else "; of some ranks there is no trace"
+        yield [(f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last{of}", "dim")]
+
+
+def _notes(trace: RankTrace) -> str:
+    notes = [trace.why] if trace.why else []
+    if trace.damaged:
+        notes.append(f"{count(trace.damaged, 'event')} could not be decoded")
+    if trace.inexact > 0.001 * trace.wall:
+        notes.append(f"times may be {lasting(trace.inexact)} too long: gaps were closed to bound the memory")
+    if trace.calls_left_out:
+        notes.append(f"{count(trace.calls_left_out, 'collective')} beyond the first were not compared")
+    return "; ".join(notes)
+
+
+def _name(trace: RankTrace, before: str = "") -> str:
+    return trace.path.rsplit("/", 1)[-1][:24] if trace.rank is None else f"{before}{trace.rank}"
+
+
+def as_json(answer: Traced) -> dict[str, Any]:
+    """Members of the command's JSON (``docs/findings.md``)."""
+    seen = answer.seen
+    return {
+        "backend": "trace",
+        "world_size": max((trace.world_size or 0 for trace in seen.ranks), default=0) or None,
+        "compared": seen.met,
+        "ranks": [_rank(seen, trace) for trace in seen.ranks],
+        "collectives": [
+            {
+                "op": one.op, "group": one.group, "ranks": one.ranks, "calls": one.calls, "median_s": one.seconds,
+                "longest_s": one.worst, "longest_rank": one.worst_rank, "bytes": one.size,
+            }
+            for one in seen.together
+        ],
+        "unread": [{"node": trace.node, "path": trace.path, "why": trace.why} for trace in seen.unread],
+    }  # fmt: skip
+
+
+def _rank(seen: Picture, trace: RankTrace) -> dict[str, Any]:
+    late = seen.late(trace.rank)
+    return {
+        "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,
+        "compute_s": trace.compute, "communication_s": trace.communication,
+        "exposed_communication_s": trace.exposed, "memcpy_s": trace.memcpy, "data_s": trace.data,
+        "idle_s": trace.idle, "inexact_s": trace.inexact,
+        "late": late.late if late else None, "late_of": late.met if late else None,
+        "held_up_s": round(late.held_up, 9) if late else None, "waited_s": round(late.waited, 9) if late else None,
+        "events": trace.events, "damaged": trace.damaged, "why": trace.why,
+        "steps": [_step(step) for step in trace.steps],
+        "longest": [{"op": call.op, "group": call.group, "start_s": call.start, "seconds": call.seconds,
+                     "bytes": call.size} for call in trace.longest],
+    }  # fmt: skip
+
+
+def _step(step: TraceStep) -> dict[str, Any]:
+    return {
+        "step": step.number, "start_s": step.start, "wall_s": step.seconds, "compute_s": step.compute,
+        "communication_s": step.communication, "exposed_communication_s": step.exposed, "idle_s": step.idle,
+    }  # fmt: skip

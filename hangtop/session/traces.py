@@ -1,0 +1,160 @@
+"""Profiler traces of a job: read here, read where they lie on the nodes, or asked of the running ranks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from collectors.fleet.transport import TransportError
+from collectors.samples import RankTrace
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.session.probing import Connections
+
+if TYPE_CHECKING:
+    from collectors.probes.trace.remote.ways import Way
+
+Progress = Callable[[str], None]
+
+HOW_TO_ENABLE = (
+    "No rank can be asked for a trace. Either of these lets a job be asked, when it is started with it:",
+    "  in the script, on every rank (torch 2.10 or newer):  import torch.distributed.debug as debug;",
+    "    debug.start_debug_server()",
+    "  in its environment:  KINETO_USE_DAEMON=1  (KINETO_DAEMON_INIT_DELAY_S=3), with dynolog on every node:",
+    "    dynolog --enable_ipc_monitor",
+    "Or let the script write traces itself, with torch.profiler.profile(schedule=…, on_trace_ready=",
+    "    torch.profiler.tensorboard_trace_handler(folder)), and name the folder here.",
+)
+
+_PID = re.compile(r"(\d+)(?:\.json(?:\.gz)?)?$")
+
+
+def read_here(
+    patterns: Sequence[str], progress: Progress = lambda _: None, advance: Callable[[int], None] = lambda _: None
+) -> list[RankTrace]:
+    """The traces that paths, folders and globs of this machine name; one that cannot be read says why."""
+    from collectors.formats import BadFormat, kineto
+    from collectors.probes.trace.remote import capture, files
+
+    found = []
+    paths = files.find(patterns)
+    for number, path in enumerate(paths, start=1):
+        progress(f"trace {number} of {len(paths)}: {path}")
+        try:
+            found.append(kineto.read(path, advance))
+        except BadFormat as error:
+            found.append(capture.unread(path, str(error)))
+        except OSError as error:
+            found.append(capture.unread(path, files.reason(error)))
+    return found
+
+
+async def read_there(
+    session: Connections, job: Job, patterns: Sequence[str], progress: Progress = lambda _: None
+) -> list[RankTrace]:
+    """The traces that lie on the nodes of a job, reduced there; a node that cannot be asked says why."""
+    # Imported here: the probe brings the payload's machinery, which the first frame does not need.
+    from collectors.probes.trace import fetch
+
+    async def of(node: str) -> list[RankTrace]:
+        try:
+            return await fetch.read(session.transport(node), session.python(node), patterns, progress)
+        except TransportError as error:
+            return [_unread(node, " ".join(patterns), str(error))]
+
+    parts = await asyncio.gather(*(of(node) for node in sorted(job.nodes)))
+    return _with_ranks(job, (trace for part in parts for trace in part))
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How the ranks of a job can be asked for a trace, by node, and what that would run there."""
+
+    ways: dict[str, list[Way]]
+    seconds: float
+    token: str
+
+    @property
+    def possible(self) -> bool:
+        """Some rank can be asked."""
+        return any(way.way for ways in self.ways.values() for way in ways)
+
+    def commands(self) -> dict[str, list[str]]:
+        """The exact commands, by node."""
+        from collectors.probes.trace.fetch import shown_commands
+
+        shown = {node: shown_commands(ways, self.seconds, self.token) for node, ways in self.ways.items()}
+        return {node: commands for node, commands in shown.items() if commands}
+
+    def missing(self) -> list[str]:
+        """Why ranks cannot be asked, one line a reason."""
+        reasons: dict[str, list[str]] = {}
+        for node, ways in sorted(self.ways.items()):
+            for way in ways:
+                if not way.way:
+                    reasons.setdefault(way.why, []).append(f"{way.rank} on {node}")
+        return [
+            f"rank {', '.join(who[:6])}{f' and {len(who) - 6} more' if len(who) > 6 else ''}: {why}"
+            for why, who in reasons.items()
+        ]
+
+
+async def find_ways(session: Connections, job: Job, seconds: float, ranks: Iterable[int] | None = None) -> Asking:
+    """Find out how the living ranks of a job, or these of them, can be asked. Only looks."""
+    from collectors.probes.trace import fetch
+    from collectors.probes.trace.remote.ways import Way
+
+    async def of(node: str, own: list[Rank]) -> list[Way]:
+        pairs = [(rank.rank, rank.process.pid) for rank in own]
+        try:
+            return await fetch.survey(session.transport(node), session.python(node), pairs)
+        except TransportError as error:
+            return [Way(rank, pid, "", 0, str(error)) for rank, pid in pairs]
+
+    by_node = _by_node(job, None if ranks is None else set(ranks))
+    parts = await asyncio.gather(*(of(node, own) for node, own in by_node.items()))
+    return Asking(dict(zip(by_node, parts, strict=True)), seconds, fetch.new_token())
+
+
+async def capture(session: Connections, asking: Asking) -> list[RankTrace]:
+    """Trace the ranks that can be asked, all at once; the others say why not."""
+    from collectors.probes.trace import fetch
+
+    async def of(node: str, ways: list[Way]) -> list[RankTrace]:
+        pairs = [(way.rank, way.pid) for way in ways]
+        try:
+            return await fetch.capture(
+                session.transport(node), session.python(node), pairs, asking.seconds, asking.token
+            )
+        except TransportError as error:
+            return [_unread(node, f"pid {pid}", str(error))._replace(rank=rank) for rank, pid in pairs]
+
+    parts = await asyncio.gather(*(of(node, ways) for node, ways in asking.ways.items()))
+    return [trace for part in parts for trace in part]
+
+
+def _by_node(job: Job, ranks: set[int] | None) -> dict[str, list[Rank]]:
+    by_node: dict[str, list[Rank]] = {}
+    for rank in job.ranks:
+        if rank.gone_at is None and (ranks is None or rank.rank in ranks):
+            by_node.setdefault(rank.node, []).append(rank)
+    return by_node
+
+
+def _unread(node: str, path: str, why: str) -> RankTrace:
+    from collectors.probes.trace.remote.capture import unread
+
+    return unread(path, why)._replace(node=node)
+
+
+def _with_ranks(job: Job, traces: Iterable[RankTrace]) -> list[RankTrace]:
+    """Traces whose name ends in the pid of a rank of that node (Kineto's and dynolog's do) are that rank's."""
+    ranks = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
+    found = []
+    for trace in traces:
+        match = _PID.search(trace.path)
+        rank = ranks.get((trace.node, int(match.group(1)))) if match and len(match.group(1)) < 12 else None
+        found.append(trace if rank is None or trace.world_size is not None else trace._replace(rank=rank))
+    return found

@@ -1,0 +1,83 @@
+"""``hangtop probe trace`` on files here: the answer as text and JSON, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hangtop.cli.main import main
+
+TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["probe", "trace", *map(str, args)])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_the_answer_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, TRACES / "straggler*")
+    assert (code, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("SLOW  the others wait for rank 1")
+    assert lines[4].split()[:2] == ["1", "613"]
+    assert "86%" in lines[4]
+    assert "6/6" in lines[4]
+    assert lines[4].count("█") > 30
+    assert lines[3].count("▒") > 30
+    assert any(line.startswith("all_reduce") for line in lines)
+    assert "1. straggler_rank  (warning" in out
+    assert "follows from straggler_rank" in out
+
+
+def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    code, out, _ = run(capsys, TRACES / "straggler_rank*.json.gz", tmp_path / "x.json", "--json")
+    answer = json.loads(out)
+    assert (code, answer["verdict"], answer["backend"], answer["world_size"]) == (1, "slow", "trace", 4)
+    assert answer["findings"][0]["kind"] == "straggler_rank"
+    assert [rank["rank"] for rank in answer["ranks"]] == [0, 1, 2, 3]
+    last = answer["ranks"][1]
+    assert last["compute_s"] > 0.8 * last["wall_s"]
+    assert last["compute_s"] + last["exposed_communication_s"] + last["idle_s"] == pytest.approx(last["wall_s"])
+    assert (last["late"], last["late_of"], len(last["steps"])) == (6, 6, 6)
+    assert [one["op"] for one in answer["collectives"]] == ["all_reduce"]
+    assert [(one["path"], one["why"]) for one in answer["unread"]] == [
+        (str(tmp_path / "x.json"), "no trace: it has no traceEvents")
+    ]
+
+
+def test_a_folder_gives_its_traces_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{}")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "rank0.json.gz").write_bytes((TRACES / "data_rank0.json.gz").read_bytes())
+    code, out, _ = run(capsys, tmp_path, "--json")
+    answer = json.loads(out)
+    assert (code, [rank["rank"] for rank in answer["ranks"]], answer["unread"]) == (1, [0], [])
+    assert answer["findings"][0]["kind"] == "data_bound"
+
+
+def test_nothing_to_read_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, tmp_path)
+    assert (code, err) == (1, "")
+    assert "FAILED  no trace could be read" in out
+    assert "there is no trace in this folder" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name traces"),
+        (["node1", "--live", "--on-nodes", "/x"], "choose one"),
+        (["node1", "--live", "--read-only"], "--read-only refuses tracing"),
+        (["node1", "--live", "--seconds", "0"], "0.1<=x<=60"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert said in err
