@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from collectors.fleet.sink import LinkChange
 from hangtop.cli.answer import Answer, print_answer
 from hangtop.cli.ask import asker
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
-from hangtop.diagnosis.follow_up import native_wanted
+from hangtop.diagnosis.follow_up import native_wanted, ripens_in
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -30,6 +32,8 @@ SETTLE = 0.6
 STEP = 0.05
 LAST_LOOK = 4.0
 """Seconds that the answer waits for the last stacks; what comes later is not known."""
+MORE_LOOKS = 2
+"""Looks more at a wait that began while it was watched; the first usually settles it."""
 LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
 """When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
 
@@ -89,6 +93,19 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
         await session.close()
 
 
+async def _let_ripen(session: Session, say: Callable[[str], None]) -> None:
+    """Where a wait began while it was watched, watch until it has lasted long enough to be told from a pause."""
+    for _ in range(MORE_LOOKS):
+        left = ripens_in(session.job())
+        if left is None:
+            return
+        say(f"a wait has just begun: watching {left:.0f} s more")
+        await asyncio.sleep(left + STEP)
+        session.tick()
+        with suppress(TimeoutError):  # a node that is slower has no say in this look
+            await asyncio.wait_for(session.dump_stacks(None, unasked=True), LAST_LOOK)
+
+
 async def connected(session: Session, say: Callable[[str], None]) -> None:
     """Wait until every node has answered or failed; the last ones do not keep the others waiting for long."""
     began = time.monotonic()
@@ -103,10 +120,18 @@ async def connected(session: Session, say: Callable[[str], None]) -> None:
         if nodes and not waiting:
             break
         if now - began > CONNECT or (half_at is not None and now - half_at > STRAGGLERS):
+            _give_up(session, now - began)
             break
         say(f"{len(answered)} of {len(nodes)} nodes; waiting for {', '.join(waiting[:3])}{' …' * (len(waiting) > 3)}")
         await asyncio.sleep(STEP)
     await asyncio.sleep(SETTLE)
+
+
+def _give_up(session: Session, after: float) -> None:
+    """Say of the nodes that are still connecting that they were not waited for; one that comes after all is welcome."""
+    for node in list(session.state.nodes.values()):
+        if node.link == "connecting" and not node.why:
+            session.link(LinkChange(node.name, "connecting", f"no answer within {after:.0f} s", session.now()))
 
 
 async def look(session: Session, watch: float, say: Callable[[str], None]) -> None:
@@ -129,6 +154,8 @@ async def look(session: Session, watch: float, say: Callable[[str], None]) -> No
         for done in looks:
             if done.done():
                 done.result()
+        if looks:
+            await _let_ripen(session, say)
         ranks = native_wanted(session.job()) if looks else ()
         if ranks:
             say("asking those whose Python frames do not tell for their native ones")

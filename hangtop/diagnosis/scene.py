@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from collectors.samples import StackDump
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.motion import Motion, motion
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     QUIET_SWITCHES_PER_S,
+    SILENT_S,
     STILL_SWITCHES_PER_S,
     STOOD_STILL_S,
     UNINTERRUPTIBLE_S,
@@ -26,7 +27,7 @@ Stance = Literal["waiting", "working", "leaving", "stopped", "uninterruptible", 
 ``waiting`` for other ranks; ``working``: anything else in its program, blocked or busy; ``leaving``: shutting down;
 ``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``refused``: the one process that could
 not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
-WORLD_SIZE counts it; ``unseen``: alive, but no stack was taken or read.
+WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
 """
 
 POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
@@ -113,6 +114,13 @@ def set_scene(job: Job) -> Scene:
     standings |= {standing.rank: standing for standing in _unnamed_crowd(tuple(standings.values()))}
     known = [node.network.segments_per_s for node in job.nodes.values() if node.network.segments_per_s is not None]
     return Scene(job, standings, sum(known) if known else None)
+
+
+def is_silent(node: Node, now: float) -> bool:
+    """True for a node that gives no answer, or gave one before and does no more: what it said last is history."""
+    if node.link == "stale":
+        return node.seen_at is not None and now - node.seen_at >= SILENT_S
+    return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
 def in_c_code(standing: Standing) -> bool:
@@ -208,6 +216,9 @@ def _standing(
         return Standing(number, process.node, "gone", process, held=max(0.0, job.now - process.gone_at))
     if process is None and not dumps:
         return Standing(number, "", "missing")
+    home = job.nodes.get(process.node) if process is not None else None
+    if process is not None and home is not None and is_silent(home, job.now):
+        return Standing(number, process.node, "missing", process)
     dumps = _untorn(dumps)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = _settled(activity(plain), dumps) if dumps else None
@@ -280,7 +291,7 @@ def _stance(doing: Activity | None, glances: tuple[Activity, ...], moved: Motion
         if doing.error == "gone":
             return "gone"
         return "refused" if resists else "unseen"
-    if doing.kind == "shutdown":
+    if doing.kind == "shutdown" and all(glance.kind == "shutdown" for glance in glances[-LATE_LOOKS:]):
         return "leaving"
     return "waiting" if waits_for_others(doing, moved) else "working"
 

@@ -70,8 +70,17 @@ def _nearer_crash(serious: list[Finding]) -> bool:
 
 
 def _after_the_fact(case: Case) -> Outcome:
-    ended_well = any(event.kind in ("elastic.finished", "job.finished") for event in case.job.events)
-    return "healthy" if ended_well else "unknown"
+    return "healthy" if _said_finished(case.job) else "unknown"
+
+
+def _said_finished(job: Job) -> bool:
+    return any(event.kind in ("elastic.finished", "job.finished") for event in job.events)
+
+
+def _ended_unexplained(case: Case) -> bool:
+    """Ranks were there, all of them went while they were watched, and nothing tells that they were done."""
+    job = case.job
+    return bool(job.ranks) and not _said_finished(job)
 
 
 def _quiet(case: Case) -> Outcome:
@@ -80,7 +89,7 @@ def _quiet(case: Case) -> Outcome:
     living = [rank for rank in job.ranks if rank.gone_at is None]
     if not living:
         away = any(node.link not in ("live", "limited") or _blind(node.sources) for node in job.nodes.values())
-        return "unknown" if away else "idle"
+        return "unknown" if away or _ended_unexplained(case) else "idle"
     young = min(job.now - rank.process.started for rank in living) < START_S
     coming = [s for s in scene.dumped if s.activity and s.activity.kind in ("init", "store")]
     if coming or (young and scene.of("missing")):
@@ -119,6 +128,12 @@ def _summary(case: Case, outcome: Outcome, findings: tuple[Finding, ...]) -> str
         return f"{seen}{watched}: {waiting or 'nothing is wrong'}" if job.live else "the run ended well"
     if outcome == "starting":
         return f"{seen} starting up{watched}"
+    if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(case):
+        last = max(rank.gone_at or 0.0 for rank in job.ranks)
+        return (
+            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - last))} ago while they were "
+            "watched, and nothing that was read says how: name their logs (--log GLOB, hangtop analyze)"
+        )
     if outcome == "idle":
         return (
             f"no rank runs on {count(nodes, 'node')}; if a job ended here, name its logs (--log GLOB, hangtop analyze)"

@@ -11,6 +11,9 @@ from hangtop.diagnosis.scene import Standing
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.words import on_nodes
 
+KNOWN = frozenset({"data", "checkpoint", "lock"})
+"""What a main thread may be stuck in while it keeps the GIL: opening and writing files in C++ often does not let go."""
+
 
 def gil_hang(case: Case) -> Iterator[Finding]:
     """gil_hang: one thread holds the GIL in every look and the process uses no CPU, or the watchdog says it is stuck.
@@ -46,12 +49,9 @@ def gil_hang(case: Case) -> Iterator[Finding]:
 def _known_wait(standing: Standing) -> bool:
     """The owner is the very thread that is stuck, and what it does is known: that says more than "holds the GIL"."""
     doing = standing.activity
-    return (
-        doing is not None
-        and doing.kind in ("data", "checkpoint", "lock")
-        and doing.gil is not None
-        and (doing.gil.role == "main")
-    )
+    if doing is None or doing.gil is None or doing.gil.role != "main":
+        return False
+    return doing.kind in KNOWN or bool(doing.context & KNOWN)
 
 
 def _owner(standing: Standing) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import TCP_RETRANSMIT_SHARE, TCP_RETRANSMITS_PER_S
+from hangtop.diagnosis.tables.thresholds import TCP_RETRANSMIT_SHARE, TCP_RETRANSMITS_PER_S, TCP_SEGMENTS_PER_S
 from hangtop.diagnosis.words import listed
 
 PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", "veth")
@@ -22,7 +22,9 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
     """
     for name in sorted(job.nodes):
         use = job.nodes[name].network
-        if not use.segments_per_s or use.retransmitted_per_s is None or use.retransmitted_per_s < TCP_RETRANSMITS_PER_S:
+        if use.segments_per_s is None or use.segments_per_s < TCP_SEGMENTS_PER_S:
+            continue  # the kernel counts no repeated segments in there: a link that is cut sends nothing else
+        if use.retransmitted_per_s is None or use.retransmitted_per_s < TCP_RETRANSMITS_PER_S:
             continue
         share = use.retransmitted_per_s / use.segments_per_s
         if share >= TCP_RETRANSMIT_SHARE:

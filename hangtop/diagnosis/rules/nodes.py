@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.devices import ranks_on_node
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.scene import world_size
-from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S, SILENT_S
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.scene import is_silent, world_size
+from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
 from hangtop.diagnosis.words import count, duration, ranks_text
 
 ESSENTIAL = ("ranks",)
@@ -23,7 +23,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
     answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
     for name in sorted(job.nodes):
         node = job.nodes[name]
-        if not _silent(node, job.now):
+        if not is_silent(node, job.now):
             continue
         ranks = ranks_on_node(job, name)
         was_there = node.seen_at is not None
@@ -46,12 +46,6 @@ def _all_elsewhere(job: Job, name: str) -> bool:
     world = world_size(job)
     living = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
     return world is not None and len(living) >= world
-
-
-def _silent(node: Node, now: float) -> bool:
-    if node.link == "stale":
-        return node.seen_at is not None and now - node.seen_at >= SILENT_S
-    return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
 def node_limited(job: Job) -> Iterator[Finding]:

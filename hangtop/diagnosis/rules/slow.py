@@ -13,6 +13,7 @@ from hangtop.diagnosis.scene import Standing, waits_for_others
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
+    STOOD_STILL_S,
     STRAGGLER_LOOKS,
     STRAGGLER_SHARE,
 )
@@ -109,8 +110,13 @@ def _usual_place(standings: list[Standing]) -> str:
 
 
 def _stands_still(case: Case) -> bool:
-    """One and the same wait lasted through all looks: it may become a hang, it is no rhythm."""
-    return case.hung or (case.jam is not None and case.jam.frozen)
+    """One and the same wait lasted through all looks, or goes on now: it may become a hang, it is no rhythm.
+
+    Live, the looks at hand may be from before the job came to stand, so what stands now counts.
+    """
+    job = case.job
+    pausing = job.live and (job.stood_still or 0.0) >= max(STOOD_STILL_S, job.usual_pause or 0.0)
+    return case.hung or pausing or (case.jam is not None and case.jam.frozen)
 
 
 def _at_most(times: int, looks: int, share: float) -> float:

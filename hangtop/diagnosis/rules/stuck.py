@@ -13,6 +13,9 @@ from hangtop.diagnosis.scene import Standing, in_c_code
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.words import count, duration, on_nodes, ranks_text
 
+COMING_UP = frozenset({"init", "store"})
+"""What ranks wait in that have not yet begun to train."""
+
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
     "num_workers=0 to see the real error.",
@@ -63,8 +66,9 @@ def waits(case: Case) -> Iterator[Finding]:
 
 
 def coming_up(jam: Jam) -> bool:
-    """True where all who wait still wait to start: that is init_hang, whoever has not come."""
-    return bool(jam.crowd) and all(one.activity and one.activity.kind in ("init", "store") for one in jam.crowd)
+    """True where most who wait still wait to start: that is init_hang, whoever has not come."""
+    coming = [one for one in jam.crowd if one.activity and one.activity.kind in COMING_UP]
+    return bool(coming) and len(coming) * 2 >= len(jam.crowd)
 
 
 def kind_of(standing: Standing) -> str:

@@ -94,7 +94,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
     context: set[Context] = {row.context for row in phases}
     if hint is not None:
         context.add(hint)
-    if main and _left_program(mine):
+    if main and _left_program(mine, system):
         context.add("shutdown")
     leaf = find(mine, generic=False)
     generic = None if leaf is not None else find(mine, generic=True)
@@ -177,9 +177,14 @@ def _inside_of(frames: tuple[Frame, ...]) -> Phase | None:
     return None
 
 
-def _left_program(frames: tuple[Frame, ...]) -> bool:
-    """A main thread that has returned from the program's first line, or has no frame at all, is on its way out."""
+def _left_program(frames: tuple[Frame, ...], system: System) -> bool:
+    """A main thread that has returned from the program's first line, or has no frame at all, is on its way out.
+
+    Of one that computes the outer frames may be missing because they changed while they were read.
+    """
     python = [frame for frame in frames if not frame.native]
+    if python and system.waits == "nothing":
+        return False
     return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
 
 

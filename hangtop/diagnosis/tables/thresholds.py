@@ -75,6 +75,8 @@ TCP_RETRANSMIT_SHARE = 0.03
 """Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
 TCP_RETRANSMITS_PER_S = 10.0
 """Ours: below that rate the share says nothing."""
+TCP_SEGMENTS_PER_S = 100.0
+"""Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 MOVING_SEGMENTS_PER_S = 2000.0
 """Ours: our own channels cost tens of segments a second; a collective that moves data sends thousands."""
 LINK_FLAPS = 1

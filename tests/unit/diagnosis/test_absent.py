@@ -54,6 +54,25 @@ def test_ranks_on_a_node_that_does_not_answer_are_that_nodes_matter() -> None:
     assert verdict.outcome == "hung"
 
 
+def test_what_ranks_of_a_silent_node_did_last_is_history() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD)
+    job.ranks(2, 3).at(COMPUTING, BACKWARD).pulse(switches=40, cores=0.9)
+    job.node("node2", link="lost", why="no answer for 15 s", seen_at=NOW - 15)
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks, verdict.outcome) == ("node_unreachable", (2, 3), "hung")
+
+
+def test_a_job_that_moves_while_one_node_is_silent_is_not_called_slow() -> None:
+    job = Sketch()
+    job.ranks(0, 1).at(BACKWARD, COMPUTING, BACKWARD, READING).pulse(switches=40, cores=0.9)
+    job.ranks(2, 3).absent()
+    job.node("node2", link="lost", why="no answer for 15 s", seen_at=NOW - 15)
+    verdict = job.verdict()
+    assert (first(verdict).kind, verdict.outcome) == ("node_unreachable", "unknown")
+    assert verdict.summary == first(verdict).summary
+
+
 def test_a_young_job_is_starting() -> None:
     job = Sketch(age=6.0)
     job.ranks(0, 1, 3).at(INIT)
@@ -87,6 +106,25 @@ def test_another_master() -> None:
     job.ranks(3).process(master_addr="10.9.9.9")
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("init_hang", (3,))
+
+
+def test_one_that_never_joins_is_told_as_a_start_that_hangs_whatever_a_single_other_does() -> None:
+    job = Sketch(world=8, age=120.0)
+    job.ranks().at(INIT)
+    job.ranks(1).at(ALL_REDUCE)
+    job.ranks(5).at(["tune setup.py:4", "main run.py:9"])
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (5,))
+
+
+def test_all_ended_while_they_were_watched() -> None:
+    job = Sketch()
+    job.ranks().gone(ago=3.0)
+    verdict = job.verdict()
+    assert (verdict.outcome, kinds(verdict)) == ("unknown", [])
+    assert "all 4 ranks ended 3 s ago" in verdict.summary
+    job.says("job.finished", 0, ago=4.0)
+    assert job.verdict().outcome == "idle"
 
 
 def test_gone_without_a_word() -> None:

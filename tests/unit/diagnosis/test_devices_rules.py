@@ -209,6 +209,8 @@ def test_tcp_retransmits() -> None:
     assert (found.kind, found.nodes) == ("tcp_retransmits", ("node2",))
     job.node("node2", network=NetworkUse(segments_per_s=100.0, retransmitted_per_s=6.0))
     assert alarms(job.verdict()) == [], "a few segments are no share"
+    job.node("node2", network=NetworkUse(segments_per_s=3.0, retransmitted_per_s=40.0))
+    assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
 
 
 def test_mtu_mismatch() -> None:

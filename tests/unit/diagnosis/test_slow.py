@@ -50,6 +50,16 @@ def test_a_slow_node() -> None:
     assert (found.ranks, found.nodes) == ((4, 5), ("node3",))
 
 
+def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
+    """Live, nobody has looked since: the looks at hand are from before."""
+    job = Sketch(patience=60.0, watched=90.0, stood_still=25.0)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    assert kinds(job.verdict()) == []
+    job.usual_pause = 40.0
+    assert kinds(job.verdict()) == ["straggler_rank"], "such a pause is this job's rhythm"
+
+
 def test_all_load_data() -> None:
     job = Sketch()
     other = ["fill data.py:60", *READING[1:]]

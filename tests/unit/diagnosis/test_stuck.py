@@ -224,6 +224,29 @@ def test_native_frames_settle_what_python_frames_leave_open() -> None:
     assert native_wanted(healthy.job()) == ()
 
 
+def test_a_wait_that_has_just_begun_is_watched_until_it_counts() -> None:
+    from hangtop.diagnosis.follow_up import ripens_in
+
+    young = held_up_by(2, READING, syscall="read")
+    young.span, young.patience = 1.5, 4.0
+    left = ripens_in(young.job())
+    assert left is not None
+    assert 1.5 < left < 2.5
+    assert ripens_in(held_up_by(2, READING, syscall="read").job()) is None, "it counts already"
+    young.span = 0.3
+    assert ripens_in(young.job()) is None, "two looks in a moment are the rhythm of any job"
+    moving = Sketch(patience=4.0, stood_still=1.1)
+    moving.ranks().at(COMPUTING, BACKWARD).pulse(switches=40, cores=0.4)
+    assert ripens_in(moving.job()) is None
+
+
+def test_who_saves_while_it_keeps_the_gil_is_stuck_in_saving() -> None:
+    """Opening and writing a file in C++ lets no other thread run; that is not what has to be told."""
+    assert kinds(held_up_by(0, SAVING, crowd=BARRIER, gil=True).verdict()) == ["rank_stuck_in_checkpoint"]
+    extension = ["encode codec.py:9", "main run.py:9"]
+    assert first(held_up_by(0, extension, crowd=BARRIER, gil=True).verdict()).kind == "gil_hang"
+
+
 def test_looks_from_before_the_job_stood_still_are_history() -> None:
     """It moved for the first half of the looks; what it did then must not make a straggler of the culprit."""
     job = Sketch(looks=9, span=80.0, watched=300.0, patience=30.0, stood_still=42.0)

@@ -51,6 +51,12 @@ def test_lines_of_the_running_function_do_not_end_a_place() -> None:
     assert activity(looks).since == 60.0
 
 
+def test_a_torn_stack_of_one_that_computes_is_no_end_of_its_program() -> None:
+    inner = thread(f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4")
+    assert activity([dump(inner, state="R", syscall="none")]).kind != "shutdown"
+    assert activity([dump(inner, state="S", syscall="futex")]).kind == "shutdown", "its exit handlers wait"
+
+
 # --- threads -----------------------------------------------------------------------------------------------------
 
 
