@@ -1,6 +1,8 @@
 """Frames that everything inside of them is a part of: data, checkpoints, compilation, evaluation. With sources.
 
-Versions as in ``waits.py``.
+Versions as in ``waits.py``; so were looked up transformers 4.30.2 and 4.57.1, torchdata 0.7.1 and 0.11.0, datasets 2.14
+and 4.0, webdataset 0.2.111, mosaicml-streaming 0.12, litdata 0.2.50, safetensors 0.4.5 and wandb 0.22. Rows for DALI,
+ffcv, Triton, Transformer Engine and the training scripts of Megatron-LM rest on the layout of their repositories.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("/litdata/", ANY, "data", _READS, "litdata 0.2", "data"),
     Phase("/nvidia/dali/", ANY, "data", _READS, "DALI 1", "data"),
     Phase("/ffcv/", ANY, "data", _READS, "ffcv 1", "data"),
-    Phase("accelerate/data_loader.py", ANY, "data", _READS, "Accelerate 1.11", "data"),
-    Phase("lightning/pytorch/loops/fetchers.py", ANY, "data", _READS, "Lightning 2.5", "data"),
-    Phase("megatron/core/datasets/", ANY, "data", _READS, "Megatron core 0.15", "data"),
+    Phase("accelerate/data_loader.py", ANY, "data", _READS, "Accelerate 0.20, 1.11", "data"),
+    Phase("loops/fetchers.py", ANY, "data", _READS, "Lightning 2.5", "data"),
+    Phase("megatron/core/datasets/", ANY, "data", _READS, "Megatron core 0.5, 0.15", "data"),
     Phase("megatron/training/datasets/", ANY, "data", _READS, "Megatron core 0.15", "data"),
     Phase("transformers/tokenization_utils", ANY, "data", "tokenizes", "transformers 4", "data"),
     Phase("transformers/data/", ANY, "data", _READS, "transformers 4", "data"),
@@ -43,19 +45,19 @@ PHASES: tuple[Phase, ...] = (
     Phase("torch/distributed/checkpoint/", ANY, "checkpoint", _SAVES, "run 2.13; 2.1-2.13", "checkpoint"),
     Phase("safetensors/torch.py", "save_file save load_file load save_model load_model", "checkpoint", _SAVES,
           "safetensors 0.4", "checkpoint", "storage"),
-    Phase("transformers/trainer.py", "_save_checkpoint save_model _save _maybe_log_save_evaluate_save "
+    Phase("transformers/trainer.py", "_save_checkpoint save_model _save "
           "_save_optimizer_and_scheduler _load_from_checkpoint _load_optimizer_and_scheduler",
           "checkpoint", _SAVES, "transformers 4.30-4.57", "checkpoint"),
     Phase("transformers/modeling_utils.py", "save_pretrained from_pretrained", "checkpoint", _SAVES, "transformers 4",
           "checkpoint"),
     Phase("accelerate/accelerator.py", "save save_state save_model load_state", "checkpoint", _SAVES,
-          "Accelerate 1.11", "checkpoint"),
-    Phase("accelerate/checkpointing.py", ANY, "checkpoint", _SAVES, "Accelerate 1.11", "checkpoint"),
+          "Accelerate 0.20, 1.11", "checkpoint"),
+    Phase("accelerate/checkpointing.py", ANY, "checkpoint", _SAVES, "Accelerate 0.20, 1.11", "checkpoint"),
     Phase("deepspeed/runtime/engine.py",
           "save_checkpoint load_checkpoint _save_checkpoint _load_checkpoint _load_zero_checkpoint "
           "_save_zero_checkpoint _save_moe_checkpoint save_16bit_model save_fp16_model _create_checkpoint_file "
-          "_create_zero_checkpoint_files", "checkpoint", _SAVES, "DeepSpeed 0.9.5, 0.18", "checkpoint"),
-    Phase("deepspeed/runtime/checkpoint_engine/", ANY, "checkpoint", _SAVES, "DeepSpeed 0.9.5, 0.18", "checkpoint"),
+          "_create_zero_checkpoint_files", "checkpoint", _SAVES, "DeepSpeed 0.9.5-0.19", "checkpoint"),
+    Phase("deepspeed/runtime/checkpoint_engine/", ANY, "checkpoint", _SAVES, "DeepSpeed 0.9.5-0.19", "checkpoint"),
     Phase("megatron/training/checkpointing.py", ANY, "checkpoint", _SAVES, "Megatron core 0.5, 0.15", "checkpoint"),
     Phase("megatron/training/training.py", "save_checkpoint_and_time", "checkpoint", _SAVES, "Megatron core 0.15",
           "checkpoint"),
@@ -76,12 +78,12 @@ PHASES: tuple[Phase, ...] = (
     Phase("torch/_functorch/_aot_autograd/graph_compile.py", ANY, "compile", _COMPILES, "2.9-2.13", "compile"),
     Phase("torch/_inductor/compile_fx.py",
           "compile_fx compile_fx_inner fx_codegen_and_compile codegen_and_compile fw_compiler_base bw_compiler "
-          "_compile_fx_inner inner_compile", "compile", _COMPILES, "2.1-2.13", "compile"),
+          "_compile_fx_inner", "compile", _COMPILES, "2.1-2.13", "compile"),
     Phase("torch/_inductor/graph.py", ANY, "compile", _COMPILES, "2.1-2.13", "compile"),
     Phase("torch/_inductor/scheduler.py", ANY, "compile", _COMPILES, "2.1-2.13", "compile"),
     Phase("torch/_inductor/async_compile.py", ANY, "compile", "waits for its compile workers", "2.4-2.13", "compile",
           "helper"),
-    Phase("torch/_inductor/codecache.py", "load load_async compile _compile result wait", "compile", _COMPILES,
+    Phase("torch/_inductor/codecache.py", "load load_async compile result wait", "compile", _COMPILES,
           "2.1-2.13", "compile"),
     Phase("torch/_inductor/select_algorithm.py", ANY, "compile", "tunes kernels", "2.1-2.13", "compile"),
     Phase("torch/_inductor/runtime/triton_heuristics.py",
@@ -92,7 +94,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("triton/runtime/autotuner.py", "_bench benchmark", "compile", "tunes kernels", "Triton 2-3", "compile"),
     Phase("torch/utils/cpp_extension.py", "load load_inline _jit_compile _write_ninja_file_and_build_library "
           "_run_ninja_build", "compile", "builds an extension", "2.1-2.13", "compile", "helper"),
-    Phase("deepspeed/ops/op_builder/", "load jit_load", "compile", "builds an extension", "DeepSpeed 0.9.5, 0.18",
+    Phase("deepspeed/ops/op_builder/", "load jit_load", "compile", "builds an extension", "DeepSpeed 0.9.5-0.19",
           "compile", "helper"),
     # evaluation
     Phase("transformers/trainer.py", "evaluate evaluation_loop prediction_loop predict prediction_step", "evaluation",
@@ -101,7 +103,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("pytorch_lightning/loops/evaluation_loop.py", ANY, "evaluation", _EVALUATES, "Lightning 2.5", "evaluation"),
     Phase("megatron/training/training.py", "evaluate evaluate_and_print_results", "evaluation", _EVALUATES,
           "Megatron core 0.5, 0.15", "evaluation"),
-    Phase("deepspeed/runtime/pipe/engine.py", "eval_batch", "evaluation", _EVALUATES, "DeepSpeed 0.9.5, 0.18",
+    Phase("deepspeed/runtime/pipe/engine.py", "eval_batch", "evaluation", _EVALUATES, "DeepSpeed 0.9.5-0.19",
           "evaluation"),
     # forward and backward: only the context, unless nothing of the user's is further in
     Phase("torch/autograd/graph.py", "_engine_run_backward", "backward", "is in backward", "run 2.13; 2.3-2.13"),
@@ -109,7 +111,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("torch/_tensor.py", "backward", "backward", "is in backward", "run 2.13; 2.1-2.13"),
     Phase("megatron/core/pipeline_parallel/schedules.py", "backward_step custom_backward", "backward",
           "is in backward", "Megatron core 0.5, 0.15"),
-    Phase("deepspeed/runtime/engine.py", "backward", "backward", "is in backward", "DeepSpeed 0.9.5, 0.18"),
+    Phase("deepspeed/runtime/engine.py", "backward", "backward", "is in backward", "DeepSpeed 0.9.5-0.19"),
     Phase("torch/nn/parallel/distributed.py", "forward _run_ddp_forward _pre_forward", "forward",
           "is in the forward pass of DDP", "run 2.13; 2.1-2.13"),
     Phase("torch/distributed/fsdp/fully_sharded_data_parallel.py", "forward", "forward",
@@ -119,11 +121,11 @@ PHASES: tuple[Phase, ...] = (
     Phase("torch/distributed/_composable/fsdp/_fsdp_state.py", "_pre_forward _root_pre_forward _post_forward",
           "forward", "is in the forward pass of FSDP2", "2.3-2.5"),
     Phase("deepspeed/runtime/engine.py", "forward", "forward", "is in the forward pass of DeepSpeed",
-          "DeepSpeed 0.9.5, 0.18"),
+          "DeepSpeed 0.9.5-0.19"),
     Phase("torch/optim/optimizer.py", "wrapper profile_hook_step", "optimizer", "is in the optimizer's step",
           "run 2.13; 2.1-2.13"),
     Phase("deepspeed/runtime/engine.py", "step _take_model_step", "optimizer", "is in the optimizer's step",
-          "DeepSpeed 0.9.5, 0.18"),
+          "DeepSpeed 0.9.5-0.19"),
     # start
     Phase("<frozen importlib._bootstrap>", "_find_and_load", "init", "imports modules", "run CPython 3.11; 3.8-3.14"),
     Phase("torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", "init", "wraps the model in DDP",
@@ -140,13 +142,13 @@ OWNERS: tuple[Owner, ...] = (
     Owner("megatron/core/pipeline_parallel/", "_communicate _communicate_shapes _batched_p2p_ops _p2p_ops recv_forward "
           "recv_backward send_forward send_backward send_forward_recv_backward send_backward_recv_forward "
           "send_forward_recv_forward send_backward_recv_backward", "pipeline", "Megatron core 0.5, 0.15"),
-    Owner("megatron/core/transformer/moe/", ANY, "expert", "Megatron core 0.15"),
-    Owner("megatron/core/distributed/", ANY, "data", "Megatron core 0.15"),
+    Owner("megatron/core/transformer/moe/", ANY, "expert", "Megatron core 0.5, 0.15"),
+    Owner("megatron/core/distributed/", ANY, "data", "Megatron core 0.5, 0.15"),
     Owner("megatron/core/optimizer/distrib_optimizer.py", ANY, "data", "Megatron core 0.15"),
-    Owner("deepspeed/runtime/pipe/p2p.py", ANY, "pipeline", "DeepSpeed 0.9.5, 0.18"),
-    Owner("deepspeed/moe/", ANY, "expert", "DeepSpeed 0.9.5, 0.18"),
-    Owner("deepspeed/sequence/", ANY, "context", "DeepSpeed 0.18"),
-    Owner("deepspeed/runtime/zero/", ANY, "shard", "DeepSpeed 0.9.5, 0.18"),
+    Owner("deepspeed/runtime/pipe/p2p.py", ANY, "pipeline", "DeepSpeed 0.9.5-0.19"),
+    Owner("deepspeed/moe/", ANY, "expert", "DeepSpeed 0.9.5-0.19"),
+    Owner("deepspeed/sequence/", ANY, "context", "DeepSpeed 0.18, 0.19"),
+    Owner("deepspeed/runtime/zero/", ANY, "shard", "DeepSpeed 0.9.5-0.19"),
     Owner("torch/distributed/fsdp/", ANY, "shard", "run 2.13; 2.1-2.13"),
     Owner("torch/distributed/_composable/fsdp/", ANY, "shard", "2.3-2.5"),
     Owner("torch/distributed/pipelining/", ANY, "pipeline", "2.4-2.13"),

@@ -1,8 +1,10 @@
 """Frames in which a rank waits for other ranks or for its own GPU: the table, with its sources.
 
-"run 2.13" was seen in a real dump (``tests/fixtures/stacks``), "2.1-2.13" read in the sources of those versions; a
-version alone names the one in which a name first or last appears. DeepSpeed was read at 0.9.5 and 0.18, Megatron core
-at 0.5 and 0.15, Accelerate at 1.11, Lightning at 2.5.
+"run 2.13" was seen in a real dump (``tests/fixtures/stacks``). For "2.1-2.13" every name of the row was looked up in
+the Python sources of 2.1.2, 2.2.2, 2.3.1, 2.4.1, 2.5.1, 2.6.0, 2.7.1, 2.8.0, 2.9.1, 2.10.0, 2.11.0, 2.12.1 and 2.13.0:
+one of them at least is there in each, and each is there in one at least; a shorter range is where that holds. So were
+DeepSpeed 0.9.5, 0.18.2 and 0.19.6, Megatron core 0.5.0 and 0.15.0, Accelerate 0.20.3 and 1.11.0, Lightning 2.5.5.
+Native names ("C++") are of the public headers and were not looked up version by version.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ OPERATIONS = frozenset(
     "all_gather_into_tensor all_gather_coalesced gather scatter reduce_scatter reduce_scatter_tensor all_to_all_single "
     "all_to_all barrier monitored_barrier".split()
 )
-"""Operations as torch.distributed names them in all of 2.1 to 2.13."""
+"""Operations as torch.distributed names them from 2.1 to 2.13; ``send_object_list`` and its peer come with 2.4."""
 
 POINT_TO_POINT = frozenset("send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split())
 
@@ -40,23 +42,36 @@ _OPERATION_NAMES = " ".join(sorted(OPERATIONS | set(ALIASES)))
 WAITS: tuple[Wait, ...] = (
     # operations; kind "p2p" is given by the operation's name
     Wait(_C10D, _OPERATION_NAMES, "collective", "peers", _WAITS_IN, "run 2.13; 2.1-2.13"),
-    Wait(_C10D, "_coalescing_manager", "collective", "peers", _WAITS_IN, "2.1-2.13", op="coalesced"),
+    Wait(_C10D, "_coalescing_manager wait", "collective", "peers", _WAITS_IN, "2.1-2.13", op="coalesced"),
     Wait("torch/distributed/_functional_collectives.py", _OPERATION_NAMES, "collective", "peers", _WAITS_IN,
          "2.1-2.13"),
     Wait("torch/distributed/_functional_collectives.py", "wait_tensor trigger_wait wait", "collective", "peers",
          "waits for a functional collective", "run 2.13; 2.1-2.13", op="wait_tensor"),
+    Wait("torch/distributed/_functional_collectives_impl.py", "_wait_tensor _wait_all wait", "collective", "peers",
+         "waits for a functional collective", "2.1-2.3", op="wait_tensor"),
+    Wait("torch/distributed/tensor/_tp_conv.py", "_ring_send_recv_construct _ring_send_recv_aggregate", "p2p", "peers",
+         _WAITS_IN, "2.5-2.13", op="batch_isend_irecv"),
     Wait("torch/distributed/nn/functional.py", "forward backward", "collective", "peers", _WAITS_IN, "2.1-2.13",
          op="wait_tensor"),
     Wait("deepspeed/comm/comm.py", _OPERATION_NAMES, "collective", "peers", _WAITS_IN,
-         "DeepSpeed 0.9.5, 0.18"),
-    Wait("deepspeed/comm/torch.py", _OPERATION_NAMES, "collective", "peers", _WAITS_IN, "DeepSpeed 0.9.5, 0.18"),
-    Wait("accelerate/state.py", "wait_for_everyone", "collective", "peers", _WAITS_IN, "Accelerate 1.11",
+         "DeepSpeed 0.9.5-0.19"),
+    Wait("deepspeed/comm/torch.py", _OPERATION_NAMES, "collective", "peers", _WAITS_IN, "DeepSpeed 0.9.5-0.19"),
+    Wait("accelerate/state.py", "wait_for_everyone", "collective", "peers", _WAITS_IN, "Accelerate 0.20, 1.11",
          op="barrier"),
     # DDP: its buffers and shapes go through C++ without a Python operation
     Wait("torch/nn/parallel/distributed.py",
          "_distributed_broadcast_coalesced _default_broadcast_coalesced _sync_module_buffers _sync_buffers "
          "_pre_forward", "collective", "peers", "waits in the forward pass of DDP ({op})", "run 2.13; 2.1-2.13",
          op="broadcast"),
+    Wait("torch/nn/parallel/distributed.py",
+         "_match_all_reduce_for_bwd_pass _check_global_requires_backward_grad_sync main_hook", "collective", "peers",
+         "waits for ranks that joined ({op})", "2.1-2.13", op="all_reduce"),
+    Wait("torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "foreach_all_gather_copy_out", "collective",
+         "peers", "waits for the parameters of FSDP2 ({op})", "2.6-2.13", op="all_gather_into_tensor"),
+    Wait("torch/distributed/_composable/fsdp/_fsdp_collectives.py", "foreach_all_gather_copy_out", "collective",
+         "peers", "waits for the parameters of FSDP2 ({op})", "2.3-2.5", op="all_gather_into_tensor"),
+    Wait("torch/distributed/fsdp/sharded_grad_scaler.py", "unscale_", "collective", "peers",
+         "waits in the gradient scaler of FSDP ({op})", "2.1-2.13", op="all_reduce"),
     Wait("torch/distributed/utils.py", "_verify_param_shape_across_processes", "collective", "peers",
          "waits in the constructor of DDP ({op})", "run 2.13; 2.1-2.13", op="verify_params"),
     Wait("torch/distributed/utils.py", "_sync_module_states _sync_params_and_buffers", "collective", "peers",
@@ -65,22 +80,24 @@ WAITS: tuple[Wait, ...] = (
          "_sync_params _broadcast_params_from_rank consolidate_state_dict", "collective", "peers",
          "waits in the step of ZeroRedundancyOptimizer ({op})", "run 2.13; 2.1-2.13", op="broadcast"),
     # libraries that wait on handles
-    Wait("torch/distributed/pipelining/schedules.py", "_wait_batch_p2p", "p2p", "peers", _WAITS_IN, "2.13",
+    Wait("torch/distributed/pipelining/schedules.py", "_wait_batch_p2p", "p2p", "peers", _WAITS_IN, "2.8-2.13",
          op="batch_isend_irecv"),
     Wait("megatron/core/pipeline_parallel/p2p_communication.py",
          "_communicate _communicate_shapes _batched_p2p_ops _p2p_ops", "p2p", "peers",
          "waits for the neighbouring pipeline stage ({op})", "Megatron core 0.5, 0.15", op="batch_isend_irecv"),
+    Wait("megatron/core/distributed/grad_buffer.py", "finish_grad_sync start_grad_sync", "collective", "peers",
+         "waits for the gradients' {op}", "Megatron core 0.5", op="all_reduce"),
     Wait("megatron/core/distributed/param_and_grad_buffer.py", "finish_grad_sync start_grad_sync", "collective",
          "peers", "waits for the gradients' {op}", "Megatron core 0.15", op="reduce_scatter_tensor"),
     Wait("megatron/core/distributed/param_and_grad_buffer.py", "finish_param_sync start_param_sync", "collective",
          "peers", "waits for the parameters' {op}", "Megatron core 0.15", op="all_gather_into_tensor"),
     Wait("deepspeed/runtime/pipe/p2p.py", "send recv send_obj recv_obj wait", "p2p", "peers",
-         "waits for the neighbouring pipeline stage ({op})", "DeepSpeed 0.9.5, 0.18"),
+         "waits for the neighbouring pipeline stage ({op})", "DeepSpeed 0.9.5-0.19"),
     Wait("deepspeed/runtime/zero/partition_parameters.py", "wait", "collective", "peers",
-         "waits for ZeRO-3 parameters ({op})", "DeepSpeed 0.9.5, 0.18", op="all_gather_into_tensor"),
+         "waits for ZeRO-3 parameters ({op})", "DeepSpeed 0.9.5-0.19", op="all_gather_into_tensor"),
     Wait("deepspeed/runtime/zero/partitioned_param_coordinator.py",
          "fetch_sub_module _fetch_sub_module_impl __all_gather_params __all_gather_params_", "collective", "peers",
-         "waits for ZeRO-3 parameters ({op})", "DeepSpeed 0.9.5, 0.18", op="all_gather_into_tensor"),
+         "waits for ZeRO-3 parameters ({op})", "DeepSpeed 0.9.5-0.19", op="all_gather_into_tensor"),
     # start and end
     Wait(_C10D,
          "init_process_group new_group _new_group_with_tag _new_group_via_split_group split_group new_subgroups "
@@ -91,10 +108,12 @@ WAITS: tuple[Wait, ...] = (
          "init", "peers", "waits for the rendezvous of init_process_group", "run 2.13; 2.1-2.13",
          op="init_process_group"),
     Wait("torch/distributed/device_mesh.py",
-         "init_device_mesh _init_process_groups _init_one_process_group get_or_create_default_group "
+         "init_device_mesh _init_process_groups _init_one_process_group "
          "_get_or_create_default_group _setup_world_group_and_device",
          "init", "peers", _WAITS_IN, "2.2-2.13", op="init_device_mesh"),
-    Wait("deepspeed/comm/comm.py", "init_distributed", "init", "peers", _WAITS_IN, "DeepSpeed 0.9.5, 0.18"),
+    Wait("torch/distributed/_tensor/device_mesh.py", "_init_process_groups _get_or_create_default_group",
+         "init", "peers", _WAITS_IN, "2.1", op="init_device_mesh"),
+    Wait("deepspeed/comm/comm.py", "init_distributed", "init", "peers", _WAITS_IN, "DeepSpeed 0.9.5-0.19"),
     Wait("torch/distributed/elastic/utils/store.py",
          "barrier synchronize get_all _barrier_nonblocking _try_detecting_missing_ranks", "store", "peers",
          "waits at torchelastic's store", "2.1-2.13"),
@@ -123,50 +142,50 @@ _BACKEND_NAMES = {
 """Methods of c10d's backends, longer names before their beginnings, and the operations that they are."""
 
 _BACKEND_CALLS = tuple(
-    NativeWait(f"c10d::{backend}::{method}", "collective", "peers", _WAITS_IN, "2.1-2.13", op)
+    NativeWait(f"c10d::{backend}::{method}", "collective", "peers", _WAITS_IN, "C++", op)
     for backend in ("ProcessGroupNCCL", "ProcessGroupGloo")
     for method, op in _BACKEND_NAMES.items()
 )
 
 NATIVE_WAITS: tuple[NativeWait, ...] = (
     # c10d, any backend
-    NativeWait("c10d::Reducer::", "collective", "peers", "waits for the gradients of DDP ({op})", "run 2.13; 2.1-2.13",
+    NativeWait("c10d::Reducer::", "collective", "peers", "waits for the gradients of DDP ({op})", "run 2.13; C++",
                "all_reduce"),
     NativeWait("c10d::verify_params_across_processes", "collective", "peers",
                "waits in the constructor of DDP ({op})", "run 2.13", "verify_params"),
     NativeWait("c10d::broadcast_coalesced", "collective", "peers", "waits in the forward pass of DDP ({op})",
-               "2.1-2.13", "broadcast"),
-    NativeWait("c10d::Work::wait", "collective", "peers", "waits for an operation begun earlier", "run 2.13; 2.1-2.13"),
-    NativeWait("c10d_functional::wait_tensor", "collective", "peers", _WAITS_IN, "2.1-2.13", "wait_tensor"),
-    NativeWait("c10d::ProcessGroupNCCL::WorkNCCL::", "collective", "peers", "waits for an NCCL operation", "2.1-2.13"),
-    NativeWait("c10d::ProcessGroupNCCL::initNCCLComm", "init", "peers", _WAITS_IN, "2.6-2.13", "ncclCommInitRank"),
-    NativeWait("c10d::ProcessGroupNCCL::getNCCLComm", "init", "peers", _WAITS_IN, "2.1-2.5", "ncclCommInitRank"),
+               "C++", "broadcast"),
+    NativeWait("c10d::Work::wait", "collective", "peers", "waits for an operation begun earlier", "run 2.13; C++"),
+    NativeWait("c10d_functional::wait_tensor", "collective", "peers", _WAITS_IN, "C++", "wait_tensor"),
+    NativeWait("c10d::ProcessGroupNCCL::WorkNCCL::", "collective", "peers", "waits for an NCCL operation", "C++"),
+    NativeWait("c10d::ProcessGroupNCCL::initNCCLComm", "init", "peers", _WAITS_IN, "C++, from 2.6", "ncclCommInitRank"),
+    NativeWait("c10d::ProcessGroupNCCL::getNCCLComm", "init", "peers", _WAITS_IN, "C++, to 2.5", "ncclCommInitRank"),
     NativeWait("c10d::ProcessGroupNCCL::broadcastUniqueNCCLID", "init", "peers", "waits for the NCCL id of rank 0",
-               "2.1-2.13", "ncclGetUniqueId"),
+               "C++", "ncclGetUniqueId"),
     NativeWait("c10d::ProcessGroupNCCL::shutdown", "shutdown", "unknown", "has left training: shuts NCCL down",
-               "2.1-2.13", "destroy_process_group"),
+               "C++", "destroy_process_group"),
     NativeWait("c10d::ProcessGroupNCCL::~ProcessGroupNCCL", "shutdown", "unknown",
-               "has left training: shuts NCCL down", "2.1-2.13", "destroy_process_group"),
+               "has left training: shuts NCCL down", "C++", "destroy_process_group"),
     *_BACKEND_CALLS,
-    NativeWait("c10d::ProcessGroupNCCL::", "collective", "peers", "waits for an NCCL operation", "2.1-2.13"),
-    NativeWait("c10d::ProcessGroupGloo::monitoredBarrier", "collective", "peers", _WAITS_IN, "2.1-2.13",
+    NativeWait("c10d::ProcessGroupNCCL::", "collective", "peers", "waits for an NCCL operation", "C++"),
+    NativeWait("c10d::ProcessGroupGloo::monitoredBarrier", "collective", "peers", _WAITS_IN, "C++",
                "monitored_barrier"),
-    NativeWait("c10d::ProcessGroupGloo::RecvWork::", "p2p", "peers", "waits to receive", "2.1-2.13", "recv"),
-    NativeWait("c10d::ProcessGroupGloo::SendWork::", "p2p", "peers", "waits to send", "2.1-2.13", "send"),
+    NativeWait("c10d::ProcessGroupGloo::RecvWork::", "p2p", "peers", "waits to receive", "C++", "recv"),
+    NativeWait("c10d::ProcessGroupGloo::SendWork::", "p2p", "peers", "waits to send", "C++", "send"),
     NativeWait("c10d::ProcessGroupGloo::ProcessGroupGloo", "init", "peers", "waits for gloo's connections",
-               "2.1-2.13", "init_process_group"),
-    NativeWait("c10d::ProcessGroupGloo::", "collective", "peers", "waits for a gloo operation", "2.1-2.13"),
-    NativeWait("gloo::rendezvous::", "init", "peers", "waits for gloo's connections", "2.1-2.13",
+               "C++", "init_process_group"),
+    NativeWait("c10d::ProcessGroupGloo::", "collective", "peers", "waits for a gloo operation", "C++"),
+    NativeWait("gloo::rendezvous::", "init", "peers", "waits for gloo's connections", "C++",
                "init_process_group"),
-    NativeWait("gloo::", "collective", "peers", "waits for a gloo operation", "2.1-2.13"),
+    NativeWait("gloo::", "collective", "peers", "waits for a gloo operation", "C++"),
     # store
     NativeWait("c10d::TCPStore::waitForWorkers", "init", "peers", "waits for the rendezvous of init_process_group",
-               "run 2.13; 2.1-2.13", "init_process_group"),
-    NativeWait("c10d::TCPStore::", "store", "peers", "waits at the store (TCPStore)", "2.1-2.13"),
-    NativeWait("c10d::FileStore::", "store", "peers", "waits at the store (FileStore)", "2.1-2.13"),
-    NativeWait("c10d::HashStore::", "store", "peers", "waits at the store (HashStore)", "2.1-2.13"),
-    NativeWait("c10d::PrefixStore::", "store", "peers", "waits at the store", "2.1-2.13"),
-    NativeWait("c10d::detail::TCPClient::", "store", "peers", "waits at the store (TCPStore)", "2.1-2.13"),
+               "run 2.13; C++", "init_process_group"),
+    NativeWait("c10d::TCPStore::", "store", "peers", "waits at the store (TCPStore)", "C++"),
+    NativeWait("c10d::FileStore::", "store", "peers", "waits at the store (FileStore)", "C++"),
+    NativeWait("c10d::HashStore::", "store", "peers", "waits at the store (HashStore)", "C++"),
+    NativeWait("c10d::PrefixStore::", "store", "peers", "waits at the store", "C++"),
+    NativeWait("c10d::detail::TCPClient::", "store", "peers", "waits at the store (TCPStore)", "C++"),
     # NCCL: what it was asked for, then what it does on the host
     NativeWait("ncclAllReduce", "collective", "peers", _WAITS_IN, "nccl.h 2.18-2.30", "all_reduce"),
     NativeWait("ncclAllGather", "collective", "peers", _WAITS_IN, "nccl.h 2.18-2.30", "all_gather_into_tensor"),
@@ -193,8 +212,8 @@ NATIVE_WAITS: tuple[NativeWait, ...] = (
     # its own GPU: pytorch#95944 and nccl#901 show these in hung ranks
     NativeWait("at::native::_local_scalar_dense_cuda", "device", "device", "waits for its GPU (.item())",
                "pytorch#95944"),
-    NativeWait("at::_ops::_local_scalar_dense", "device", "device", "waits for its GPU (.item())", "2.1-2.13"),
-    NativeWait("THPVariable_item", "device", "device", "waits for its GPU (.item())", "2.1-2.13"),
+    NativeWait("at::_ops::_local_scalar_dense", "device", "device", "waits for its GPU (.item())", "C++"),
+    NativeWait("THPVariable_item", "device", "device", "waits for its GPU (.item())", "C++"),
     NativeWait("cudaStreamSynchronize", "device", "device", "waits for its GPU (synchronize)", "nccl#901"),
     NativeWait("cudaDeviceSynchronize", "device", "device", "waits for its GPU (synchronize)", "pytorch#95944"),
     NativeWait("cudaEventSynchronize", "device", "device", "waits for its GPU (an event)", "CUDA runtime API"),
