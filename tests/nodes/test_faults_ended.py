@@ -7,23 +7,34 @@ import time
 
 import pytest
 
-from tests.support.faulty import Nurseries, Triage, triage
+from tests.support.faulty import Nurseries, Triage
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
 WATCH = ("--watch", "6")
 
 
+def await_watchers(nursery: Nurseries, number: int) -> None:
+    """Return when so many node sides run on every node, and have seen its ranks."""
+    deadline = time.monotonic() + 20
+    while any(len(node.matching("-I -S -B -u -c exec")) < number for node in nursery.cluster.nodes):
+        assert time.monotonic() < deadline, "hangtop did not come to the nodes"
+        time.sleep(0.05)
+    time.sleep(2.0)
+
+
 def test_first_failure_and_victims(nursery: Nurseries) -> None:
     """Three jobs side by side: one rank killed, one that raises, one out of GPU memory; all while being watched."""
-    struck_late = {"HX_STEP": "110"}
+    now = nursery.cluster.shared / f"now-{len(nursery.jobs)}"
+    when = {"HX_WHEN": str(now)}
     killed = nursery.launch("lm.py", "killed")
-    raised = nursery.launch("vision.py", "raised", env={"HX_FAULT": "raise", "HX_WHO": "2", **struck_late})
-    memory = nursery.launch("vision.py", "memory", env={"HX_FAULT": "gpu_memory", "HX_WHO": "0", **struck_late})
+    raised = nursery.launch("vision.py", "raised", env={"HX_FAULT": "raise", "HX_WHO": "2", **when})
+    memory = nursery.launch("vision.py", "memory", env={"HX_FAULT": "gpu_memory", "HX_WHO": "0", **when})
     for job in (killed, raised, memory):
         job.wait_for("moves")
     asked = [Triage(nursery.cluster, *WATCH, case=job.case) for job in (killed, raised, memory)]
-    time.sleep(4)
+    await_watchers(nursery, len(asked))
+    now.touch()
     killed.signal(1, signal.SIGKILL)
     of_killed, of_raised, of_memory = (one.answer() for one in asked)
 
@@ -38,6 +49,7 @@ def test_first_failure_and_victims(nursery: Nurseries) -> None:
         assert all(finding["cause"] for finding in answer.findings[1:]), "the rest are consequences, and say of what"
 
     # afterwards: no process is left, the logs are named by hand
-    after = [triage(nursery.cluster, "--log", str(job.folder / "*.err"), case=job.case) for job in (killed, raised)]
-    assert after[0].named() == ("crashed", "rank_killed", [1])
-    assert after[1].named() == ("crashed", "rank_crashed", [2])
+    late = [Triage(nursery.cluster, "--log", str(job.folder / "*.err"), case=job.case) for job in (killed, raised)]
+    of_killed, of_raised = (one.answer() for one in late)
+    assert of_killed.named() == ("crashed", "rank_killed", [1])
+    assert of_raised.named() == ("crashed", "rank_crashed", [2])

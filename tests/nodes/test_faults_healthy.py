@@ -26,12 +26,14 @@ def answers(nursery: Nurseries) -> Batches:
     """The answer about every job."""
 
     def start(name: str) -> FaultyJob:
-        program, env, word, rank = JOBS[name]
-        job = nursery.launch(program, name, env=env)
-        job.wait_for(word, rank)
-        return job
+        program, env, _, _ = JOBS[name]
+        return nursery.launch(program, name, env=env)
 
-    return Batches(nursery.cluster, list(JOBS), start, at_once=3, settle=0.5)
+    def ready(name: str, job: FaultyJob) -> None:
+        _, _, word, rank = JOBS[name]
+        job.wait_for(word, rank)
+
+    return Batches(nursery.cluster, list(JOBS), start, ready, at_once=4)
 
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "slow_rank"])

@@ -48,18 +48,19 @@ CASES = {
 def answers(nursery: Nurseries) -> Batches:
     """The answer about every case."""
 
-    def strike(name: str) -> FaultyJob:
+    def start(name: str) -> FaultyJob:
         case = CASES[name]
-        job = nursery.launch(case.program, name, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
+        return nursery.launch(case.program, name, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
+
+    def strike(name: str, job: FaultyJob) -> None:
+        case = CASES[name]
         if case.signal:
             job.wait_for("moves")
             job.signal(case.who, signal.Signals(case.signal))
         else:
             job.wait_for("struck", case.who)
-        return job
 
-    # a second for the others to run into the wait
-    return Batches(nursery.cluster, list(CASES), strike, at_once=3, settle=1.0)
+    return Batches(nursery.cluster, list(CASES), start, strike, at_once=5)
 
 
 @pytest.mark.parametrize("name", CASES)

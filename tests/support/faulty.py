@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hangtop.demo.job.device import RECORD
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node, NodeProcess
 
@@ -120,6 +121,17 @@ class Nurseries:
         return job
 
 
+def hold_gpus(job: FaultyJob, folders: Mapping[str, Path]) -> None:
+    """Have the simulated nvidia-smi show kernels of the job's ranks: each on the GPU of its local number.
+
+    ``folders`` are the nodes' simulated devices (:class:`hangtop.demo.devices.bench.Bench`).
+    """
+    for rank in range(len(job.nodes) * job.ranks_per_node):
+        node, process = job.processes(rank)[0]
+        record = RECORD.pack(process.pid, time.monotonic(), 0.0, 20 << 30)
+        (folders[node.name] / f"gpu{rank % job.ranks_per_node}.state").write_bytes(record)
+
+
 @contextlib.contextmanager
 def nurseries(size: int = 2) -> Iterator[Nurseries]:
     """A cluster with a nursery on each node."""
@@ -179,35 +191,47 @@ class Triage:
         return Answer(self._process.returncode, took, json.loads(out), errors)
 
 
-def triage(cluster: Cluster, *arguments: str, case: str | None = None) -> Answer:
-    """Ask hangtop about the nodes, or about one job on them."""
-    return Triage(cluster, *arguments, case=case).answer()
-
-
 class Batches:
-    """Answers about many jobs, a few side by side; a batch is run when the first of its answers is asked for."""
+    """Answers about many jobs, a few side by side; a batch is run when the first of its answers is asked for.
+
+    ``start`` starts a job, ``ready`` returns when its fault has struck (or brings it about). While hangtop watches the
+    jobs of one batch, those of the next one are started already.
+    """
 
     def __init__(
-        self, cluster: Cluster, names: Sequence[str], start: Callable[[str], FaultyJob], *, at_once: int, settle: float
+        self,
+        cluster: Cluster,
+        names: Sequence[str],
+        start: Callable[[str], FaultyJob],
+        ready: Callable[[str, FaultyJob], None],
+        *,
+        at_once: int,
     ) -> None:
         self._cluster = cluster
         self._names = list(names)
         self._start = start
+        self._ready = ready
         self._at_once = at_once
-        self._settle = settle
-        """Seconds between the last job's fault and the question."""
+        self._jobs: dict[str, FaultyJob] = {}
         self._answers: dict[str, Answer] = {}
 
     def __getitem__(self, name: str) -> Answer:
         if name not in self._answers:
-            first = self._names.index(name) // self._at_once * self._at_once
-            self._run(self._names[first : first + self._at_once])
+            self._run(self._names.index(name) // self._at_once * self._at_once)
         return self._answers[name]
 
-    def _run(self, names: Sequence[str]) -> None:
-        jobs = [self._start(name) for name in names]
-        time.sleep(self._settle)
-        asked = [Triage(self._cluster, case=job.case) for job in jobs]
-        self._answers.update({name: one.answer() for name, one in zip(names, asked, strict=True)})
-        for job in jobs:
-            job.end()
+    def _launch(self, first: int) -> list[str]:
+        """Start the jobs of the batch that begins there, those that are not answered for; their names."""
+        names = [name for name in self._names[first : first + self._at_once] if name not in self._answers]
+        self._jobs |= {name: self._start(name) for name in names if name not in self._jobs}
+        return names
+
+    def _run(self, first: int) -> None:
+        names = self._launch(first)
+        for name in names:
+            self._ready(name, self._jobs[name])
+        asked = {name: Triage(self._cluster, case=self._jobs[name].case) for name in names}
+        self._launch(first + self._at_once)
+        for name, one in asked.items():
+            self._answers[name] = one.answer()
+            self._jobs.pop(name).end()

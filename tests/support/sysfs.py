@@ -18,9 +18,13 @@ def write_port(
     counters: Mapping[str, int | str] | None = None,
     hw_counters: Mapping[str, int | str] | None = None,
     netdev: str = "",
+    adapters: Path | None = None,
 ) -> Path:
-    """Write one port as the kernel shows it and return its folder; files that are there already are replaced."""
-    adapter = sys / "class/infiniband" / device
+    """Write one port as the kernel shows it and return its folder; files that are there already are replaced.
+
+    ``adapters`` is the folder of adapters where that is not ``class/infiniband`` of ``sys``.
+    """
+    adapter = (adapters or sys / "class/infiniband") / device
     home = adapter / "ports" / str(port)
     home.mkdir(parents=True, exist_ok=True)
     files = {"state": state, "phys_state": phys_state, "link_layer": link_layer, "rate": rate, "lid": "0x6b7"}

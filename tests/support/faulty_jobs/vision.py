@@ -1,6 +1,6 @@
 """A trainer class with a DataLoader that has a worker process, batch norm, hooks and an end of epoch.
 
-HX_FAULT strikes on rank HX_WHO at step HX_STEP. Says "struck" when it does.
+HX_FAULT strikes on rank HX_WHO at step HX_STEP, or when there is a file HX_WHEN. Says "struck" when it does.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 FAULT = os.environ.get("HX_FAULT", "none")
 WHO = int(os.environ.get("HX_WHO", "-1"))
 STEP = int(os.environ.get("HX_STEP", "10"))
+WHEN = Path(os.environ["HX_WHEN"]) if "HX_WHEN" in os.environ else None
 RANK = int(os.environ["RANK"])
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 10.31 GiB is "
@@ -63,7 +65,7 @@ class Trainer:
         for step, (images, labels) in enumerate(self.loader):
             if step == 6:
                 say("moves")
-            mine = RANK == WHO and step == STEP
+            mine = RANK == WHO and (WHEN.exists() if WHEN else step == STEP)
             if mine and FAULT == "fewer_batches":
                 say("struck")
                 break

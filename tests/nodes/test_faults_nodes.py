@@ -1,0 +1,122 @@
+"""What breaks under a job: GPUs, ports, nodes. The devices of the nodes are simulated, the cut cables are not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hangtop.demo.devices.bench import Bench, Hardware
+from tests.support.cluster_node import Node
+from tests.support.faulty import FaultyJob, Nurseries, Triage, hold_gpus
+from tests.support.sysfs import write_port
+
+pytestmark = [pytest.mark.nodes, pytest.mark.torch]
+
+PORT = "mlx5_0"
+
+
+class Devices:
+    """Simulated GPUs and one port on every node."""
+
+    def __init__(self, nursery: Nurseries) -> None:
+        self.nodes = nursery.cluster.nodes
+        self.benches = {node.name: Bench(node.root / "devices", Hardware(gpus=2, ports=1)) for node in self.nodes}
+        for node in self.nodes:
+            bench = self.benches[node.name]
+            bench.install()
+            (node.bin / "nvidia-smi").symlink_to(bench.bin / "nvidia-smi")
+            self.port(node)
+
+    def port(self, node: Node, *, up: bool = True, downs: int = 0) -> None:
+        """Bring the node's port into this state."""
+        write_port(
+            node.infiniband.parent, PORT, adapters=node.infiniband, state="4: ACTIVE" if up else "1: DOWN",
+            phys_state="5: LinkUp" if up else "2: Polling", counters={"link_downed": downs, "symbol_error": 0},
+        )  # fmt: skip
+
+    def remove(self) -> None:
+        """Leave the nodes as they were."""
+        for node in self.nodes:
+            (node.bin / "nvidia-smi").unlink()
+            node.run(["rm", "-r", f"/sys/class/infiniband/{PORT}"])
+
+
+@pytest.fixture(scope="module")
+def devices(nursery: Nurseries) -> Iterator[Devices]:
+    made = Devices(nursery)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def jobs(nursery: Nurseries, devices: Devices) -> Iterator[tuple[FaultyJob, FaultyJob]]:
+    """A job that trains, and one whose rank 2 does not come back from its GPU."""
+    healthy = nursery.launch("lm.py", "trains")
+    stuck = nursery.launch("lm.py", "stuck", env={"HX_FAULT": "nap", "HX_WHO": "2"})
+    healthy.wait_for("moves")
+    stuck.wait_for("struck", 2)
+    yield healthy, stuck
+    healthy.end()
+    stuck.end()
+
+
+def test_a_throttled_gpu_and_a_port_that_flaps(
+    nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
+) -> None:
+    job = jobs[0]
+    hold_gpus(job, {node.name: devices.benches[node.name].folder for node in devices.nodes})
+    devices.benches["node1"].plant("gpu1 throttled")
+    asked = Triage(nursery.cluster, case=job.case)
+    second = nursery.cluster.node("node2")
+    for downs in range(1, 8):
+        devices.port(second, up=False, downs=downs)
+        time.sleep(0.5)
+        devices.port(second, downs=downs)
+        time.sleep(0.8)
+    answer = asked.answer()
+    told = {finding["kind"]: finding for finding in answer.findings}
+    assert answer.verdict == "slow", answer.data["summary"]
+    assert sorted(answer.alarms) == ["gpu_throttled", "ib_link_flapped"]
+    assert (told["gpu_throttled"]["gpus"], told["gpu_throttled"]["ranks"]) == (["node1:1"], [1])
+    assert told["ib_link_flapped"]["ports"] == [f"node2:{PORT}/1"]
+
+
+def test_a_lost_gpu_is_why_its_rank_is_stuck(
+    nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
+) -> None:
+    job = jobs[1]
+    devices.benches["node1"].plant()
+    hold_gpus(job, {node.name: devices.benches[node.name].folder for node in devices.nodes})
+    asked = Triage(nursery.cluster, case=job.case)
+    time.sleep(2.0)
+    devices.benches["node2"].plant("gpu0 lost")
+    answer = asked.answer()
+    devices.benches["node2"].plant()
+    assert answer.named() == ("hung", "gpu_lost", [2]), answer.data["summary"]
+    assert answer.findings[0]["gpus"] == ["node2:0"]
+    assert answer.alarms == ["gpu_lost", "rank_stuck_in_code"]
+    assert answer.findings[1]["cause"] == "gpu_lost"
+
+
+def test_a_node_cut_off_while_it_is_watched_and_before(
+    nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
+) -> None:
+    job, cut = jobs[0], nursery.cluster.node("node2")
+    watched = Triage(nursery.cluster, "--watch", "11", case=job.case)
+    time.sleep(3.0)
+    cut.cut()
+    try:
+        before, after = Triage(nursery.cluster, case=job.case).answer(), watched.answer()
+    finally:
+        cut.restore()
+    for answer, ranks in ((before, []), (after, [2, 3])):
+        assert answer.named() == ("hung", "node_unreachable", ranks), answer.data["summary"]
+        assert answer.findings[0]["nodes"] == ["node2"]
+        assert {node["name"]: node["state"] for node in answer.data["job"]["nodes"]} == {
+            "node1": "live", "node2": "lost",
+        }  # fmt: skip
+        assert all(node["why"] for node in answer.data["job"]["nodes"] if node["name"] == "node2")
+    assert "no longer answers" in after.data["summary"]
+    assert "cannot be reached" in before.data["summary"]
