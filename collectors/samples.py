@@ -663,6 +663,8 @@ class PathFigure(NamedTuple):
     retransmitted: Optional[float]
     """Share of its segments that this connection sent again, 0 to 1 (TCP_INFO)."""
     error: str
+    method: str = "hangtop"
+    """What measured the throughput: ``hangtop`` or ``iperf 3.12``; with the reason where iperf3 failed."""
 
 
 # --- what a profiler trace says -----------------------------------------------------------------------------------

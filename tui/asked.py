@@ -101,32 +101,22 @@ async def ask_recorders(app: HangtopApp) -> None:
 def path_command(app: HangtopApp) -> str:
     """The exact command of the path probe."""
     del app  # the same on every node
-    import shlex
+    from collectors.probes.path.survey import describe
 
-    from collectors.fleet import payload
-
-    return f"on every node: {shlex.join(payload.command())}  (sockets between the nodes, for half a second a pair)"
+    return f"on every node: {describe()}"
 
 
 async def probe_path(app: HangtopApp) -> None:
     """Measure the path between all nodes, and show figures and findings."""
-    from collectors.probes.path.survey import survey
-    from hangtop.diagnosis import paths, probes
+    from hangtop.diagnosis import surroundings
+    from hangtop.session.paths import measure
     from hangtop.session.probing import path_nodes
 
     job = app.session.job()
     taking_part, absent = path_nodes(app.session, job)
-    at, began = time.time(), time.monotonic()
-    figures, failed = await survey(taking_part, progress=app.say)
-    report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
-    found = paths.findings(figures, report)
-    lines = [f"{probes.outcome(report, found)}  {report.why}".rstrip(), ""]
-    lines += [
-        f"{figure.a + ' → ' + figure.b:<40} MTU {figure.mtu or '–'}  "
-        f"{'–' if figure.throughput is None else f'{figure.throughput / 1e9:.3f} GB/s'}  {figure.error}"
-        for figure in sorted(figures)
-    ]
-    _show(app, "path probe", [*_plain(lines), [], *findings_text(found)])
+    result = await measure(job, taking_part, absent, progress=app.say)
+    head = f"{surroundings.outcome(result.report, result.findings)}  {result.report.why}".rstrip()
+    _show(app, "path probe", [*_plain([head, "", *result.lines()]), [], *findings_text(result.findings)])
 
 
 # --- flame graphs ------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import tournament
 from collectors.probes.gather import Running, gather
+from collectors.probes.path.around import with_iperf
 from collectors.samples import Observation, PathFigure
 
 ENTRY = "collectors.node.path"
@@ -45,10 +47,25 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
     return [[(names[0], name)] for name in names[1:]]
 
 
+def describe(python: str = "python3") -> str:
+    """The exact remote command, and what it does there, for the person who is asked."""
+    return (
+        f"{shlex.join(payload.command(python))}  (the program comes through its input: sockets between the nodes; "
+        "ip route get, ping -c 5 and iperf3 -n where they are installed)"
+    )
+
+
 async def survey(
-    nodes: Sequence[PathNode], *, seconds: float = 0.5, progress: Callable[[str], None] = lambda _: None
+    nodes: Sequence[PathNode],
+    *,
+    seconds: float = 0.5,
+    progress: Callable[[str], None] = lambda _: None,
+    iperf: Collection[str] = (),
 ) -> tuple[list[PathFigure], dict[str, str]]:
-    """Measure; returns the figures of every direction, and the nodes that could not take part with the reason."""
+    """Measure; returns the figures of every direction, and the nodes that could not take part with the reason.
+
+    ``iperf`` are the nodes that have iperf3: between two of those, the throughput is its figure.
+    """
     figures: list[PathFigure] = []
     absent: dict[str, str] = {}
     async with AsyncExitStack() as stack:
@@ -58,12 +75,12 @@ async def survey(
         plan = rounds(sorted(by_name))
         for number, pairs in enumerate(plan, start=1):
             progress(f"paths, round {number} of {len(plan)}")
-            both = await asyncio.gather(*(_pair(by_name[a], by_name[b], ports, seconds) for a, b in pairs))
+            both = await asyncio.gather(*(_pair(by_name[a], by_name[b], ports, seconds, iperf) for a, b in pairs))
             figures.extend(figure for pair in both for figure in pair)
         for a, b in slow_pairs(figures):
             # One look proves nothing: a pair that was slow while others were measured gets a second one alone.
             progress(f"once more: {a} and {b}")
-            again = await _pair(by_name[a], by_name[b], ports, seconds)
+            again = await _pair(by_name[a], by_name[b], ports, seconds, iperf)
             figures = [better(figure, again) for figure in figures]
     return figures, absent
 
@@ -107,9 +124,18 @@ async def _listen(stack: AsyncExitStack, node: PathNode, absent: dict[str, str])
     return ports
 
 
-async def _pair(a: PathNode, b: PathNode, ports: dict[str, dict[str, int]], seconds: float) -> list[PathFigure]:
+async def _pair(
+    a: PathNode, b: PathNode, ports: dict[str, dict[str, int]], seconds: float, iperf: Collection[str]
+) -> list[PathFigure]:
     """One direction after the other: at once they would share the link."""
-    return [await _direction(a, b, ports, seconds), await _direction(b, a, ports, seconds)]
+    figures = []
+    for source, target in ((a, b), (b, a)):
+        figure = await _direction(source, target, ports, seconds)
+        if source.name in iperf and target.name in iperf:
+            ends = (source.transport, source.python), (target.transport, target.python)
+            figure = await with_iperf(figure, *ends, target.address, seconds)
+        figures.append(figure)
+    return figures
 
 
 async def _direction(

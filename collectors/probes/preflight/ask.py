@@ -9,9 +9,8 @@ from typing import Self
 import msgspec
 
 from collectors.fleet import payload
-from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport
-from collectors.probes.gather import Running
+from collectors.probes.gather import Running, cleaned
 from collectors.samples import Observation
 
 ENTRY = "collectors.node.preflight"
@@ -52,15 +51,5 @@ class Asked:
         if found.name == "clock" and isinstance(found.value, (int, float)):
             self.offset = float(found.value) - (self._sent + time.time()) / 2
         else:
-            self.answers.append(_cleaned(found))
+            self.answers.append(cleaned(found))
         return False
-
-
-def _cleaned(found: Observation) -> Observation:
-    """Texts without control codes, as everything that comes from a node."""
-    value = found.value
-    if isinstance(value, str):
-        value = clean(value)
-    elif isinstance(value, list):
-        value = [clean(item) if isinstance(item, str) else item for item in value]
-    return Observation(clean(found.name), clean(found.subject), value, clean(found.error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangtop.diagnosis.case import Case
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.proof import crowd_of, of_standing
 from hangtop.diagnosis.scene import Standing
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
@@ -28,6 +28,7 @@ def stopped(case: Case) -> Iterator[Finding]:
             ranks=(standing.rank,), nodes=_nodes(standing), evidence=_evidence(case, standing),
             advice=f"{how} lets it go on. Find out who stopped it: job control of a shell, a debugger, a batch system "
             "that suspends jobs.",
+            next=(NextStep("K", " ".join(["hangtop repair continue", *_nodes(standing)])),) if state == "T" else (),
         )  # fmt: skip
 
 

@@ -1,0 +1,103 @@
+"""iperf3 on a node: a server for one test, or a client. It ends with this program, and this program with its input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Dict, List, Optional, Tuple
+
+from collectors.node import lifeline, tcp, wire
+from collectors.node.child import Child, run
+from collectors.node.files import read_or_none, text
+from collectors.node.ports import listening
+from collectors.node.source import Absent
+from collectors.node.tool import find
+from collectors.samples import Observation
+
+LIFETIME = 60
+START_SECONDS = 5.0
+CLIENT_SECONDS = 20.0
+
+
+def parse_client(said: str) -> Tuple[str, Optional[float], Optional[int], str]:
+    """(version, bytes a second that arrived, segments sent again, error) of ``iperf3 -J``."""
+    try:
+        document = json.loads(said)
+    except (ValueError, RecursionError):
+        return "iperf3", None, None, "its answer is no JSON"
+    start, end = _part(document, "start"), _part(document, "end")
+    version = str(start.get("version") or "iperf3")[:40]
+    error = document.get("error") if isinstance(document, dict) else None
+    if error:
+        return version, None, None, str(error)[:200]
+    rate = _part(end, "sum_received").get("bits_per_second")
+    again = _part(end, "sum_sent").get("retransmits")
+    known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 <= rate < 1e18
+    if not known:
+        return version, None, None, "its answer has no rate"
+    return version, float(str(rate)) / 8.0, again if isinstance(again, int) else None, ""
+
+
+def _part(document: object, name: str) -> Dict[str, object]:
+    part = document.get(name) if isinstance(document, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def serve(tool: str) -> Observation:
+    """Start a server on a free port; the answer once it listens."""
+    listener, why = tcp.listen(0)
+    if listener is None:
+        return Observation("listen", "iperf3", None, "cannot listen: " + why)
+    port = int(listener.getsockname()[1])
+    listener.close()
+    try:
+        child = Child([tool, "-s", "-1", "-p", str(port)])
+    except Absent as error:
+        return Observation("listen", "iperf3", None, str(error))
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        tables = [read_or_none("/proc/net/" + name) or b"" for name in ("tcp", "tcp6")]
+        if any(open_port == port for open_port, _ in listening(tables)):
+            return Observation("listen", "iperf3", port, "")
+        if child.ended(0.02) is not None:
+            said = text(child.read_errors() or child.read()).strip().splitlines()
+            return Observation("listen", "iperf3", None, said[-1][:200] if said else "iperf3 ended at once")
+    return Observation("listen", "iperf3", None, "iperf3 did not listen in %.0f s" % START_SECONDS)
+
+
+def measure(tool: str, host: str, port: int, size: int) -> Observation:
+    """Send ``size`` bytes to a server."""
+    try:
+        ended = run([tool, "-c", host, "-p", str(port), "-n", str(size), "-J"], CLIENT_SECONDS)
+    except Absent as error:
+        return Observation("iperf3", "iperf3", None, str(error))
+    if ended.status is None:
+        return Observation("iperf3", "iperf3", None, "no end in %.0f s" % CLIENT_SECONDS)
+    version, rate, again, wrong = parse_client(text(ended.stdout))
+    return Observation("iperf3", version, None if rate is None else [rate, again], wrong)
+
+
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``serve``: be a server; else ``host``, ``port``, ``bytes``: be a client."""
+    # Python ignores SIGPIPE, and a child would inherit that.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    lifeline.prepare(LIFETIME)
+    lifeline.end_with_stdin()
+    tool = find("iperf3")
+    answers: List[Observation] = []
+    if tool is None:
+        answers.append(Observation("iperf3", "iperf3", None, "not there"))
+    elif arguments.get("serve"):
+        answers.append(serve(tool))
+    else:
+        host, port = str(arguments.get("host")), int(str(arguments.get("port")))
+        answers.append(measure(tool, host, port, int(str(arguments.get("bytes")))))
+    sys.stdout.buffer.write(b"".join(wire.encode(answer) for answer in answers))
+    sys.stdout.buffer.flush()
+    if arguments.get("serve") and not answers[0].error:
+        while True:
+            time.sleep(LIFETIME)
+    os._exit(0)

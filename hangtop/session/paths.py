@@ -1,0 +1,139 @@
+"""The path probe of a session: figures of every direction, what the nodes make of each other, and what both prove."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from collectors.probes.path.around import Around, look_around
+from collectors.probes.path.survey import PathNode, survey
+from collectors.samples import PathFigure, ProbeReport
+from hangtop.diagnosis import paths, surroundings
+from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """ping's summary of one direction; None where there is none, with the reason."""
+
+    a: str
+    address: str
+    sent: int | None
+    received: int | None
+    mean_ms: float | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathResult:
+    """Everything that one run of the path probe brought."""
+
+    figures: tuple[PathFigure, ...]
+    report: ProbeReport
+    seen: Surroundings
+    interfaces: dict[str, tuple[str, str]]
+    """Node → the interface that NCCL or gloo would choose there (empty: none fits), and the node's address."""
+    findings: tuple[Finding, ...]
+
+    def pings(self) -> list[Ping]:
+        """What ping said, where it is installed."""
+        rows = []
+        for node, answers in sorted(self.seen.answers.items()):
+            for one in answers:
+                if one.name == "ping":
+                    value = one.value if isinstance(one.value, list) and len(one.value) == 3 else [None] * 3
+                    sent, received, mean = (item if isinstance(item, (int, float)) else None for item in value)
+                    rows.append(Ping(node, one.subject, _whole(sent), _whole(received), mean, one.error))
+        return rows
+
+    def lines(self) -> Iterator[str]:
+        """The figures as people read them."""
+        yield f"{'path':<34}{'connect':>10}{'round trip':>12}{'MTU':>7}{'GB/s':>9}{'resent':>9}  by"
+        for figure in sorted(self.figures):
+            known = (
+                "–" if figure.connect is None else f"{figure.connect * 1e6:.0f} µs",
+                "–" if figure.round_trip is None else f"{figure.round_trip * 1e6:.0f} µs",
+                "–" if figure.mtu is None else str(figure.mtu),
+                "–" if figure.throughput is None else f"{figure.throughput / 1e9:.3f}",
+                "–" if figure.retransmitted is None else f"{figure.retransmitted:.2%}",
+            )
+            columns = "".join(text.rjust(width) for text, width in zip(known, (10, 12, 7, 9, 9), strict=True))
+            by = figure.method if figure.throughput is not None else ""
+            yield f"{figure.a + ' → ' + figure.b:<34}{columns}  {by}  {figure.error}".rstrip()
+        yield ""
+        for name, (interface, address) in self.interfaces.items():
+            yield f"{name:<34}NCCL and gloo would take {interface or 'no interface: none fits'} at {address}"
+        for ping in self.pings():
+            told = ping.error or f"{ping.received} of {ping.sent} came back, {ping.mean_ms} ms"
+            yield f"{ping.a + ' → ' + ping.address:<34}ping: {told}"
+        for route in surroundings.routes(self.seen):
+            if route.why:
+                yield f"{route.a + ' - ' + route.b:<34}route: {route.why}"
+
+
+async def measure(
+    job: Job,
+    nodes: list[PathNode],
+    absent: dict[str, str],
+    *,
+    seconds: float = 0.5,
+    iperf: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PathResult:
+    """Measure between the nodes and ask each how it sees the others."""
+    at, began = time.time(), time.monotonic()
+    progress("names, routes and ping")
+    places = [(node.name, node.transport, node.python, node.address) for node in nodes]
+    around = await look_around(places, names_of(job))
+    with_iperf = {node.name for node in nodes if iperf and around.has(node.name, "iperf3")}
+    figures, failed = await survey(nodes, seconds=seconds, progress=progress, iperf=with_iperf)
+    report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
+    seen = _seen(job, nodes, around, at)
+    chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
+    found = (*paths.findings(figures, report), *surroundings.findings(seen))
+    return PathResult(tuple(figures), report, seen, chosen, found)
+
+
+def _whole(count: float | None) -> int | None:
+    return None if count is None else int(count)
+
+
+def names_of(job: Job) -> list[str]:
+    """Names that the job's nodes are known by to each other: their own host names, and MASTER_ADDR."""
+    own = {node.hello.hostname for node in job.nodes.values() if node.hello is not None and node.hello.hostname}
+    return sorted(own | ({master} if (master := master_name(job)) else set()))
+
+
+def master_name(job: Job) -> str:
+    """MASTER_ADDR of the living ranks, where it is a name."""
+    for rank in job.ranks:
+        address = rank.process.master_addr
+        if rank.gone_at is None and address and not _is_address(address):
+            return address
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _seen(job: Job, nodes: list[PathNode], around: Around, at: float) -> Surroundings:
+    held = {
+        node.name: frozenset(
+            address.partition("/")[0]
+            for interface in job.nodes[node.name].network.interfaces
+            for address in interface.addresses
+        )
+        for node in nodes
+    }
+    addresses = {node.name: node.address for node in nodes}
+    return Surroundings(dict(around.answers), addresses, held, master_name(job), at)
