@@ -1,113 +1,166 @@
-"""nvidia-smi's output for people: the table of a plain ``nvidia-smi``, and the long list of ``nvidia-smi -q``."""
+"""Saved output of nvidia-smi in any of its formats: the table, ``-q``, CSV with its header, ``-L``; and as JSON.
+
+nvidia-smi itself writes no JSON, but tools around it do, under the names of its own columns (``gpustat --json``).
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from collectors.node.nvidia_smi_rows import Row, build_row, device_line, header, saved_rows
-from collectors.samples import GpuFault
+from collectors.formats.loose import Loose, items, mapping
+from collectors.node.nvidia_smi_fields import NAMES
+from collectors.node.nvidia_smi_rows import GONE, Row, build_app, build_row, device_line, header, saved_apps, saved_rows
+from collectors.samples import GpuFault, GpuProcess
 
-_TITLE = re.compile(r"NVIDIA-SMI +(?P<driver>[\d.]+)")
-_FIRST = re.compile(
-    r"^\| {1,3}(?P<index>\d{1,3}) {1,3}(?P<name>\S.*?) +(?:On|Off"
-    r"|N/A) *\| *(?P<bus>[0-9A-Fa-f:.]{10,16}) .*\| *(?P<ecc>\S.*?) *\|\s*$"
-)
-_SECOND = re.compile(
-    r"^\| *(?:\S+) +(?P<temperature>\S+) +(?P<pstate>\S+) +(?P<power>\S+) */ *(?P<limit>\S+) *\|"
-    r" *(?P<used>\S+) */ *(?P<total>\S+) *\| *(?P<utilization>\S+) .*\|\s*$"
-)
-_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
-_VALUE = re.compile(r"^(?P<indent> *)(?P<key>[^:]+?) *(?:: (?P<value>.*))?$")
+Path = tuple[str, ...]
+
 _TROUBLE = re.compile(
-    r"Unable to determine the device handle|GPU is lost|No devices were found"
-    r"|has failed because|Failed to initialize NVML|ERR!"
+    GONE.pattern + r"|No devices were found|has failed because|Failed to initialize NVML", re.IGNORECASE
 )
 
-QUERIED: dict[str, str] = {
-    "Product Name": "name",
-    "GPU UUID": "uuid",
-    "Performance State": "pstate",
-    "Temperature/GPU Current Temp": "temperature",
-    "Utilization/Gpu": "utilization",
-    "Utilization/GPU": "utilization",
-    "FB Memory Usage/Used": "memory_used",
-    "FB Memory Usage/Total": "memory_total",
-    "Clocks/SM": "sm_clock",
-    "Max Clocks/SM": "sm_clock_max",
-    "Remapped Rows/Correctable Error": "remapped_correctable",
-    "Remapped Rows/Uncorrectable Error": "remapped_uncorrectable",
-    "Remapped Rows/Pending": "remap_pending",
-    "Remapped Rows/Remapping Failure Occurred": "remap_failure",
-    "ECC Errors/Aggregate/SRAM Threshold Exceeded": "sram_threshold_exceeded",
-    "PCI/GPU Link Info/PCIe Generation/Current": "pcie_gen",
-    "PCI/GPU Link Info/PCIe Generation/Max": "pcie_gen_max",
-    "PCI/GPU Link Info/Link Width/Current": "pcie_width",
-    "PCI/GPU Link Info/Link Width/Max": "pcie_width_max",
-    "GPU Recovery Action": "recovery_action",
-}
-"""Keys of ``-q``, with the sections that they stand in, and our names of them."""
 
-REASONS: dict[str, int] = {
-    "Idle": 0x1, "Applications Clocks Setting": 0x2, "SW Power Cap": 0x4, "HW Slowdown": 0x8, "Sync Boost": 0x10,
-    "SW Thermal Slowdown": 0x20, "HW Slowdown/HW Thermal Slowdown": 0x40, "HW Slowdown/HW Power Brake Slowdown": 0x80,
-    "Display Clock Setting": 0x100,
-}  # fmt: skip
-"""Bits of the event reasons."""
+class Saved(NamedTuple):
+    """What one saved output tells. ``form`` is ``table``, ``query``, ``csv``, ``json`` or ``list``; empty for none."""
+
+    form: str
+    rows: list[Row]
+    faults: list[GpuFault]
+    apps: list[GpuProcess]
 
 
 def looks_like(head: str) -> bool:
     """Whether a text that begins so may be nvidia-smi's."""
     if "NVSMI LOG" in head or ("NVIDIA-SMI" in head and ("+--" in head or "failed" in head)):
         return True
-    return header(head.split("\n", 1)[0]) is not None or bool(re.match(r"Unable to determine the device handle", head))
+    first = head.lstrip("\n").split("\n", 1)[0]
+    if header(first) is not None or _APPS.match(first) or _LISTED.match(head) or _TROUBLE.match(first):
+        return True
+    return head.lstrip()[:1] in ("{", "[") and '"memory.used"' in head and '"utilization.gpu"' in head
 
 
-def read(text: str) -> tuple[list[Row], list[GpuFault]]:
-    """Rows of GPUs, and lines of trouble, of any of the forms; CSV with a header too."""
-    if header(text.lstrip("\n").split("\n", 1)[0]) is not None:
-        return saved_rows(text)
-    rows = list(_queried(text) if "NVSMI LOG" in text else _table(text))
-    # a cell of the table reads ERR! where the GPU does not answer any more; the row says of which GPU
+def read(text: str) -> Saved:
+    """Recognise and read saved output; text of another kind gives a :class:`Saved` without a form."""
     faults = [device_line(line) for line in text.splitlines() if _TROUBLE.search(line) and not line.startswith("|")]
-    return rows, [*faults, *_silent(text)]
+    if "NVSMI LOG" in text and re.search(r"^GPU [0-9A-Fa-f:.]+$", text, re.MULTILINE):
+        rows, apps = _query(text)
+        return Saved("query", rows, faults, apps)
+    if "NVIDIA-SMI" in text and "Driver Version" in text:
+        rows, apps = _table(text)
+        return Saved("table", rows, [*faults, *_silent(text)], apps)
+    listed = list(map(build_row, _listed(text)))
+    if listed:
+        return Saved("list", [row for row in listed if row is not None], faults, [])
+    if text.lstrip()[:1] in ("{", "["):
+        rows, apps = _json(text)
+        return Saved("json" if rows or apps else "", rows, faults if rows or apps else [], apps)
+    apps = saved_apps(text)
+    rows, others = ([], []) if apps else saved_rows(text)
+    if rows or apps:
+        return Saved("csv", rows, others, apps)
+    return Saved("list" if faults else "", [], faults, [])
 
 
-def _table(text: str) -> Iterator[Row]:
-    driver = _TITLE.search(text)
-    first: re.Match[str] | None = None
-    for line in text.splitlines():
-        opened = _FIRST.match(line)
-        if opened is not None:
-            first = opened
-            continue
-        second = _SECOND.match(line) if first is not None else None
-        if first is None or second is None:
-            continue
-        row = build_row(
-            {
-                "index": first.group("index"),
-                "bus_id": first.group("bus"),
-                "name": first.group("name"),
-                "driver": driver.group("driver") if driver is not None else "",
-                "ecc_uncorrected": first.group("ecc"),
-                "temperature": second.group("temperature"),
-                "pstate": second.group("pstate"),
-                "power": _spaced(second.group("power")),
-                "power_limit": _spaced(second.group("limit")),
-                "memory_used": _spaced(second.group("used")),
-                "memory_total": _spaced(second.group("total")),
-                "utilization": second.group("utilization"),
-            }
-        )
-        first = None
+# --- short forms -------------------------------------------------------------------------------------------------
+
+_LISTED = re.compile(r"^GPU (\d{1,4}): (.{1,200}?) \(UUID: ([\w-]{1,80})\)\s*$", re.MULTILINE)
+_APPS = re.compile(r"(?=.*\b(?:used_gpu_memory|gpu_bus_id|gpu_uuid|process_name)\b)(?:[\w .\[\]]+,)* *pid\b")
+
+
+def _json(text: str) -> tuple[list[Row], list[GpuProcess]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return [], []
+    listed = document if isinstance(document, list) else mapping(document).get("gpus")
+    rows, apps = [], []
+    for gpu in (mapping(each) for each in items(listed, 4096)):
+        row = build_row({NAMES[name]: _cell(value) for name, value in gpu.items() if name in NAMES})
         if row is not None:
-            yield row
+            rows.append(row)
+            apps += list(_json_apps(gpu, row))
+    return rows, apps
 
 
-def _spaced(cell: str) -> str:
-    """``77W`` as the other formats write it."""
-    return re.sub(r"(?<=\d)(?=[A-Za-z])", " ", cell)
+def _cell(value: object) -> str:
+    return "N/A" if value is None else str(value)
+
+
+def _json_apps(gpu: Loose, row: Row) -> Iterator[GpuProcess]:
+    for process in (mapping(each) for each in items(gpu.get("processes"), 4096)):
+        cells = {
+            "gpu_bus_id": row.facts.bus_id,
+            "pid": _cell(process.get("pid")),
+            "used_gpu_memory": _cell(process.get("gpu_memory_usage")),
+            "process_name": _cell(process.get("command")),
+        }
+        app = build_app(cells)
+        if app is not None:
+            yield app
+
+
+def _listed(text: str) -> Iterator[dict[str, str]]:
+    for found in _LISTED.finditer(text):
+        yield {"index": found.group(1), "name": found.group(2), "uuid": found.group(3)}
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+_FIRST = re.compile(
+    r"\|\s{1,8}(?P<index>\d{1,4})\s{1,8}(?P<name>\S.{0,60}?)\s{1,40}(?:On|Off|N/A)\s{0,8}"
+    r"\|\s{0,16}(?P<bus_id>[0-9A-Fa-f:.]{10,16})\s{1,8}\S{1,8}\s{0,8}\|\s{0,40}(?P<ecc>\S{1,16})\s{0,8}\|"
+)
+_SECOND = re.compile(
+    r"\|\s{0,8}\S{1,6}\s{1,16}(?P<temperature>\S{1,8})\s{1,16}(?P<pstate>\S{1,6})\s{1,40}"
+    r"(?P<power>\S{1,10})\s{0,4}/\s{0,4}(?P<limit>\S{1,10})\s{0,8}"
+    r"\|\s{0,24}(?P<used>\S{1,16})\s{0,4}/\s{0,12}(?P<total>\S{1,16})\s{0,8}\|\s{0,24}(?P<utilization>\S{1,8})\s"
+)
+_PROCESS = re.compile(
+    r"\|\s{1,8}(?P<index>\d{1,4})\s{1,12}(?:\S{1,6}\s{1,8}\S{1,6}\s{1,24})?(?P<pid>\d{1,10})\s{1,12}[CGM+]{1,5}\s{1,8}"
+    r"(?P<name>\S.{0,80}?)\s{1,80}(?P<memory>\S{1,16})\s{1,4}\|"
+)
+
+
+def _table(text: str) -> tuple[list[Row], list[GpuProcess]]:
+    driver = re.search(r"Driver Version: ([\w.]{1,32})", text)
+    gpus: dict[str, dict[str, str]] = {}
+    apps: list[GpuProcess] = []
+    current: dict[str, str] | None = None
+    for line in text.splitlines():
+        first, second, process = _FIRST.match(line), _SECOND.match(line), _PROCESS.match(line)
+        if first:
+            current = gpus[first.group("index")] = {
+                "index": first.group("index"),
+                "name": first.group("name"),
+                "bus_id": first.group("bus_id"),
+                "ecc_uncorrected": "N/A" if first.group("ecc") == "Off" else first.group("ecc"),
+                "driver": driver.group(1) if driver else "",
+            }
+        elif second and current is not None:
+            current.update(
+                temperature=second.group("temperature"),
+                pstate=second.group("pstate"),
+                power=second.group("power"),
+                power_limit=second.group("limit"),
+                memory_used=second.group("used"),
+                memory_total=second.group("total"),
+                utilization=second.group("utilization"),
+            )
+            current = None
+        elif process and process.group("index") in gpus:
+            app = build_app(
+                {
+                    "gpu_bus_id": gpus[process.group("index")]["bus_id"],
+                    "pid": process.group("pid"),
+                    "used_gpu_memory": process.group("memory"),
+                    "process_name": process.group("name"),
+                }
+            )
+            apps += [app] if app is not None else []
+    rows = [build_row(cells) for cells in gpus.values()]
+    return [row for row in rows if row is not None], apps
 
 
 def _silent(text: str) -> Iterator[GpuFault]:
@@ -116,62 +169,129 @@ def _silent(text: str) -> Iterator[GpuFault]:
     for line in text.splitlines():
         first = _FIRST.match(line) or first
         if first is not None and "ERR!" in line and line.startswith("|"):
-            yield GpuFault(int(first.group("index")), first.group("bus").lower(), line.strip("| \n"))
+            yield GpuFault(int(first.group("index")), first.group("bus_id").lower(), line.strip("| \n"))
             first = None
 
 
-def _queried(text: str) -> Iterator[Row]:
-    driver = re.search(r"^Driver Version *: (\S+)", text, re.MULTILINE)
-    cells: dict[str, str] = {}
-    mask, index = 0, -1
-    sections: list[tuple[int, str]] = []
+# --- nvidia-smi -q -----------------------------------------------------------------------------------------------
+
+_PATHS: dict[Path, str] = {
+    ("Product Name",): "name",
+    ("GPU UUID",): "uuid",
+    ("MIG Mode", "Current"): "mig",
+    ("Performance State",): "pstate",
+    ("GPU Recovery Action",): "recovery_action",
+    ("PCI", "GPU Link Info", "PCIe Generation", "Max"): "pcie_gen_max",
+    ("PCI", "GPU Link Info", "PCIe Generation", "Current"): "pcie_gen",
+    ("PCI", "GPU Link Info", "Link Width", "Max"): "pcie_width_max",
+    ("PCI", "GPU Link Info", "Link Width", "Current"): "pcie_width",
+    ("FB Memory Usage", "Total"): "memory_total",
+    ("FB Memory Usage", "Used"): "memory_used",
+    ("Utilization", "GPU"): "utilization",
+    ("Utilization", "Gpu"): "utilization",
+    ("Utilization", "Memory"): "memory_utilization",
+    ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded"): "sram_threshold_exceeded",
+    ("Remapped Rows", "Correctable Error"): "remapped_correctable",
+    ("Remapped Rows", "Uncorrectable Error"): "remapped_uncorrectable",
+    ("Remapped Rows", "Pending"): "remap_pending",
+    ("Remapped Rows", "Remapping Failure Occurred"): "remap_failure",
+    ("Temperature", "GPU Current Temp"): "temperature",
+    ("Temperature", "Memory Current Temp"): "memory_temperature",
+    ("Power Readings", "Power Draw"): "power",
+    ("Power Readings", "Power Limit"): "power_limit",
+    ("GPU Power Readings", "Power Draw"): "power",
+    ("GPU Power Readings", "Instantaneous Power Draw"): "power",
+    ("GPU Power Readings", "Current Power Limit"): "power_limit",
+    ("Clocks", "SM"): "sm_clock",
+    ("Max Clocks", "SM"): "sm_clock_max",
+}
+_REASONS: dict[str, int] = {
+    "Idle": 0x1,
+    "Applications Clocks Setting": 0x2,
+    "SW Power Cap": 0x4,
+    "HW Slowdown": 0x8,
+    "Sync Boost": 0x10,
+    "SW Thermal Slowdown": 0x20,
+    "HW Thermal Slowdown": 0x40,
+    "HW Power Brake Slowdown": 0x80,
+    "Display Clock Setting": 0x100,
+}
+_GPU = re.compile(r"GPU ([0-9A-Fa-f:.]{7,20})")
+
+
+def _query(text: str) -> tuple[list[Row], list[GpuProcess]]:
+    driver = ""
+    rows: list[Row] = []
+    apps: list[GpuProcess] = []
+    block: list[tuple[Path, str]] = []
+    bus_id = ""
+
+    def close() -> None:
+        if bus_id:
+            row = build_row({**_cells(block), "index": str(len(rows)), "bus_id": bus_id, "driver": driver})
+            rows.extend([row] if row is not None else [])
+            apps.extend(_apps(bus_id, block))
+
+    for path, value in _outline(text):
+        opened = _GPU.fullmatch(path[0]) if len(path) == 1 and not value else None
+        if opened:
+            close()
+            bus_id, block = opened.group(1), []
+        elif bus_id:
+            block.append((path[1:] if _GPU.fullmatch(path[0]) else path, value))
+        elif path == ("Driver Version",):
+            driver = value
+    close()
+    return rows, apps
+
+
+def _outline(text: str) -> Iterator[tuple[Path, str]]:
+    """Each line's keys from the outermost to its own, and its value; what is indented further is beneath it."""
+    above: list[tuple[int, str]] = []
     for line in text.splitlines():
-        gpu = _GPU.match(line)
-        if gpu is not None:
-            if index >= 0:
-                yield from _finished(cells, mask)
-            index += 1
-            cells = {"index": str(index), "bus_id": gpu.group(1), "driver": driver.group(1) if driver else ""}
-            mask, sections = 0, []
+        words = line.strip()
+        if not words or words.startswith("="):
             continue
-        value = _VALUE.match(line)
-        if value is None or index < 0 or not value.group("key").strip():
+        depth = len(line) - len(line.lstrip())
+        key, colon, value = words.partition(" : ")
+        while above and above[-1][0] >= depth:
+            above.pop()
+        key = words if _GPU.fullmatch(words) else key.strip()
+        above.append((depth, key))
+        yield tuple(name for _, name in above[-8:]), value.strip() if colon else ""
+
+
+def _cells(block: list[tuple[Path, str]]) -> dict[str, str]:
+    cells: dict[str, str] = {}
+    reasons: int | None = None
+    uncorrected: int | None = None
+    for path, value in block:
+        key = _PATHS.get(path)
+        if key is not None:
+            cells[key] = value
+        elif len(path) >= 2 and path[0] in ("Clocks Event Reasons", "Clocks Throttle Reasons"):
+            bit = _REASONS.get(path[-1], 0)
+            reasons = (reasons or 0) | (bit if value == "Active" else 0)
+        elif path[:2] == ("ECC Errors", "Volatile") and "Uncorrectable" in path[-1] and value[:18].isdecimal():
+            uncorrected = (uncorrected or 0) + int(value[:18])
+    if reasons is not None:
+        cells["event_reasons"] = hex(reasons)
+    if uncorrected is not None:
+        cells["ecc_uncorrected"] = str(uncorrected)
+    return cells
+
+
+def _apps(bus_id: str, block: list[tuple[Path, str]]) -> Iterator[GpuProcess]:
+    pid = name = ""
+    for path, value in block:
+        if path[0] != "Processes":
             continue
-        depth = len(value.group("indent"))
-        while sections and sections[-1][0] >= depth:
-            sections.pop()
-        path = "/".join([*(name for _, name in sections), value.group("key")])
-        said = value.group("value")
-        if said is None:
-            sections.append((depth, value.group("key")))
-            continue
-        if said == "Active" or said == "Not Active":
-            # the reasons nest under "HW Slowdown", which has a value of its own
-            sections.append((depth, value.group("key")))
-        mask |= _reason(path) if said == "Active" else 0
-        _cell(cells, path, said)
-    if index >= 0:
-        yield from _finished(cells, mask)
-
-
-def _cell(cells: dict[str, str], path: str, said: str) -> None:
-    name = QUERIED.get(path)
-    if name is not None:
-        cells.setdefault(name, said)
-    elif path.startswith("ECC Errors/Volatile/") and "Uncorrectable" in path and said.isdigit():
-        cells["ecc_uncorrected"] = str(int(cells.get("ecc_uncorrected", "0")) + int(said[:12]))
-    elif path.endswith(("Instantaneous Power Draw", "Power Readings/Power Draw", "Average Power Draw")):
-        cells.setdefault("power", said)
-    elif path.endswith(("Current Power Limit", "Power Readings/Power Limit")):
-        cells.setdefault("power_limit", said)
-
-
-def _reason(path: str) -> int:
-    section, _, name = path.partition("/")
-    return REASONS.get(name, 0) if section in ("Clocks Event Reasons", "Clocks Throttle Reasons") else 0
-
-
-def _finished(cells: dict[str, str], mask: int) -> Iterator[Row]:
-    row = build_row({**cells, "event_reasons": f"0x{mask:016x}"})
-    if row is not None:
-        yield row
+        if path[-1] == "Process ID":
+            pid, name = value, ""
+        elif path[-1] == "Name":
+            name = value
+        elif path[-1] == "Used GPU Memory" and pid:
+            cells = {"gpu_bus_id": bus_id, "pid": pid, "used_gpu_memory": value, "process_name": name}
+            app = build_app(cells)
+            if app is not None:
+                yield app

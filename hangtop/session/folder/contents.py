@@ -9,6 +9,7 @@ from collectors.node.perfquery import Block
 from collectors.samples import (
     CommProgress,
     GpuFault,
+    GpuProcess,
     LogEvent,
     PortFacts,
     RasReport,
@@ -45,6 +46,8 @@ class Contents:
     gpus: dict[str, list[Row]] = field(default_factory=dict)
     """Rows of nvidia-smi by node."""
     gpu_faults: dict[str, list[GpuFault]] = field(default_factory=dict)
+    gpu_processes: dict[str, list[GpuProcess]] = field(default_factory=dict)
+    """Who was on the GPUs, as nvidia-smi listed them, by node."""
     ports: dict[str, list[PortFacts]] = field(default_factory=dict)
     """Ports of ibstat by node."""
     counters: dict[str, list[Block]] = field(default_factory=dict)

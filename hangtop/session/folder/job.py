@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
+from collectors.node.nvidia_smi_rows import bus_key
 from collectors.samples import LogEvent, RankProcess
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.session.folder.contents import Contents
@@ -89,6 +90,7 @@ def _node(name: str, contents: Contents) -> Node:
 
 def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
     rows = contents.gpus.get(name, [])
+    apps = list(dict.fromkeys(contents.gpu_processes.get(name, [])))
     faults = {fault.gpu: fault for fault in contents.gpu_faults.get(name, []) if fault.gpu is not None}
     for index in sorted({row.facts.gpu for row in rows} | set(faults)):
         own = [row for row in rows if row.facts.gpu == index]
@@ -96,6 +98,7 @@ def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
             index=index,
             facts=own[-1].facts if own else None,
             looks=tuple(Look(float(number), row.sample) for number, row in enumerate(own)),
+            processes=tuple(app for app in apps if own and bus_key(app.bus_id) == bus_key(own[-1].facts.bus_id)),
             fault=faults.get(index),
         )
 

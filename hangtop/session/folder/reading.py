@@ -140,19 +140,21 @@ def _ras(data: bytes, member: Member, contents: Contents) -> int:
 
 def _pyspy(data: bytes, member: Member, contents: Contents) -> int:
     hints = names.hints(member.name)
-    dumps = pyspy_text.read(_text(data), at=_at(member), pid=hints.pid or 0)
+    # a dump that names no process gets a number that no process has, another one for each file
+    dumps = pyspy_text.read(_text(data), at=_at(member), pid=hints.pid or -1 - len(contents.stacks))
     contents.stacks += [(hints.host, hints.rank if len(dumps) == 1 else None, dump) for dump in dumps]
     return len(dumps)
 
 
 def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
-    rows, faults = nvidia_smi_text.read(_text(data))
-    if not rows and not faults:
+    saved = nvidia_smi_text.read(_text(data))
+    if not saved.form:
         raise BadFormat("it has no rows of GPUs")
     node = _node(member)
-    contents.gpus.setdefault(node, []).extend(rows)
-    contents.gpu_faults.setdefault(node, []).extend(faults)
-    return len(rows) + len(faults)
+    contents.gpus.setdefault(node, []).extend(saved.rows)
+    contents.gpu_faults.setdefault(node, []).extend(saved.faults)
+    contents.gpu_processes.setdefault(node, []).extend(saved.apps)
+    return len(saved.rows) + len(saved.faults) + len(saved.apps)
 
 
 def _ibstat(data: bytes, member: Member, contents: Contents) -> int:

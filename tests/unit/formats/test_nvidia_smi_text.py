@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.nvidia_smi_text import read
+from collectors.formats.nvidia_smi_text import looks_like, read
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/devices"
 TABLE = (FIXTURES / "h200-load-table.txt").read_text()
@@ -76,6 +76,39 @@ def test_csv() -> None:
     assert (saved.form, len(saved.rows), saved.apps) == ("csv", 1, [])
     saved = read((FIXTURES / "h200-apps.csv").read_text())
     assert (saved.form, saved.rows, [(app.pid, app.memory) for app in saved.apps]) == ("csv", [], APPS)
+
+
+JSON = """{"hostname": "n1", "gpus": [
+ {"index": 0, "uuid": "GPU-1", "name": "NVIDIA H200", "temperature.gpu": 52, "utilization.gpu": 100, "power.draw": 628,
+  "memory.used": 32362, "memory.total": 143771, "pci.bus_id": "00000000:83:00.0",
+  "processes": [{"pid": 10291, "command": "python", "gpu_memory_usage": 2566}]},
+ {"index": 1, "utilization.gpu": null, "memory.used": 3, "processes": "none"}]}"""
+
+
+def test_json_of_a_tool_around_it() -> None:
+    saved = read(JSON)
+    first, second = saved.rows
+    assert (saved.form, first.sample.utilization, first.sample.memory_used) == ("json", 100, 32362 << 20)
+    assert (second.facts.gpu, second.sample.utilization) == (1, None)
+    assert [(app.pid, app.memory) for app in saved.apps] == APPS[:1]
+    assert read('{"gpus": 3}').form == read("[1, {}]").form == read('{"loss": 1').form == ""
+
+
+@pytest.mark.parametrize(
+    "text", [TABLE, QUERY, CSV, JSON, "GPU 0: NVIDIA H200 (UUID: GPU-1)\n", "No devices were found\n"]
+)
+def test_any_form_is_recognised_by_its_head(text: str) -> None:
+    assert looks_like(text[:4096])
+    assert read(text).form
+
+
+@pytest.mark.parametrize("head", ["", "step 1\n", '{"loss": 1}', "pid, rank\n", "NCCL INFO x\n"])
+def test_another_head_is_not(head: str) -> None:
+    assert not looks_like(head)
+
+
+def test_a_cell_that_reads_err_is_a_fault_of_that_gpu() -> None:
+    assert [(fault.gpu, fault.bus_id) for fault in read(OLD_TABLE).faults] == [(1, "00000000:07:00.0")]
 
 
 def test_the_list() -> None:
