@@ -13,6 +13,10 @@ from collectors.samples import Frame, StackDump, ThreadStack
 _PROCESS = re.compile(r"^(?:\[?\w*\]?:? ?)?Process (?P<pid>\d+): ?(?P<command>.*)$")
 _TITLE = re.compile(r"^Process \d+: ", re.MULTILINE)
 _CONTENTS = re.compile(r"^(?:Thread |Python v\d|Error: )", re.MULTILINE)
+_BARE = re.compile(
+    r"Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:idle|active)[^)\n]*\)[^\n]*\r?\n\s{4,}\S[^\n]* \([^()\n]+:\d+\)"
+)
+"""A dump of which somebody kept the threads alone."""
 _THREAD = re.compile(r"^Thread (?P<id>0x[0-9A-Fa-f]+|\d+) ?(?:\((?P<state>[^)]*)\))?(?:: \"(?P<name>.*)\")?\s*$")
 _FRAME = re.compile(r"^\s{4,}(?P<name>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)\s*$")
 _ERROR = re.compile(r"^(?:Error: (?P<error>.*)|(?P<denied>Permission Denied: .*))$")
@@ -20,19 +24,19 @@ _ERROR = re.compile(r"^(?:Error: (?P<error>.*)|(?P<denied>Permission Denied: .*)
 
 def looks_like(head: str) -> bool:
     """Whether a text that begins so may be a dump."""
-    if re.search(r"^Process \d+: ", head, re.MULTILINE) and re.search(
-        r"^(?:Thread |Python v\d|Error: )", head, re.MULTILINE
-    ):
+    if _TITLE.search(head) and _CONTENTS.search(head):
+        return True
+    if _BARE.match(head.lstrip()):
         return True
     return '"thread_id"' in head and '"frames"' in head and '"owns_gil"' in head
 
 
 def read(dump: str, *, at: float, pid: int = 0) -> list[StackDump]:
-    """The processes of a dump. ``pid`` is for JSON that names none. Raises :class:`BadFormat` when it is none."""
+    """The processes of a dump. ``pid`` is for one that names none. Raises :class:`BadFormat` when it is none."""
     stripped = dump.lstrip()
     if stripped[:1] in ("[", "{"):
         return _json(stripped, at, pid)
-    dumps = list(_text(dump, at))
+    dumps = list(_text(dump, at, pid))
     if not dumps:
         raise BadFormat("no dump of py-spy: it names no process")
     return dumps
@@ -68,8 +72,8 @@ def _frame(frame: Loose) -> Frame:
     return Frame(text(frame.get("name"), 500), text(frame.get("filename"), 1000), line, line == 0)
 
 
-def _text(dump: str, at: float) -> Iterator[StackDump]:
-    current: StackDump | None = None
+def _text(dump: str, at: float, pid: int) -> Iterator[StackDump]:
+    current: StackDump | None = _dump(pid, at, []) if _BARE.match(dump.lstrip()) else None
     for line in dump.splitlines():
         process = _PROCESS.match(line)
         if process is not None:

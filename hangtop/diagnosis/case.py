@@ -30,7 +30,12 @@ class Case:
 
     @property
     def alarm_after(self) -> float:
-        """The job's own, less what the first and the last look cut off from the time that was watched."""
+        """The job's own, less what the first and the last look cut off from the time that was watched.
+
+        Nothing for saved dumps: who took them had waited.
+        """
+        if not self.job.live:
+            return 0.0
         return self.job.alarm_after - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * self.job.alarm_after)
 
     def due(self, culprit: Standing) -> float:

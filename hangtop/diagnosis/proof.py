@@ -58,6 +58,8 @@ def crowd_of(jam: Jam) -> tuple[Evidence, ...]:
 
 def watch_of(jam: Jam, looks: int) -> Evidence:
     """Return how long it was watched, and over how many looks nothing changed."""
+    if looks <= 1:
+        return Evidence("watch", None, "one look: it tells where each was, not for how long")
     moved = "nothing moved" if jam.frozen else "the same picture"
     return Evidence("watch", None, f"{moved} for {duration(jam.held)}, {looks} looks")
 

@@ -232,3 +232,21 @@ def test_any_bytes_give_an_answer(tmp_path_factory: pytest.TempPathFactory, cont
     assert verdict.outcome
     assert len(read_files.files) == 2 * len(contents)
     assert json.dumps([file.name for file in read_files.files])
+
+
+def pyspy(pid: int, *frames: str) -> str:
+    stack = "".join(f"    {frame}\n" for frame in (*frames, "<module> (train.py:32)"))
+    return f'Process {pid}: python -u train.py\nPython v3.11.7 (/bin/python3)\n\nThread {pid} (idle): "M"\n{stack}'
+
+
+def test_one_dump_of_every_rank_tells_who_holds_up_the_others(tmp_path: Path) -> None:
+    waiting = ("all_reduce (/v/site-packages/torch/distributed/distributed_c10d.py:3252)", "main (train.py:29)")
+    for rank in range(4):
+        own = ("read_shard (data.py:88)", "main (train.py:25)") if rank == 2 else waiting
+        (tmp_path / f"rank{rank}.txt").write_text(pyspy(900 + rank, *own))
+    verdict, _, _ = judged(tmp_path)
+    assert (verdict.outcome, verdict.findings[0].ranks) == ("hung", (2,))
+    assert any("one look" in line.text for line in verdict.findings[0].evidence)
+    (tmp_path / "rank2.txt").write_text(pyspy(902, *waiting))
+    alike, _, _ = judged(tmp_path)
+    assert "rank_stuck_in_data" not in [finding.kind for finding in alike.findings]

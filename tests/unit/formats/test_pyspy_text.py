@@ -74,3 +74,27 @@ def test_damage_is_read_or_refused(put: str, where: int) -> None:
             pyspy_text.read(text[:where] + put + text[where:], at=0.0)
         except BadFormat:
             continue
+
+
+BARE = """Thread 0x7FA6E7C01740 (idle): "MainThread"
+    wait (threading.py:302)
+    get (queue.py:170)
+    __next__ (fairseq/data/iterators.py:648)
+    train (fairseq_cli/train.py:274)
+Thread 0x7FA6E7C01741 (active): "worker"
+    run (threading.py:870)
+"""
+
+
+def test_threads_without_their_process() -> None:
+    assert pyspy_text.looks_like(BARE)
+    (dump,) = pyspy_text.read(BARE, at=9.0, pid=-1)
+    assert (dump.pid, [thread.name for thread in dump.threads]) == (-1, ["MainThread", "worker"])
+    assert dump.threads[0].frames[0].name == "wait"
+
+
+@pytest.mark.parametrize(
+    "head", ['Thread 0x7f (most recent call first):\n  File "a.py", line 1 in f\n', "Thread 3 died\n"]
+)
+def test_other_words_about_threads_are_no_dump(head: str) -> None:
+    assert not pyspy_text.looks_like(head)
