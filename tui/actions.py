@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui import asked, handlers, probed, repairs
+from tui import asked, handlers, probed, repairs, traced
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
@@ -129,6 +129,10 @@ ACTIONS: tuple[Action, ...] = (
            probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_command),
     Action("probe.path", "m", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
            asked.probe_path, "Job", "", 0, Touch.JOB, asked.path_command),
+    Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
+           traced.ask_traces, "Job", "", 0),
+    Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (debug server, dynolog); shows it first.",
+           traced.ask_ranks, "Job", "", 0, Touch.NODE),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
            asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_command),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",

@@ -28,6 +28,9 @@ NAMES: dict[Part, str] = {
 }
 COLUMNS = (("wall", 9), ("compute", 9), ("comm", 7), ("exposed", 9), ("copy", 6), ("data", 6), ("idle", 6), ("late", 8))
 """Heads of the ranks' table, and their widths."""
+NARROW = 100
+"""Cells under which the bars need the room of the columns that they show themselves."""
+LEAST = ("wall", "exposed", "late")
 SHOWN = 12
 """Collectives that are shown; the JSON has all."""
 
@@ -109,23 +112,31 @@ def lines(answer: Traced, width: int) -> Iterator[Line]:
 
 def _ranks(seen: Picture, width: int) -> Iterator[Line]:
     named = max(4, *(len(_name(trace)) for trace in seen.ranks))
-    head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in COLUMNS)
-    cells = max(10, width - len(head) - 2)
+    columns = [(name, room) for name, room in COLUMNS if width >= NARROW or name in LEAST]
+    head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in columns)
     yield [(head, "dim")]
     for trace in seen.ranks:
-        late = seen.late(trace.rank)
-        shares = [trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle]
-        columns = "".join(
-            f"{part / trace.wall:.0%}".rjust(room) if trace.wall else "–".rjust(room)
-            for part, (_, room) in zip(shares, COLUMNS[1:-1], strict=True)
-        )
-        lateness = f"{late.late}/{late.met}" if late and late.met else "–"
-        text = f"{_name(trace).ljust(named)}{lasting(trace.wall):>9}{columns}{lateness:>8}  "
-        yield [(text, "text"), *bar(trace, cells)]
+        cells = _cells(seen, trace)
+        text = _name(trace).ljust(named) + "".join(cells[name].rjust(room) for name, room in columns)
+        yield [(text + "  ", "text"), *bar(trace, max(10, width - len(head) - 2))]
     legend: Line = [("bars: ", "dim")]
     for part, glyph in GLYPHS.items():
         legend += [(glyph, part), (f" {NAMES[part]}  ", "dim")]
     yield legend
+
+
+def _cells(seen: Picture, trace: RankTrace) -> dict[str, str]:
+    """A rank's columns."""
+    late = seen.late(trace.rank)
+    shares = {
+        "compute": trace.compute, "comm": trace.communication, "exposed": trace.exposed, "copy": trace.memcpy,
+        "data": trace.data, "idle": trace.idle,
+    }  # fmt: skip
+    return {
+        "wall": lasting(trace.wall),
+        "late": f"{late.late}/{late.met}" if late and late.met else "–",
+        **{name: f"{seconds / trace.wall:.0%}" if trace.wall else "–" for name, seconds in shares.items()},
+    }
 
 
 def _collectives(seen: Picture) -> Iterator[Line]:

@@ -1,0 +1,134 @@
+"""Profiler traces on the screen: where they are is asked for, then each rank's time as a bar, collectives, findings."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from tui.text import harmless, wrap
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+
+if TYPE_CHECKING:
+    from collectors.samples import RankTrace
+    from hangtop.session.traced import Line, Part
+    from hangtop.session.traces import Asking
+    from tui.app import HangtopApp
+
+SECONDS = 2.0
+"""For which ranks are traced."""
+MOST, MARGIN = 144, 10
+"""Cells of text in a dialog at its widest; cells of the screen that it leaves."""
+HERE = "here:"
+QUESTION = (
+    "Files, folders or globs on the nodes: /tmp/traces  /scratch/run7/*.json.gz",
+    f"On this machine, after {HERE}  {HERE}~/traces",
+    "Only their figures are sent; a trace of any size is read in bounded memory.",
+)
+TONES: dict[Part, Tone] = {
+    "compute": Tone.OK,
+    "exposed": Tone.BAD,
+    "copy": Tone.WARN,
+    "data": Tone.ACCENT,
+    "idle": Tone.DIM,
+    "text": Tone.TEXT,
+    "dim": Tone.DIM,
+    "strong": Tone.STRONG,
+}
+
+Content = list[list[Piece]]
+Say = Callable[[str], None]
+
+
+def ask_traces(app: HangtopApp) -> None:
+    """Ask where the traces are, then read them in the background."""
+    from tui.dialogs.asking import LineDialog
+
+    def take(said: str | None) -> None:
+        if said and said.strip():
+            app.run_worker(_read(app, said), name="traces", exit_on_error=False, exclusive=True, group="traces")
+
+    app.push_screen(LineDialog("Profiler traces", [[(line, Tone.DIM)] for line in QUESTION]), take)
+
+
+async def _read(app: HangtopApp, said: str) -> None:
+    from hangtop.session import traces
+
+    here = said.strip().startswith(HERE)
+    try:
+        patterns = shlex.split(said.strip().removeprefix(HERE))
+    except ValueError as error:
+        app.say(f"{said}: {error}", "warning")
+        return
+
+    async def found(say: Say) -> list[RankTrace]:
+        if not here:
+            return await traces.read_there(app.session, app.session.job(), patterns, say)
+        loop = asyncio.get_running_loop()
+
+        def progress(line: str) -> None:
+            loop.call_soon_threadsafe(say, line)
+
+        return await asyncio.to_thread(traces.read_here, patterns, progress)
+
+    await _shown(app, f"profiler traces: {said.strip()}", found)
+
+
+async def ask_ranks(app: HangtopApp) -> None:
+    """Find out how the ranks can be asked for a trace, show the exact commands, and ask."""
+    from hangtop.session import traces
+    from tui.dialogs.asking import ConfirmDialog
+    from tui.dialogs.base import TextDialog
+
+    app.say("looking how the ranks can be asked for a trace …")
+    asking = await traces.find_ways(app.session, app.session.job(), SECONDS)
+    if not asking.possible:
+        lines = [*(line for why in asking.missing() for line in wrap(why, _width(app))), "", *traces.HOW_TO_ENABLE]
+        app.push_screen(
+            TextDialog("no rank can be asked for a trace", [[(harmless(line), Tone.TEXT)] for line in lines])
+        )
+        return
+    commands = [f"on {node}: {command}" for node, several in asking.commands().items() for command in several]
+    why = f"The profiler slows these ranks down for {SECONDS:g} s. {' '.join(asking.missing()[:2])}".rstrip()
+
+    def take(answer: bool | None) -> None:
+        if answer:
+            app.run_worker(_trace(app, asking), name="traces", exit_on_error=False, exclusive=True, group="traces")
+
+    app.push_screen(ConfirmDialog("Trace the ranks", "\n".join(commands), why), take)
+
+
+async def _trace(app: HangtopApp, asking: Asking) -> None:
+    from hangtop.session import traces
+
+    async def found(say: Say) -> list[RankTrace]:
+        say(f"tracing for {asking.seconds:g} s, then the ranks write")
+        return await traces.capture(app.session, asking)
+
+    await _shown(app, "traces of the running ranks", found)
+
+
+async def _shown(app: HangtopApp, title: str, found: Callable[[Say], Awaitable[list[RankTrace]]]) -> None:
+    """Run under a dialog that can be stopped, then show the answer in it."""
+    from hangtop.session.traced import lines, traced
+    from tui.asked import findings_text
+    from tui.dialogs.running import run_shown
+
+    async def work(say: Say) -> tuple[str, Content]:
+        answer = traced(await found(say))
+        head: Content = [[(answer.outcome.upper(), Tone.STRONG), ("  " + harmless(answer.summary), Tone.TEXT)], []]
+        body = [toned(line) for line in lines(answer, _width(app))]
+        return title, [*head, *body, [], *findings_text(answer.findings)]
+
+    await run_shown(app, title, work)
+
+
+def toned(line: Line) -> list[Piece]:
+    """A line of an answer as the screen draws it."""
+    return [(harmless(text), TONES[part]) for text, part in line]
+
+
+def _width(app: HangtopApp) -> int:
+    return max(40, min(MOST, app.size.width - MARGIN))
