@@ -48,7 +48,8 @@ class Sizes(click.ParamType[tuple[int, ...]]):
               "all_to_all, send_recv; repeatable.")  # fmt: skip
 @click.option("--sizes", type=Sizes(), default=(), help="Sizes to measure, doubling: 1M:1G.")
 @click.option("--pairs", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-              help="Measure pairs of nodes too, to tell a bad node from a bad link.")  # fmt: skip
+              help="Pairs that tell a bad node from a bad link: all up to 8 nodes, neighbours and suspects above; "
+              "always: all; never: none.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
 @click.option("--yes", is_flag=True, help="Do not ask before a probe beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")

@@ -43,7 +43,9 @@ def expected(job: Job, report: ProbeReport) -> Expected | None:
     if len(nodes) == 1:
         return inside
     between = _least([_between(job, node, report) for node in nodes])
-    return between if between is None or inside is None else min(between, inside, key=lambda found: found.busbw)
+    if report.world_size == len(nodes):
+        return between  # one GPU a node: nothing goes over NVLink
+    return _least([between, inside])
 
 
 def best(report: ProbeReport, found: Expected | None) -> ProbeFigure | None:

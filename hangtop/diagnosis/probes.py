@@ -7,6 +7,7 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from collectors.samples import ProbePair, ProbeReport
@@ -23,6 +24,8 @@ LOST_BY_ITSELF = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
 HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
+NEARLY_ALL = 2 / 3
+"""Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
 LATE = 1.5
 """Time for the same work, over the median."""
 LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
@@ -121,17 +124,30 @@ def _pairs_of(pairs: Iterable[ProbePair], node: str) -> list[ProbePair]:
 
 
 def _guilty(report: ProbeReport, bad: set[tuple[str, str]]) -> tuple[list[str], list[ProbePair]]:
-    """Nodes whose every pair is bad, and the bad pairs that no such node explains."""
-    names = sorted({name for pair in report.pairs for name in (pair.a, pair.b)})
-    nodes = []
-    for name in names:
-        own = _pairs_of(report.pairs, name)
-        others = [pair for pair in report.pairs if name not in (pair.a, pair.b)]
-        well_without = any((pair.a, pair.b) not in bad for pair in others)
-        if own and all((pair.a, pair.b) in bad for pair in own) and well_without:
-            nodes.append(name)
-    links = [p for p in report.pairs if (p.a, p.b) in bad and p.a not in nodes and p.b not in nodes]
-    return nodes, links
+    """Nodes nearly all of whose pairs are bad while others are well, and the bad pairs that no such node explains.
+
+    The node with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair
+    each, and are not accused for it. Chance may spare a pair: two thirds are enough.
+    """
+    left = set(bad)
+    nodes: list[str] = []
+    while True:
+        counts = Counter(name for key in left for name in key)
+        others = [p for p in report.pairs if (p.a, p.b) not in bad]
+        accused = [
+            name
+            for name, count in counts.items()
+            if count >= NEARLY_ALL * len([p for p in _pairs_of(report.pairs, name) if not {p.a, p.b} & set(nodes)])
+            and any(name not in (p.a, p.b) for p in others)
+            and (count > 1 or len(_pairs_of(report.pairs, name)) == 1)
+        ]
+        if not accused:
+            break
+        worst = max(sorted(accused), key=lambda name: counts[name])
+        nodes.append(worst)
+        left = {key for key in left if worst not in key}
+    links = [p for p in report.pairs if (p.a, p.b) in left]
+    return sorted(nodes), links
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,9 +29,14 @@ def cluster() -> Iterator[Cluster]:
         yield four
 
 
+def environment(cluster: Cluster) -> dict[str, str]:
+    """Of hangtop: what it keeps of probes goes with the cluster."""
+    return {**os.environ, "XDG_STATE_HOME": str(cluster.root / "state")}
+
+
 def ask(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
     command = [*HANGTOP, *words, "-F", str(cluster.ssh_config), "--batch", "--json", *cluster.names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment(cluster))
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -82,7 +89,7 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
     node = cluster.nodes[2]
     plant(node)
     try:
-        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
+        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2", "--no-iperf3")
     finally:
         heal(node)
     assert code == 1
@@ -93,7 +100,7 @@ def test_an_absent_node_is_named_and_the_others_are_measured(cluster: Cluster) -
     node = cluster.nodes[3]
     node.stop_sshd()
     try:
-        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
+        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2", "--no-iperf3")
     finally:
         node.start_sshd()
     assert (code, answer["verdict"]) == (1, "failed")
@@ -130,6 +137,11 @@ def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) ->
     assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
     assert all(result["correct"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
+    assert answer["expected"] is None  # a veth's speed is made up
+    code, again = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M", "--pairs", "never")
+    assert (code, again["verdict"], again["findings"]) == (0, "ok", [])
+    before = {(row["op"], row["bytes"]): row["busbw_GBps"] for row in answer["results"]}
+    assert {(row["op"], row["bytes"]): row["busbw_GBps"] for row in again["previous"]["results"]} == before
 
 
 def wait_for(node: Node, there: bool, seconds: float) -> bool:
@@ -142,15 +154,38 @@ def wait_for(node: Node, there: bool, seconds: float) -> bool:
     return True
 
 
-@pytest.mark.torch
-def test_nothing_is_left_on_any_node_after_a_kill(cluster: Cluster) -> None:
+@pytest.fixture
+def probing(cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
+    """A probe of collectives that is under way on every node, and would go on for a while."""
     process = subprocess.Popen(
-        [*HANGTOP, "probe", "-F", str(cluster.ssh_config), "--batch", "--python", sys.executable, *cluster.names],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        [*HANGTOP, "probe", "-F", str(cluster.ssh_config), "--batch", "--json", "--python", sys.executable,
+         "--sizes", "1M:512M", *cluster.names],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(cluster),
+    )  # fmt: skip
     assert all(wait_for(node, True, 30) for node in cluster.nodes)
     time.sleep(1.0)  # into the import of torch, or past it
+    yield process
     process.kill()
     process.wait()
+
+
+@pytest.mark.torch
+def test_nothing_is_left_on_any_node_after_a_kill(cluster: Cluster, probing: subprocess.Popen[str]) -> None:
+    probing.kill()
     assert all(wait_for(node, False, 10) for node in cluster.nodes)
+
+
+@pytest.mark.torch
+def test_stopped_it_answers_and_leaves_nothing_even_behind_a_link_that_was_cut(
+    cluster: Cluster, probing: subprocess.Popen[str]
+) -> None:
+    *others, lost = cluster.nodes
+    lost.cut()
+    try:
+        probing.send_signal(signal.SIGINT)
+        said, _ = probing.communicate(timeout=20)
+        assert all(wait_for(node, False, 2) for node in others)
+        assert wait_for(lost, False, 12)  # by its alarm: nobody could tell it
+    finally:
+        lost.restore()
+    assert (probing.returncode, json.loads(said)["verdict"]) == (1, "cancelled")

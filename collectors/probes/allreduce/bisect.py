@@ -19,7 +19,11 @@ FULL_TOURNAMENT = 8
 WITNESSES = 2
 """Above it, every suspect meets this many nodes that are well; and so many failures with such nodes are enough."""
 SLOW_SHARE = 1 / 3
-"""Of the median: what is slower is looked at once more."""
+"""Of the median: what is slower stands out."""
+DOUBTFUL_SHARE = 1 / 2
+"""Of the median: what is slower is looked at once more, for the median may yet rise."""
+LOOKS = 2
+"""So often, at most."""
 
 Pair = tuple[str, str]
 
@@ -34,14 +38,15 @@ class Bisection:
         self._measure = measure
         self._progress = progress
 
-    async def run(self, names: tuple[str, ...]) -> None:
-        """Measure until the pairs tell who is bad."""
-        rounds = tournament(names) if len(names) <= FULL_TOURNAMENT else _neighbours(names)
+    async def run(self, names: tuple[str, ...], *, every: bool = False) -> None:
+        """Measure until the pairs tell who is bad; with ``every``, all pairs whatever the number of nodes."""
+        every = every or len(names) <= FULL_TOURNAMENT
+        rounds = tournament(names) if every else _neighbours(names)
         for number, pairs in enumerate(rounds, start=1):
             given_up = self.given_up()
             self._progress(f"pairs, round {number} of {len(rounds)}{_without(given_up)}")
             await self._at_once([pair for pair in pairs if not given_up & set(pair)])
-        if len(names) > FULL_TOURNAMENT:
+        if not every:
             await self._suspects(names)
         await self._second_look()
 
@@ -68,29 +73,35 @@ class Bisection:
                 await self._at_once([(name, good[(i + meeting) % len(good)]) for i, name in enumerate(some)])
 
     async def _second_look(self) -> None:
-        """Measure slow pairs once more, each alone: one look proves nothing. The better of the two counts.
+        """Measure doubtful pairs again, each alone: one look proves nothing. The best of all looks counts.
 
         A node that stays slow with two others is not looked at a third time.
         """
         confirmed: dict[str, int] = {}
-        for a, b in self._bad_pairs():
-            before = self.pairs[a, b]
-            if before.busbw is None or max(confirmed.get(a, 0), confirmed.get(b, 0)) >= WITNESSES:
-                continue
-            self._progress(f"once more: {a} and {b}")
-            again = await self._measure(a, b)
-            if again.busbw is not None and again.busbw > before.busbw:
-                self.pairs[a, b] = again
-            if (self.pairs[a, b].busbw or 0.0) < self._usual() * SLOW_SHARE:
-                confirmed.update({a: confirmed.get(a, 0) + 1, b: confirmed.get(b, 0) + 1})
+        for _ in range(LOOKS):
+            doubtful = sorted(self._under(DOUBTFUL_SHARE), key=lambda key: self.pairs[key].busbw or 0.0)
+            for a, b in doubtful:
+                before = self.pairs[a, b]
+                if max(confirmed.get(a, 0), confirmed.get(b, 0)) >= WITNESSES:
+                    continue
+                self._progress(f"once more: {a} and {b}")
+                again = await self._measure(a, b)
+                better = again if (again.busbw or 0.0) > (before.busbw or 0.0) else before
+                self.pairs[a, b] = better._replace(retransmitted=_mean(before.retransmitted, again.retransmitted))
+                if (a, b) in self._under(SLOW_SHARE):
+                    confirmed.update({a: confirmed.get(a, 0) + 1, b: confirmed.get(b, 0) + 1})
 
     def _usual(self) -> float:
         speeds = [pair.busbw for pair in self.pairs.values() if pair.busbw]
         return statistics.median(speeds) if speeds else 0.0
 
+    def _under(self, share: float) -> list[Pair]:
+        """Pairs that finished, under a share of the median."""
+        least = self._usual() * share
+        return [key for key, pair in self.pairs.items() if pair.busbw is not None and pair.busbw < least]
+
     def _bad_pairs(self) -> list[Pair]:
-        least = self._usual() * SLOW_SHARE
-        return [key for key, pair in self.pairs.items() if pair.busbw is None or pair.busbw < least]
+        return [key for key, pair in self.pairs.items() if pair.busbw is None] + self._under(SLOW_SHARE)
 
     async def _at_once(self, pairs: Sequence[Pair]) -> None:
         fresh = [pair for pair in pairs if pair not in self.pairs and pair[::-1] not in self.pairs]
@@ -103,6 +114,12 @@ def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
     around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
     even = len(names) - len(names) % 2
     return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
+
+
+def _mean(*shares: float | None) -> float | None:
+    """Of the shares that are known: what was lost in one look is not undone by luck in the next."""
+    known = [share for share in shares if share is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _without(names: set[str]) -> str:

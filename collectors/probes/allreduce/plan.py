@@ -43,7 +43,7 @@ class ProbePlan:
     import_time: float = 60.0
     """torch may take this long to import, on a cold file system."""
     bisect: str = "auto"
-    """``auto``: when the whole fails or is slow; ``always``; ``never``."""
+    """``auto``: every pair of a few nodes, neighbours and suspects of many; ``always``: every pair; ``never``."""
     pair_sizes: tuple[int, ...] = (1 << 16, 1 << 20)
     pair_timeout: float = 5.0
     """Of one collective of two nodes."""

@@ -46,6 +46,11 @@ class Outcome:
         """True when everybody came and nothing failed."""
         return not (self.absent or self.failed or self.stuck)
 
+    @property
+    def apart(self) -> bool:
+        """True when somebody did not get as far as the store: after that, who keeps it makes no difference."""
+        return bool(self.absent) or any(why.startswith(("store:", "barrier:")) for why in self.failed.values())
+
     def complaint(self) -> str:
         """One line on what went wrong; empty when nothing did."""
         if self.absent:

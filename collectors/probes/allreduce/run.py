@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from collectors.fleet.transport import Transport
 from collectors.probes.allreduce import nccl_tests
-from collectors.probes.allreduce.bisect import FULL_TOURNAMENT, Bisection
+from collectors.probes.allreduce.bisect import Bisection
 from collectors.probes.allreduce.figures import bandwidths
 from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
@@ -22,6 +22,9 @@ PAIR_BARRIER = 3.0
 """Seconds in which two nodes must have met."""
 WHOLE = 1
 """Number of the round in which all take part: always the first."""
+
+LATE = 1.3
+"""Time for equal work over the median, from which on it is looked at once more."""
 
 Progress = Callable[[str], None]
 
@@ -98,11 +101,27 @@ class AllreduceProbe:
             self._world = len(seats)
             whole = await self._rounds.run(seats, self._work())
         self._read_logs()
-        if self._must_bisect(whole, present):
-            await self._bisection.run(tuple(worker.node.name for worker in present))
+        if len(present) > 1 and self.plan.bisect != "never":
+            names = tuple(worker.node.name for worker in present)
+            await self._bisection.run(names, every=self.plan.bisect == "always")
+        if whole is not None and whole.good:
+            await self._once_more_late(whole)
         if self.plan.backend == "nccl":
             await self._nccl_tests(present)
         return self._report(at, whole, absent)
+
+    async def _once_more_late(self, whole: Outcome) -> None:
+        """Let all do equal work again when somebody was late: one look proves nothing, the better one counts."""
+        usual = statistics.median(whole.work) if whole.work else 0.0
+        if max(whole.work, default=0.0) <= LATE * usual:
+            return
+        self._progress("equal work once more: somebody was late")
+        plan = self.plan
+        work = Work((), (), plan.barrier, plan.timeout, plan.straggler_rounds, deadline=plan.barrier + plan.timeout)
+        again = await self._rounds.run(whole.seats, work)
+        if again.good and len(again.work) == len(whole.work):
+            then = statistics.median(again.work) or usual
+            whole.work = [min(a / usual, b / then) * usual for a, b in zip(whole.work, again.work, strict=True)]
 
     def _read_logs(self) -> None:
         """What NCCL said of its way in the round of all nodes, before the pairs' rounds push it out of memory."""
@@ -155,17 +174,12 @@ class AllreduceProbe:
 
     # --- pairs ---------------------------------------------------------------------------------------------------
 
-    def _must_bisect(self, whole: Outcome | None, present: list[Worker]) -> bool:
-        if len(present) < 2 or self.plan.bisect == "never":
-            return False
-        return self.plan.bisect == "always" or whole is None or not whole.good or len(present) <= FULL_TOURNAMENT
-
     async def _pair(self, a: str, b: str) -> ProbePair:
-        """Measure two nodes alone; when they do not meet, once more with the store on the other one."""
+        """Measure two nodes alone; when they do not even meet, once more with the store on the other one."""
         plan = self.plan
         work = Work(("all_reduce",), plan.pair_sizes, PAIR_BARRIER, plan.pair_timeout, deadline=plan.pair_deadline)
         outcome = await self._rounds.run([Seat(self._workers[a], 0), Seat(self._workers[b], 0)], work)
-        if not outcome.good:
+        if outcome.apart:
             swapped = await self._rounds.run([Seat(self._workers[b], 0), Seat(self._workers[a], 0)], work)
             if swapped.good:
                 return self._as_pair(a, b, swapped)._replace(

@@ -70,6 +70,14 @@ def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind
     assert named(count, bisection) == [(kind, ("node1", "node2"))]
 
 
+def test_many_nodes_are_told_apart_by_few_pairs_unless_every_pair_is_wanted() -> None:
+    _, network = bisect(33, {frozenset(("node4",)): None})
+    assert len(network.measured) <= 33 + 6
+    every = Network({})
+    asyncio.run(Bisection(every.measure).run(nodes(33), every=True))
+    assert len(every.measured) == 33 * 32 / 2
+
+
 def test_two_nodes_that_nobody_reaches_are_both_named_and_nobody_else() -> None:
     bisection, network = bisect(8, {frozenset(("node2",)): None, frozenset(("node7",)): None})
     assert named(8, bisection) == [("path_blocked", ("node2",)), ("path_blocked", ("node7",))]

@@ -72,6 +72,16 @@ def test_one_pair_that_loses_behind_a_slow_node_is_explained_by_the_node() -> No
     assert named(report(speeds=slow, lost={frozenset(("node3", "node4")): 0.015})) == [("slow_node", ("node3",))]
 
 
+def test_a_lossy_node_with_one_lucky_pair_is_still_named_alone() -> None:
+    lost = with_node("node3", 0.05) | {frozenset(("node3", "node4")): 0.002}
+    assert named(report(lost=lost)) == [("packet_loss", ("node3",))]
+
+
+def test_two_bad_links_that_share_no_node_are_no_node() -> None:
+    slow: dict[frozenset[str], float | None] = {frozenset(("node1", "node2")): 0.1, frozenset(("node3", "node4")): 0.1}
+    assert named(report(speeds=slow)) == [("slow_link", ("node1", "node2")), ("slow_link", ("node3", "node4"))]
+
+
 def test_a_node_that_nobody_reaches_is_named_alone() -> None:
     blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
     found = report(speeds=blocked)

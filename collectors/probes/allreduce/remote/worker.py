@@ -78,6 +78,8 @@ def main(arguments: Dict[str, Any]) -> None:
         distributed=dist.is_available(),
         nccl=".".join(map(str, torch.cuda.nccl.version())) if arguments["device"] == "cuda" else "",
     )
+    if arguments["device"] == "cpu":
+        torch.set_num_threads(1)  # beside a job one core is enough, and a thread less to wait for
     pipes = []
     for index in range(int(arguments["locals"])):
         reader, writer = os.pipe()

@@ -1,0 +1,120 @@
+"""From asking for a probe to its first figure, over ``import torch`` itself; and the probe beside a plain torch script.
+
+    python -m benchmarks.probe              # needs root, sshd, namespaces and torch
+
+Two nodes, connections open. The plain script does the same all_reduces over the same nodes at the same priority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.report import Row, report
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.run import AllreduceProbe
+from hangtop.cli.ask import NobodyAsker
+from tests.support.cluster import Cluster
+
+ROUNDS = 5
+REPEATS = 20
+PORT = 29400
+
+PLAIN = """\
+import sys, time
+import torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+rank, host, port, repeats = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+dist.init_process_group("gloo", init_method=f"tcp://{host}:{port}", rank=rank, world_size=2)
+for size in map(int, sys.argv[5:]):
+    value = torch.ones(size // 4)
+    dist.all_reduce(value)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        dist.all_reduce(value)
+    took = (time.perf_counter() - began) / repeats
+print(took, flush=True)
+dist.destroy_process_group()
+"""
+"""Prints the seconds of one all_reduce of the last size."""
+
+NICE = ["nice", "-n", "19", sys.executable]
+
+
+async def timed(nodes: Sequence[Ssh], commands: Sequence[list[str]]) -> tuple[float, list[bytes]]:
+    """Seconds until all nodes have run their commands, and what they printed."""
+    began = time.perf_counter()
+    done = await asyncio.gather(*(node.run(command, timeout=60) for node, command in zip(nodes, commands, strict=True)))
+    took = time.perf_counter() - began
+    assert all(each.status == 0 for each in done), done
+    return took, [each.stdout for each in done]
+
+
+async def probed(nodes: Sequence[Ssh], plan: ProbePlan) -> tuple[float, float, float]:
+    """Seconds of a whole probe, to its first figure, and of one all_reduce of the largest size."""
+    began = time.perf_counter()
+    first: list[float] = []
+
+    def say(line: str) -> None:
+        if line.startswith("all_reduce"):
+            first.append(time.perf_counter() - began)
+
+    found = await AllreduceProbe(plan, {n.name: n for n in nodes}, {n.name: sys.executable for n in nodes}, say).run()
+    assert found.outcome == "done", found.why
+    return time.perf_counter() - began, first[0], found.figures[-1].seconds
+
+
+async def measure(cluster: Cluster) -> list[Row]:
+    """All rows, the three taken in turns."""
+    connector = Connector(
+        SshConfig.load(cluster.ssh_config), Questions(NobodyAsker("a benchmark has nobody to ask")), batch=True
+    )
+    nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]
+    await asyncio.gather(*(node.connect() for node in nodes))
+    members = tuple(ProbeNode(node.name, node.address, "eth0") for node in cluster.nodes)
+    plan = ProbePlan(members, python=sys.executable, bisect="never")
+    host, sizes = cluster.nodes[0].address, [str(size) for size in plan.sizes]
+    over, whole, ratio, imports = [], [], [], []
+    for turn in range(ROUNDS):
+        bare, _ = await timed(nodes, [[*NICE, "-c", "import torch"]] * 2)
+        plain, said = await timed(
+            nodes,
+            [[*NICE, "-c", PLAIN, str(rank), host, str(PORT + turn), str(REPEATS), *sizes] for rank in range(2)],
+        )
+        took, first, seconds = await probed(nodes, plan)
+        imports.append(bare)
+        over.append(first - bare)
+        whole.append(took - plain)
+        ratio.append(seconds / max(map(float, said)))
+    await connector.close()
+    floor = f"import torch on 2 nodes at once {statistics.median(imports):.2g} s"
+    return [
+        Row("from asking for a probe to its first figure, over import torch", "s", tuple(over), 2.0, floor),
+        Row(
+            "one all_reduce of 16 MiB in the probe, as a multiple of a plain torch script's",
+            "×",
+            tuple(ratio),
+            1.5,
+            "1",
+        ),
+        Row("a whole probe of 3 sizes, checked values and equal work, over that plain script", "s", tuple(whole)),
+    ]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    with Cluster(2) as cluster:
+        rows = asyncio.run(measure(cluster))
+    report("probe", rows)
+
+
+if __name__ == "__main__":
+    main()

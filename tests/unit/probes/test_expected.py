@@ -1,0 +1,166 @@
+"""What the hardware should give, chosen from the nodes' samples; and when a figure is clearly under it."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.samples import GpuFacts, Interface, NvlinkCounters, PortFacts, ProbeFigure, ProbeRank, ProbeReport
+from hangtop.diagnosis.expected import Expected, bandwidth_low, expected, socket_fallback
+from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
+from hangtop.diagnosis.probes import all_findings
+
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def gpus(name: str, count: int = 8, links: tuple[bool, ...] = ()) -> tuple[Gpu, ...]:
+    return tuple(
+        Gpu(
+            index,
+            GpuFacts(index, f"GPU-{index}", f"0:{index}", name, "550", 80 << 30, 700.0, 1980, 5, 16, ""),
+            nvlinks=tuple(NvlinkCounters(index, n, up, 0, 0, 0, 0, 0) for n, up in enumerate(links)),
+        )
+        for index in range(count)
+    )
+
+
+def cards(rate: float, count: int = 8, layer: str = "InfiniBand", state: str = "ACTIVE") -> tuple[Port, ...]:
+    return tuple(
+        Port(PortFacts(f"mlx5_{n}", 1, layer, state, "LinkUp", rate, f"{rate} Gb/sec", 1, 1, "", "28", ""))
+        for n in range(count)
+    )
+
+
+def interface(speed: int | None, kind: str = "physical") -> NetworkUse:
+    return NetworkUse((Interface("eth0", 1500, speed, True, ["10.0.0.1/24"], kind),))
+
+
+def job(**fields: object) -> Job:
+    return Job(0.0, 10.0, True, {name: Node(name, **fields) for name in ("node1", "node2")})  # type: ignore[arg-type]
+
+
+def report(
+    busbw: float, size: int = 1 << 29, backend: str = "nccl", nodes: int = 2, each: int = 8, network: str = "IB",
+    devices: str = "",
+) -> ProbeReport:  # fmt: skip
+    names = [f"node{number + 1}" for number in range(nodes)]
+    ranks = [ProbeRank(i, names[i // each], "done", "", 1.0) for i in range(nodes * each)]
+    figure = ProbeFigure("all_reduce", size, 0.1, busbw / 2, busbw, [], [])
+    said = {"network": network} | ({"devices": devices} if devices else {})
+    return ProbeReport(
+        backend, len(ranks), 0.0, 1.0, "done", "", ranks, [figure], [], None,
+        dict.fromkeys(names, said) if backend == "nccl" else {},
+    )  # fmt: skip
+
+
+def chosen(there: Job, measured: ProbeReport) -> Expected:
+    found = expected(there, measured)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("Tesla V100-SXM2-32GB", 100, 140), ("NVIDIA A100-SXM4-80GB", 220, 240), (H100, 450, 480),
+     ("NVIDIA H200", 430, 480), ("NVIDIA B200", 780, 850)],
+)  # fmt: skip
+def test_one_node_is_measured_by_its_nvlink(name: str, least: float, most: float) -> None:
+    found = chosen(job(gpus=gpus(name)), report(1.0, nodes=1))
+    assert least <= found.busbw <= most
+    assert found.source
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A100-PCIE-40GB", "Tesla T4", "GeForce"]
+)
+def test_gpus_without_nvlink_are_not_in_the_table(name: str) -> None:
+    assert expected(job(gpus=gpus(name)), report(1.0, nodes=1)) is None
+
+
+def test_links_that_are_all_down_and_fewer_gpus_promise_nothing() -> None:
+    assert expected(job(gpus=gpus(H100, links=(False,) * 18)), report(1.0, nodes=1)) is None
+    assert expected(job(gpus=gpus(H100)), report(1.0, nodes=1, each=4)) is None
+    assert chosen(job(gpus=gpus(H100, links=(True,) * 17 + (False,))), report(1.0, nodes=1)).busbw > 400
+
+
+@pytest.mark.parametrize(
+    ("rate", "layer", "each"),
+    [(100.0, "InfiniBand", 12.2), (200.0, "InfiniBand", 24.0), (400.0, "InfiniBand", 48.0), (800.0, "InfiniBand", 96.0),
+     (25.0, "Ethernet", 2.66), (400.0, "Ethernet", 42.5)],
+)  # fmt: skip
+def test_several_nodes_are_measured_by_their_cards(rate: float, layer: str, each: float) -> None:
+    there = job(gpus=gpus("Tesla T4"), ports=cards(rate, 2, layer))
+    assert expected(there, report(1.0)) is None  # nothing is known of the way within a node
+    assert chosen(there, report(1.0, each=1)).busbw == pytest.approx(2 * each, rel=0.01)
+    there = job(gpus=gpus("NVIDIA B200"), ports=cards(rate, 2, layer))
+    assert chosen(there, report(1.0)).busbw == pytest.approx(2 * each, rel=0.01)
+
+
+def test_the_slower_of_nvlink_and_cards_decides_and_so_do_the_cards_that_nccl_uses() -> None:
+    there = job(gpus=gpus("NVIDIA A100-SXM4-80GB"), ports=cards(400.0))
+    assert "A100" in chosen(there, report(1.0)).of
+    two = chosen(there, report(1.0, devices="mlx5_0:1/IB mlx5_3:1/IB"))
+    assert (two.busbw, two.of) == (96.0, "2 × NDR")
+
+
+def test_slow_management_ports_and_ports_that_are_down_do_not_count() -> None:
+    there = job(gpus=gpus(H100), ports=(*cards(10.0, 1, "Ethernet"), *cards(400.0, 1, state="DOWN")))
+    assert expected(there, report(1.0)) is None
+
+
+@pytest.mark.parametrize(("speed", "busbw"), [(1000, 0.1), (100_000, 0.8)])
+def test_gloo_is_measured_by_its_interface_up_to_its_own_ceiling(speed: int, busbw: float) -> None:
+    found = chosen(job(network=interface(speed)), report(1.0, backend="gloo", each=1))
+    assert found.busbw == pytest.approx(busbw)
+
+
+@pytest.mark.parametrize(("speed", "kind"), [(10_000, "virtual"), (None, "physical"), (None, "loopback")])
+def test_a_veth_or_an_interface_without_a_speed_promises_nothing(speed: int | None, kind: str) -> None:
+    slow = report(0.001, 1 << 24, "gloo", each=1)
+    assert expected(job(network=interface(speed, kind)), slow) is None
+    assert list(bandwidth_low(job(network=interface(speed, kind)), slow)) == []
+
+
+def test_clearly_too_little_is_a_finding_with_figure_and_source() -> None:
+    there = job(gpus=gpus(H100), ports=cards(400.0))
+    (finding,) = bandwidth_low(there, report(120.0))
+    assert (finding.kind, finding.nodes) == ("bandwidth_low", ("node1", "node2"))
+    assert "8 × NDR" in finding.summary
+    assert "issue 267" in finding.evidence[1].text
+
+
+@pytest.mark.parametrize("measured", [report(300.0), report(120.0, size=1 << 24)])
+def test_enough_or_too_small_a_buffer_is_none(measured: ProbeReport) -> None:
+    assert list(bandwidth_low(job(gpus=gpus(H100), ports=cards(400.0)), measured)) == []
+
+
+def test_a_node_that_stands_out_explains_the_whole() -> None:
+    there = job(network=interface(25_000))
+    slow = report(0.01, 1 << 24, "gloo", each=1)
+    assert [f.kind for f in all_findings(slow, there)] == ["bandwidth_low"]
+    absent = slow._replace(ranks=[*slow.ranks, ProbeRank(-1, "node3", "absent", "no torch", None)])
+    assert [f.kind for f in all_findings(absent, there)] == ["probe_absent"]
+
+
+def test_sockets_beside_active_ports_are_a_finding() -> None:
+    (finding,) = socket_fallback(job(ports=cards(400.0, 1)), report(1.0, network="Socket"))
+    assert (finding.kind, finding.nodes) == ("network_socket_fallback", ("node1", "node2"))
+    assert finding.ports == ("node1:mlx5_0/1", "node2:mlx5_0/1")
+
+
+@pytest.mark.parametrize(
+    ("ports", "network"), [(cards(400.0), "IB"), (cards(400.0, state="DOWN"), "Socket"), ((), "Socket")]
+)
+def test_infiniband_in_use_or_no_active_port_is_none(ports: tuple[Port, ...], network: str) -> None:
+    assert list(socket_fallback(job(ports=ports), report(1.0, network=network))) == []
+
+
+def test_an_mtu_that_differs_is_told_though_collectives_get_through() -> None:
+    nodes = {
+        name: Node(name, network=NetworkUse((Interface("eth0", mtu, None, True, [f"10.0.0.{n}/24"], "virtual"),)))
+        for n, (name, mtu) in enumerate((("node1", 1500), ("node2", 1500), ("node3", 1400)), 1)
+    }
+    there = Job(0.0, 10.0, True, nodes)
+    three = report(1.0, backend="gloo", nodes=3, each=1)
+    assert [(f.kind, f.nodes) for f in all_findings(three, there)] == [("mtu_mismatch", ("node3",))]
+    two = report(1.0, backend="gloo", nodes=2, each=1)
+    assert all_findings(two, there) == ()

@@ -1,0 +1,86 @@
+"""nccl-tests on a node, by a simulated program: found, run over all GPUs, read; absent, failing or hanging."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.probes.allreduce import nccl_tests
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.run import describe
+from collectors.samples import NcclTest
+
+SIZES = (1 << 20, 1 << 29)
+PROGRAM = """\
+#!/bin/sh
+echo "# nccl-tests version 2.17.1"
+echo "# $*"
+echo "#  Rank  0 Group  0 Pid  $$ on      gpu49 device  0 [0x0a] NVIDIA H200"
+echo "#  Rank  1 Group  0 Pid  $$ on      gpu49 device  1 [0x18] NVIDIA H200"
+echo "#    size   count   type  redop  root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+echo "  1048576  262144  float    sum    -1    36.50   28.73   28.73      0    35.10   29.87   29.87      0"
+{then}
+"""
+
+
+def measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str | None, seconds: float = 20.0
+) -> NcclTest | None:
+    if then is not None:
+        program = tmp_path / "all_reduce_perf"
+        program.write_text(PROGRAM.format(then=then))
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    node = ProbeNode("node1", "127.0.0.1", gpus=2)
+    return asyncio.run(nccl_tests.run(Local("node1"), node, "all_reduce", SIZES, sys.executable, seconds))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_its_figures_come_with_the_path_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(tmp_path, monkeypatch, "")
+    assert found is not None
+    assert (found.node, found.program, found.ranks, found.wrong, found.why) == (
+        "node1", str(tmp_path / "all_reduce_perf"), 2, 0, "",
+    )  # fmt: skip
+    assert [(figure.op, figure.size, figure.busbw) for figure in found.figures] == [("all_reduce", 1 << 20, 28.73)]
+
+
+def test_a_node_without_it_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measured(tmp_path, monkeypatch, None) is None
+
+
+def test_why_it_failed_is_told_beside_what_it_had_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(tmp_path, monkeypatch, "echo 'Test NCCL failure common.cu:1010 \\033[31munhandled' >&2; exit 3")
+    assert found is not None
+    assert found.why.startswith("Test NCCL failure common.cu:1010")
+    assert "\x1b" not in found.why
+    assert len(found.figures) == 1
+
+
+def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(tmp_path, monkeypatch, f"echo $$ > {tmp_path}/pid; exec sleep 600", seconds=1.0)
+    assert found is not None
+    assert "did not end" in found.why
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 5.0
+    while alive(pid):
+        assert time.monotonic() < deadline, "it outlived the probe"
+        time.sleep(0.01)
+
+
+def test_the_person_who_is_asked_sees_its_command() -> None:
+    plan = ProbePlan.suited((ProbeNode("node1", "10.0.0.1", gpus=8),), "nccl")
+    assert "all_reduce_perf -b 1048576 -e 536870912 -f 2 -g 8" in describe(plan)
+    assert "all_reduce_perf" not in describe(ProbePlan.suited((ProbeNode("node1", "10.0.0.1"),), "gloo"))
