@@ -118,9 +118,10 @@ async def _shown(app: HangtopApp, title: str, found: Callable[[Say], Awaitable[l
 
     async def work(say: Say) -> tuple[str, Content]:
         answer = traced(await found(say))
-        head: Content = [[(answer.outcome.upper(), Tone.STRONG), ("  " + harmless(answer.summary), Tone.TEXT)], []]
-        body = [toned(line) for line in lines(answer, _width(app))]
-        return title, [*head, *body, [], *findings_text(answer.findings)]
+        width = _width(app)
+        head = [[(line, Tone.STRONG)] for line in wrap(f"{answer.outcome.upper()}  {answer.summary}", width)]
+        body = [toned(line) for line in lines(answer, width)]
+        return title, [*head, [], *body, [], *findings_text(answer.findings)]
 
     await run_shown(app, title, work)
 

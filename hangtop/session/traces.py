@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 HOW_TO_ENABLE = (
-    "No rank can be asked for a trace. Either of these lets a job be asked, when it is started with it:",
-    "  in the script, on every rank (torch 2.10 or newer):  import torch.distributed.debug as debug;",
-    "    debug.start_debug_server()",
-    "  in its environment:  KINETO_USE_DAEMON=1  (KINETO_DAEMON_INIT_DELAY_S=3), with dynolog on every node:",
-    "    dynolog --enable_ipc_monitor",
-    "Or let the script write traces itself, with torch.profiler.profile(schedule=…, on_trace_ready=",
-    "    torch.profiler.tensorboard_trace_handler(folder)), and name the folder here.",
+    "Any of these lets a job be asked, if it is started with it:",
+    "- in the script, on every rank, with a torch that has it (2.13):",
+    "    torch.distributed.debug.start_debug_server()",
+    "- in its environment, with dynolog --enable_ipc_monitor on every node:",
+    "    KINETO_USE_DAEMON=1",
+    "Or let the script write traces, and name the folder here:",
+    "    torch.profiler.profile(schedule=torch.profiler.schedule(",
+    "        wait=100, warmup=2, active=5), on_trace_ready=",
+    "        torch.profiler.tensorboard_trace_handler('/tmp/traces'))",
 )
 
 _PID = re.compile(r"(\d+)(?:\.json(?:\.gz)?)?$")
@@ -90,6 +92,8 @@ class Asking:
 
     def missing(self) -> list[str]:
         """Why ranks cannot be asked, one line a reason."""
+        if not self.ways:
+            return ["no living rank is in view"]
         reasons: dict[str, list[str]] = {}
         for node, ways in sorted(self.ways.items()):
             for way in ways:

@@ -1,8 +1,8 @@
 """By which way a running rank can be asked for a trace: torch's debug server, or dynolog's daemon.
 
-torch.distributed.debug (torch 2.10) serves each rank's own handlers, ``torch_profile`` among them, on a port of that
-process; its threads are called ``pt_workerserver``, and no process without one is spoken to: other listeners of a rank
-(NCCL's bootstrap, gloo, a store) are no web servers. A rank with KINETO_USE_DAEMON registers with dynolog, which
+torch.distributed.debug (tried with torch 2.13) serves each rank's own handlers, ``torch_profile`` among them, on a port
+of that process; its threads are called ``pt_workerserver``, and no process without one is spoken to: other listeners of
+a rank (NCCL's bootstrap, gloo, a store) are no web servers. A rank with KINETO_USE_DAEMON registers with dynolog, which
 listens on port 1778 and is asked by ``dyno gputrace``.
 """
 
