@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from hangtop.diagnosis.aftermath import finished, summary, too_few_answers
 from hangtop.diagnosis.case import Case, open_case
+from hangtop.diagnosis.failures import failures
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.ranking import rank_findings
@@ -54,6 +56,8 @@ def _outcome(case: Case, findings: tuple[Finding, ...]) -> Outcome:
         return "hung"
     if critical & BROKEN and case.hung:
         return "hung"
+    if critical & BROKEN and not case.job.live and ("gpu_lost" in critical or failures(case.job)):
+        return "crashed"
     # Of a node that does not answer nobody knows whether it holds anything back: that is no word on the job.
     if any(finding.kind in (SLOW | BROKEN) - UNSEEN for finding in serious) and (present or not case.job.live):
         return "slow"
@@ -70,17 +74,13 @@ def _nearer_crash(serious: list[Finding]) -> bool:
 
 
 def _after_the_fact(case: Case) -> Outcome:
-    return "healthy" if _said_finished(case.job) else "unknown"
-
-
-def _said_finished(job: Job) -> bool:
-    return any(event.kind in ("elastic.finished", "job.finished") for event in job.events)
+    return "healthy" if finished(case.job) else "unknown"
 
 
 def _ended_unexplained(case: Case) -> bool:
     """Ranks were there, all of them went while they were watched, and nothing tells that they were done."""
     job = case.job
-    return bool(job.ranks) and not _said_finished(job)
+    return bool(job.ranks) and not finished(job)
 
 
 def _quiet(case: Case) -> Outcome:
@@ -125,7 +125,7 @@ def _summary(case: Case, outcome: Outcome, findings: tuple[Finding, ...]) -> str
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
     if outcome == "healthy":
-        return f"{seen}{watched}: {waiting or 'nothing is wrong'}" if job.live else "the run ended well"
+        return f"{seen}{watched}: {waiting or 'nothing is wrong'}" if job.live else summary(case, outcome)
     if outcome == "starting":
         return f"{seen} starting up{watched}"
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(case):
@@ -138,10 +138,10 @@ def _summary(case: Case, outcome: Outcome, findings: tuple[Finding, ...]) -> str
         return (
             f"no rank runs on {count(nodes, 'node')}; if a job ended here, name its logs (--log GLOB, hangtop analyze)"
         )
-    if not job.nodes and not job.ranks and not job.events:
-        return "nothing to judge"
     serious = [finding.summary for finding in findings if finding.severity != "info"]
-    return serious[0] if serious else f"{seen}{watched}: what was seen does not settle it"
+    if serious:
+        return serious[0]
+    return f"{seen}{watched}: what was seen does not settle it" if job.live else summary(case, outcome)
 
 
 def _unknown(case: Case) -> tuple[Unknown, ...]:
@@ -158,4 +158,5 @@ def _unknown(case: Case) -> tuple[Unknown, ...]:
         doing = standing.activity
         if doing is not None and doing.error:
             reasons["stacks", f"{doing.error}: {doing.said}" if doing.said else doing.error].append(standing.node)
-    return tuple(Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items()))
+    listed = [Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items())]
+    return (*listed, *(() if case.job.live else too_few_answers(case.job)))

@@ -76,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     watchdog.watchdog_timeout,
     watchdog.fingerprints,
     watchdog.did_not_join,
+    watchdog.left_early,
     gloo.timed_out,
     gloo.differing_calls,
     gloo.sizes,

@@ -200,5 +200,40 @@ def _laggards(job: Job, ranks: tuple[int, ...], what: str, events: Sequence[LogE
     )  # fmt: skip
 
 
+def left_early(job: Job) -> Iterator[Finding]:
+    """rank_left_early by logs: a rank says that it finished, or destroyed its communicator, and others then time out.
+
+    Needs the end in that rank's log, and time-outs of other ranks; where both have times, in this order.
+    """
+    waits = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"))
+    waiting = set(ranks_in(waits))
+    timed_out = min((event.at for event in waits if event.at is not None), default=None)
+    sizes = [size for event in said(job, "nccl.init") if (size := number_of(event, "size"))]
+    largest = max(sizes, default=0)
+    ends = [
+        event
+        for event in (*said(job, "job.finished"), *said(job, "nccl.end"))
+        if event.rank is not None and event.rank not in waiting and _is_end(event, largest)
+        and (event.at is None or timed_out is None or event.at < timed_out)
+    ]  # fmt: skip
+    ranks = ranks_in(ends)
+    if not waiting or not ranks or len(ranks) > len(waiting):
+        return
+    yield Finding(
+        "rank_left_early", "critical", 0.75,
+        f"{ranks_text(ranks)} finished while {count(len(waiting), 'other')} still waited in a collective",
+        ranks=ranks, nodes=_homes(job, ranks), evidence=lines([*ends[:2], *waits[:2]]),
+        advice="Its data ran out before the others': give every rank the same number of batches, or use "
+        "torch.distributed.algorithms.join.",
+    )  # fmt: skip
+
+
+def _is_end(event: LogEvent, largest: int) -> bool:
+    """The end of training, or of the communicator of all ranks: others come and go in a run."""
+    if event.kind == "job.finished":
+        return True
+    return text_of(event, "phase") == "destroy" and largest > 1 and number_of(event, "size") == largest
+
+
 def _homes(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
     return tuple(sorted({rank.node for rank in job.ranks if rank.rank in ranks}))

@@ -171,3 +171,26 @@ def test_tracebacks_of_a_time_out_tell_who_was_in_another_operation(odd: str, ki
                  signature="collective_timeout", frames=frames)  # fmt: skip
     found = first(job.verdict())
     assert (found.kind, found.ranks) == (kind, (1,) if kind == "collective_mismatch" else ())
+
+
+def test_a_rank_that_finished_before_the_others_timed_out_left_early() -> None:
+    job = timed_out(0, 1, 2)
+    job.says("job.finished", 3, ago=700)
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_left_early", (3,))
+    assert all(one.cause for one in verdict.findings[1:])
+    destroyed = timed_out(0, 1, 2)
+    destroyed.says("nccl.init", 3, ago=800, phase="start", comm_id="0xa", group_rank=3, size=4)
+    destroyed.says("nccl.init", 3, ago=799, phase="complete", comm_id="0xa", group_rank=3, size=4)
+    destroyed.says("nccl.end", 3, ago=700, phase="destroy", comm_id="0xa", group_rank=3, size=4)
+    assert (first(destroyed.verdict()).kind, first(destroyed.verdict()).ranks) == ("rank_left_early", (3,))
+
+
+def test_an_end_that_comes_later_or_is_that_of_a_sub_group_is_no_leaving() -> None:
+    later = timed_out(0, 1, 2).says("job.finished", 3, ago=5)
+    assert "rank_left_early" not in kinds(later.verdict())
+    small = timed_out(0, 1, 2)
+    small.says("nccl.init", 3, ago=800, phase="start", comm_id="0xb", group_rank=1, size=2)
+    small.says("nccl.init", 0, ago=800, phase="complete", comm_id="0xa", group_rank=0, size=4)
+    small.says("nccl.end", 3, ago=700, phase="destroy", comm_id="0xb", group_rank=1, size=2)
+    assert "rank_left_early" not in kinds(small.verdict())

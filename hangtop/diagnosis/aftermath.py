@@ -1,0 +1,70 @@
+"""What files of a run that is over say when nothing is wrong in them, or when they do not say enough."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hangtop.diagnosis.case import Case
+from hangtop.diagnosis.collectives.ras import POLLS
+from hangtop.diagnosis.failures import number_of, text_of
+from hangtop.diagnosis.finding import Outcome, Unknown
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.words import count, listed, ranks_text
+
+FINISHED = ("elastic.finished", "job.finished")
+
+
+def finished(job: Job) -> bool:
+    """The run came to its end: a launcher or the script says so, or all ranks destroyed the largest communicator."""
+    if any(event.kind in FINISHED for event in job.events):
+        return True
+    destroyed: dict[str, set[int]] = defaultdict(set)
+    sizes: dict[str, int] = {}
+    for event in job.events:
+        comm, size = text_of(event, "comm_id"), number_of(event, "size")
+        if not comm or size is None or not event.kind.startswith("nccl."):
+            continue
+        sizes[comm] = size
+        rank = number_of(event, "group_rank")
+        if event.kind == "nccl.end" and text_of(event, "phase") == "destroy" and rank is not None:
+            destroyed[comm].add(rank)
+    largest = max(sizes.values(), default=0)
+    return any(largest > 1 and sizes[comm] == largest == len(ranks) for comm, ranks in destroyed.items())
+
+
+def summary(case: Case, outcome: Outcome) -> str:
+    """One line where no finding speaks."""
+    job = case.job
+    if outcome == "healthy":
+        return "the run ended well, and nothing is wrong in what was read"
+    looks = [standing for standing in case.scene.dumped if standing.activity]
+    devices = any(node.gpus or node.ports for node in job.nodes.values())
+    if not (job.recorders or job.ras or looks or job.progress or devices or _says_something(job)):
+        return "nothing to judge: nothing that is known stands in what was read"
+    if looks:
+        where = [f"rank {s.rank} {s.activity.label} ({s.where})" for s in looks if s.activity and s.where]
+        return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
+    return "nothing wrong was found in what was read, and it does not say how the run ended"
+
+
+def _says_something(job: Job) -> bool:
+    return any(event.kind != "log.end" for event in job.events)
+
+
+def too_few_answers(job: Job) -> Iterator[Unknown]:
+    """NCCL RAS answers whose counts differ, but too few to tell a hang from a job in motion."""
+    if not job.ras or len(job.ras) >= POLLS:
+        return
+    last = max(job.ras, key=lambda look: look.at).value
+    for communicator in last.communicators:
+        for op in sorted({op for rank in communicator.ranks for op in rank.counts}):
+            by_count: dict[int, list[int]] = defaultdict(list)
+            for rank in communicator.ranks:
+                if op in rank.counts:
+                    by_count[rank.counts[op]].append(rank.rank)
+            if len(by_count) > 1:
+                told = ", ".join(f"{ranks_text(ranks)} at {number}" for number, ranks in sorted(by_count.items()))
+                nodes = (last.node,) if last.node else ()
+                why = f"{op} of communicator {communicator.comm}: {told}; counts of a job in motion differ, too: ask"
+                yield Unknown("NCCL RAS", nodes, f"{why} {POLLS} times")
