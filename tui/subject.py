@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.questions import Asker
 from collectors.fleet.transport import Transport
@@ -14,6 +14,9 @@ from hangtop.session.picture import Sheet
 from hangtop.session.state import JobState
 from hangtop.session.witnesses import Witnesses
 
+if TYPE_CHECKING:
+    from hangtop.session.probed.answer import Probed
+
 
 class Subject(Protocol):
     """What the screen needs of a session; :class:`hangtop.session.session.Session` is one."""
@@ -22,6 +25,7 @@ class Subject(Protocol):
     asker: Asker
     verdict: Verdict | None
     witnesses: Witnesses
+    probed: list[Probed]
 
     @property
     def state(self) -> JobState:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
@@ -28,6 +28,9 @@ from hangtop.session.state import Change, JobState
 from hangtop.session.store import Store
 from hangtop.session.watcher import Watcher
 from hangtop.session.witnesses import Witnesses
+
+if TYPE_CHECKING:
+    from hangtop.session.probed.answer import Probed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -75,6 +78,8 @@ class Session:
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
         self._recorder: Recorder | None = None
+        self.probed: list[Probed] = []
+        """Answers of the probes of collectives that were asked for, oldest first."""
         self.recording_fault = ""
         """Why the recording ended before the session; empty while all is well."""
 

@@ -73,6 +73,18 @@ async def test_the_answer_shows_figures_the_square_the_last_time_and_findings(en
     assert ended == ["answered", "answered again"]
 
 
+async def test_where_nothing_can_be_kept_the_session_remembers(
+    ended: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    async with screen(session().session()) as shown:
+        await shown.press("a", "y")
+        assert "not kept for the next time" in shown.text()
+        await shown.press("escape", "a", "y")
+        assert "busbw 1.2 GB/s, last time 4.8" in shown.text()
+
+
 async def test_escape_stops_it_and_it_cleans_up_first(ended: list[str]) -> None:
     ended += ["answered", "answered again"]
     async with screen(session().session()) as shown:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from collectors.probes.allreduce.plan import ProbePlan
 from collectors.probes.allreduce.run import cancelled
@@ -49,7 +49,14 @@ def judged(report: ProbeReport, job: Job, previous: kept.Previous | None = None,
     return Probed(report, found, probes.outcome(report, found), expected.expected(job, report), previous, unkept)
 
 
-async def probe(session: Connections, job: Job, plan: ProbePlan, progress: Callable[[str], None]) -> Probed:
+class Probing(Connections, Protocol):
+    """What a probe needs of a session."""
+
+    probed: list[Probed]
+    """Where its answer is kept as long as the session lasts."""
+
+
+async def probe(session: Probing, job: Job, plan: ProbePlan, progress: Callable[[str], None]) -> Probed:
     """Run the plan over a session's connections.
 
     Cancelled, it ends everything on every node, then returns what it knows as a cancelled answer: who cancels once
@@ -62,13 +69,24 @@ async def probe(session: Connections, job: Job, plan: ProbePlan, progress: Calla
         return judged(cancelled(plan, at, time.monotonic() - began), job)
     names = [node.name for node in plan.nodes]
     path = kept.path_of(plan.backend, names)
-    previous, unkept = kept.load(path), ""
+    previous, unkept = kept.load(path) or _before(session, plan.backend, names), ""
     if report.figures:
         try:
             kept.save(path, kept.as_previous(report), names)
         except OSError as error:
             unkept = f"{path}: {error.strerror or error}"
-    return judged(report, job, previous, unkept)
+    answer = judged(report, job, previous, unkept)
+    session.probed.append(answer)
+    return answer
+
+
+def _before(session: Probing, backend: str, names: list[str]) -> kept.Previous | None:
+    """The last one of this session, where none could be kept beyond it."""
+    for answer in reversed(session.probed):
+        report = answer.report
+        if report.figures and report.backend == backend and {rank.node for rank in report.ranks} == set(names):
+            return kept.as_previous(report)
+    return None
 
 
 def as_json(answer: Probed) -> dict[str, Any]:

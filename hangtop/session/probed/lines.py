@@ -14,6 +14,8 @@ from hangtop.session.probed.shades import Line, Shade
 
 CHANGED = 0.8
 """Ours: under this share of the last figure, or over its inverse, a figure is pointed out."""
+FELL = 0.5
+"""Ours: pairs are measured shortly, several at once, and differ by a third from time to time."""
 
 
 def answer_lines(answer: Probed) -> Iterator[Line]:
@@ -101,11 +103,19 @@ def _tested(test: NcclTest) -> Iterator[Line]:
 
 
 def _pairs(answer: Probed) -> Iterator[Line]:
-    """What the square does not show: round trips, what was lost, what went wrong."""
+    """What the square does not show: round trips, what was lost, what went wrong, what was much faster last time."""
+    before = answer.previous.pairs if answer.previous is not None else {}
     for pair in answer.report.pairs:
-        lost = f"{pair.retransmitted:.1%} sent again" if pair.retransmitted and pair.retransmitted >= 0.01 else ""
-        words = "; ".join(filter(None, (lost, pair.error)))
-        if words or len(answer.report.pairs) == 1:
+        then = before.get((pair.a, pair.b)) or before.get((pair.b, pair.a)) or 0.0
+        words = [
+            f"{pair.retransmitted:.1%} sent again" if pair.retransmitted and pair.retransmitted >= 0.01 else "",
+            f"last time {then:.3g} GB/s" if (pair.busbw or 0.0) < FELL * then else "",
+            pair.error,
+        ]
+        if any(words) or len(answer.report.pairs) == 1:
             speed = "–" if pair.busbw is None else f"{pair.busbw:.3f} GB/s"
             trip = "" if pair.round_trip is None else f"{pair.round_trip * 1e6:.0f} µs"
-            yield [(f"{pair.a + ' - ' + pair.b:<33}{speed:>14}{trip:>11}  ", ""), (words, "bad")]
+            yield [
+                (f"{pair.a + ' - ' + pair.b:<33}{speed:>14}{trip:>11}  ", ""),
+                ("; ".join(filter(None, words)), "bad"),
+            ]

@@ -77,6 +77,16 @@ def test_the_last_time_stands_beside_the_figure_in_text_and_json() -> None:
     assert as_json(judged(report(1.2), job()))["previous"] is None
 
 
+def test_a_pair_that_fell_is_told_with_what_it_was() -> None:
+    two: dict[tuple[str, str], float | None] = {("node1", "node2"): 1.0, ("node2", "node3"): 0.4}
+    previous = kept.as_previous(report(pairs={("node1", "node2"): 1.1, ("node3", "node2"): 1.2}))
+    (line,) = [
+        line for line in lines(report(pairs=two), previous).splitlines() if "last time 1" in line and " - " in line
+    ]
+    assert line.startswith("node2 - node3")
+    assert line.endswith("last time 1.2 GB/s")
+
+
 # --- the square --------------------------------------------------------------------------------------------------
 
 
