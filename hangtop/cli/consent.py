@@ -17,7 +17,10 @@ def refuse_read_only(options: SessionOptions, what: str = "probes: they load the
         raise click.UsageError(f"--read-only refuses {what}")
 
 
-def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool) -> None:
+LOADS = "The probe loads their network for some seconds."
+
+
+def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool, effect: str = LOADS) -> None:
     """Show the command and the nodes that it will run on; beside a running job, ask.
 
     Raises a usage error where nobody can be asked and ``yes`` was not said, :class:`click.Abort` for a no.
@@ -26,7 +29,7 @@ def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool) -> None:
     click.echo(f"on {', '.join(nodes)}: {command}", err=True)
     beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in nodes]
     if beside:
-        ask(f"{len(beside)} ranks of a job run there. The probe loads their network for some seconds. Go on?", yes=yes)
+        ask(f"{len(beside)} ranks of a job run there. {effect} Go on?", yes=yes)
 
 
 def ask(question: str, *, yes: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.probe_capture import command as capture
 from hangtop.cli.probe_collectives import command as collectives
 from hangtop.cli.probe_path import command as path
 from hangtop.cli.probe_trace import command as trace
@@ -10,6 +11,6 @@ from hangtop.cli.probe_trace import command as trace
 command = DefaultGroup(
     "probe",
     default="collectives",
-    commands={"collectives": collectives, "path": path, "trace": trace},
-    help="Measure between nodes: collectives (the default), the path under them, profiler traces of the ranks.",
+    commands={"collectives": collectives, "path": path, "trace": trace, "capture": capture},
+    help="Measure between nodes: collectives (the default), the path under them, traces of the ranks, packets.",
 )

@@ -1,0 +1,117 @@
+"""tcpdump on a node: its exact command, its bytes here, and why there are none; the tool is a simulated one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
+from hangtop.diagnosis.captured import Traffic, findings
+from hangtop.session.capturing import read
+from tests.support.packets import frame, pcap
+
+TOOL = """\
+#!{python} -S
+import os, signal, sys
+if {denied} and not os.environ.get("AS_ROOT"):
+    sys.exit("tcpdump: eth0: You don't have permission to capture on that device")
+signal.signal(signal.SIGINT, lambda *_: sys.exit("7 packets captured\\n9 received\\n1 packet dropped by kernel"))
+os.write(1, open({data!r}, "rb").read())
+while True:
+    signal.pause()
+"""
+SUDO = """\
+#!/bin/sh
+{refuse}
+shift
+AS_ROOT=1 exec "$@"
+"""
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    tool = folder / name
+    tool.write_text(text)
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    data = tmp_path / "packets"
+    data.write_bytes(pcap([frame(seq * 100, 100) for seq in range(200)] + [frame(0, 100)] * 10) + b"torn")
+    put(folder, "tcpdump", TOOL.format(python=sys.executable, denied=False, data=str(data)))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def node(peers: tuple[str, ...] = ("10.0.0.2",)) -> CaptureNode:
+    return CaptureNode("node1", Local("node1"), sys.executable, "eth0", peers, 29500)
+
+
+async def run(folder: Path, most: int = 1 << 20) -> Captured:
+    (one,) = await capture([node()], folder / "out", "capture", seconds=0.3, most=most)
+    return one
+
+
+def test_the_command_is_shown_word_for_word() -> None:
+    first, how = describe([node()], 5, 16_000_000)
+    assert first == (
+        "on node1: tcpdump -i eth0 -n -p -U -s 128 -Z root -w - 'tcp and not port 22 and (host 10.0.0.2 or port 29500)'"
+    )
+    assert "sudo -n" in how
+    assert "16 MB" in how
+    many = node(tuple(f"10.0.{n}.1" for n in range(64)))
+    assert many.filter() == "tcp and not port 22 and (port 29500)"
+
+
+async def test_packets_come_here_whole_and_are_counted(tools: Path, tmp_path: Path) -> None:
+    one = await run(tmp_path)
+    assert (one.why, one.packets, one.dropped) == ("", 7, 1)
+    assert one.path is not None
+    assert one.path.stat().st_size == one.size
+    (row,) = await read([one], {"10.0.0.1": "node1", "10.0.0.2": "node2"})
+    assert (row.source, row.target, row.sent_here, row.segments, row.again) == ("node1", "node2", True, 210, 10)
+    (finding,) = findings([row], 0.0)
+    assert (finding.kind, finding.nodes) == ("packet_loss", ("node1", "node2"))
+
+
+async def test_it_stops_at_the_size_that_was_said(tools: Path, tmp_path: Path) -> None:
+    one = await run(tmp_path, most=1000)
+    assert 0 < one.size < 30_000
+
+
+@pytest.mark.parametrize(("refuse", "why"), [("", ""), ("echo sudo: a password is required >&2; exit 1", "sudo -n: ")])
+async def test_without_the_right_it_tries_sudo_and_says_what_both_said(
+    refuse: str, why: str, tools: Path, tmp_path: Path
+) -> None:
+    put(tools, "tcpdump", TOOL.format(python=sys.executable, denied=True, data=str(tmp_path / "packets")))
+    put(tools, "sudo", SUDO.format(refuse=refuse))
+    one = await run(tmp_path)
+    if not why:
+        assert (one.why, one.packets) == ("", 7)
+    else:
+        assert one.path is None
+        assert "permission to capture" in one.why
+        assert "sudo -n: sudo: a password is required" in one.why
+        assert not list((tmp_path / "out").iterdir())
+
+
+def test_loss_is_judged_where_it_was_sent_and_with_enough_of_it() -> None:
+    def row(**fields: object) -> Traffic:
+        given: dict[str, object] = {
+            "node": "a", "source": "a", "target": "b", "flows": 1, "segments": 1000, "size": 10**6, "again": 50,
+            "again_size": 50_000, "late": 0, "sent_here": True,
+        }  # fmt: skip
+        return Traffic(**(given | fields))  # type: ignore[arg-type]
+
+    assert findings([row(again_size=5000)], 0.0) == []
+    assert findings([row(sent_here=False)], 0.0) == []
+    assert findings([row(segments=20)], 0.0) == []
+    (shared,) = findings([row(), row(node="c", source="c")], 0.0)
+    assert shared.nodes == ("b",)
