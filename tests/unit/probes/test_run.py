@@ -1,0 +1,148 @@
+"""The whole probe against workers on paper: rounds, second looks, NCCL's log, what is told meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from collectors.fleet.transport import Completed, TransportError
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.run import AllreduceProbe
+from collectors.samples import ProbeReport
+
+SOCKET = b"node:1:2 [0] NCCL INFO Using network Socket\n"
+
+
+class PaperWorker:
+    """Answers commands as a worker would; ``network`` decides how."""
+
+    def __init__(self, network: Network, name: str, say: Callable[[bytes], None]) -> None:
+        self.network, self.name = network, name
+        self._say = say
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.started = False
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        asyncio.get_running_loop().call_soon(self._say, json.dumps([kind, fields]).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        if not self.started:
+            self.started = True
+            if b"all_reduce_perf" in data:
+                self._ended.set_result(127)  # no nccl-tests here
+                return
+            self.tell("ready", nccl="2.27.5" if self.network.log else "")
+            self._say(self.network.log)
+        elif (command := json.loads(data)).get("locals"):
+            for rank in command["ranks"]:
+                self.network.serve(self, command, rank)
+
+    def write_eof(self) -> None:
+        self.network.left.discard(self)
+
+    def kill(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(-9)
+
+    async def wait(self) -> int:
+        return await self._ended
+
+
+class Network:
+    """Pairs' seconds by the names of their nodes, seconds of equal work by look, and who never meets."""
+
+    def __init__(self, *, work: Sequence[Sequence[float]] = (), apart: str = "", log: bytes = b"") -> None:
+        self.work = list(work)
+        self.apart = apart
+        self.log = log
+        self.left: set[PaperWorker] = set()
+        self.rounds: list[tuple[str, int]] = []
+        """Node that keeps the store, and world size."""
+
+    def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
+        number, world = command["id"], command["world"]
+        if rank == 0:
+            self.rounds.append((worker.name, world))
+            worker.tell("store", id=number, port=29500)
+            if self.apart and world == 2 and worker.name == self.apart:
+                worker.tell("absent", id=number, ranks=[1])
+            else:
+                worker.tell("latency", id=number, median_us=80.0, worst_us=90.0)
+                if command["stragglers"] and self.work:
+                    worker.tell("work", id=number, rounds=20, seconds=self.work.pop(0))
+                for op in command["ops"]:
+                    for size in command["sizes"]:
+                        worker.tell("figure", id=number, op=op, bytes=size, seconds=0.001, wrong=[], odd=[])
+        worker.tell("done", id=number, rank=rank, segments=100, retransmitted=0)
+
+
+class PaperTransport:
+    def __init__(self, name: str, network: Network) -> None:
+        self.name, self._network = name, network
+
+    async def start(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> PaperWorker:
+        worker = PaperWorker(self._network, self.name, on_stdout)
+        self._network.left.add(worker)
+        return worker
+
+    async def connect(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def run(self, *_: object, **__: object) -> Completed:
+        raise TransportError("not asked for here")
+
+    async def open_tcp(self, *_: object, **__: object) -> bytes:
+        raise TransportError("not asked for here")
+
+
+def probe(
+    network: Network, backend: str = "gloo", names: Sequence[str] = ("n1", "n2", "n3")
+) -> tuple[ProbeReport, list[str]]:
+    said: list[str] = []
+    plan = ProbePlan(tuple(ProbeNode(name, name, gpus=1) for name in names), backend, sizes=(1 << 20,))
+    transports = {name: PaperTransport(name, network) for name in names}
+    return asyncio.run(AllreduceProbe(plan, transports, {}, said.append).run()), said
+
+
+def test_all_meet_figures_are_told_as_they_come_and_everything_is_ended() -> None:
+    network = Network()
+    report, said = probe(network)
+    assert (report.outcome, report.world_size, len(report.pairs)) == ("done", 3, 3)
+    assert "all_reduce of 1048576 bytes: 1000 µs, busbw 1.4 GB/s" in said
+    assert not network.left
+
+
+@pytest.mark.parametrize(("again", "late"), [(1.0, 1.0), (2.0, 2.0)])
+def test_who_is_late_must_be_late_twice(again: float, late: float) -> None:
+    report, said = probe(Network(work=[[1e-3, 1e-3, 2e-3], [3e-3, 3e-3, 3e-3 * again]]))
+    assert "equal work once more: somebody was late" in said
+    assert [rank.late_over_median for rank in report.ranks] == pytest.approx([1.0, 1.0, late])
+
+
+def test_equal_work_that_took_equally_long_is_done_once() -> None:
+    network = Network(work=[[1e-3, 1.1e-3, 1e-3]])
+    report, _ = probe(network)
+    assert [world for _, world in network.rounds].count(3) == 1
+    assert max(rank.late_over_median or 0.0 for rank in report.ranks) == pytest.approx(1.1)
+
+
+def test_two_that_do_not_meet_are_tried_with_the_store_on_the_other_side() -> None:
+    report, _ = probe(Network(apart="n1"))
+    blocked = {(pair.a, pair.b): pair.error for pair in report.pairs if pair.error}
+    assert all("cannot reach a port of n1" in error for error in blocked.values())
+    assert blocked
+    assert all("n1" in key for key in blocked)
+
+
+def test_what_nccl_says_is_kept_by_node() -> None:
+    report, said = probe(Network(log=SOCKET), "nccl")
+    assert report.network == {name: {"version": "2.27.5", "network": "Socket"} for name in ("n1", "n2", "n3")}
+    assert "nccl-tests on each node: all_reduce" in said
+    assert report.tested == []
