@@ -16,7 +16,7 @@ from collectors.fleet.clean import clean_value
 from collectors.formats import BadFormat
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile
-from collectors.probes.trace.remote.reduction import Reduction
+from collectors.probes.trace.remote.reduction import COUNTED, NAMED, Reduction
 from collectors.probes.trace.remote.scan import BadTrace, Scanner, looks_like
 from collectors.samples import RankTrace
 
@@ -77,12 +77,13 @@ def _take(reduction: Reduction, events: list[Any]) -> None:
     if events and not isinstance(events[0], _Event):
         loose.take(reduction, events)
         return
-    add, wants = reduction.add, reduction.wants_args
+    take, kind_of = reduction.take, reduction.kind_of
     nothing: Mapping[str, object] = {}
     for event in events:
-        if event.ph == "X":
-            args = _args(event.args) if wants(event.cat, event.name) else nothing
-            add(event.cat, event.name, event.ts, event.dur, args)
+        # most events are Python frames and launches: they are left out before anything else is asked
+        if event.cat in COUNTED and event.ph == "X":
+            kind = kind_of(event.cat, event.name)
+            take(kind, event.name, event.ts, event.dur, _args(event.args) if kind in NAMED else nothing)
 
 
 def _args(raw: msgspec.Raw) -> Mapping[str, object]:

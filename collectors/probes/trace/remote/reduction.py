@@ -28,6 +28,15 @@ _LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.*(?:ne
 
 KERNEL, COPY, NCCL, OPERATOR, C10D, ASYNC, STEP, DATA, NOTHING = range(9)
 
+KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
+COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
+OPERATORS = frozenset(("cpu_op", "Operator"))
+ANNOTATIONS = frozenset(("user_annotation", "gpu_user_annotation"))
+COUNTED = KERNELS | COPIES | OPERATORS | ANNOTATIONS
+"""Categories of events that count, as Kineto names them and as it named them before."""
+NAMED = frozenset((NCCL, ASYNC))
+"""Kinds whose arguments are looked at."""
+
 
 class Reduction:
     """Takes events, in any order, and tells a :class:`RankTrace`."""
@@ -44,7 +53,10 @@ class Reduction:
 
     def add(self, category: str, name: str, at: float, duration: float, args: Mapping[str, object]) -> None:
         """One complete event (phase X); times in microseconds. Times that can be none are left out."""
-        kind = self.kind_of(category, name)
+        self.take(self.kind_of(category, name), name, at, duration, args)
+
+    def take(self, kind: int, name: str, at: float, duration: float, args: Mapping[str, object]) -> None:
+        """The same for an event whose kind was asked for already."""
         if kind == NOTHING or not (-_LATEST < at < _LATEST and 0 <= duration < _LATEST):
             return
         start = at * _MICRO
@@ -64,17 +76,15 @@ class Reduction:
             self._cpu.add(name, start, end, args)
 
     def kind_of(self, category: str, name: str) -> int:
-        """What an event is; the module's numbers."""
+        """What an event is, one of the module's numbers; :data:`NAMED` ones are told by their arguments."""
+        if category not in COUNTED:
+            return NOTHING
         kind = self._kinds.get((category, name))
         if kind is None:
             kind = _kind(category, name)
             if len(self._kinds) < _NAMES:
                 self._kinds[category, name] = kind
         return kind
-
-    def wants_args(self, category: str, name: str) -> bool:
-        """Whether :meth:`add` looks at the arguments of such an event."""
-        return self.kind_of(category, name) in (NCCL, ASYNC)
 
     def _step(self, name: str, start: float, end: float) -> None:
         match = _STEP.search(name)
@@ -130,26 +140,21 @@ class Reduction:
 
 
 def _kind(category: str, name: str) -> int:
-    lowered = category.lower()
-    if lowered in ("kernel", "concurrent_kernel"):
+    if category in KERNELS:
         return NCCL if collectives.KERNEL.search(name) else KERNEL
-    if lowered in ("gpu_memcpy", "gpu_memset", "memcpy", "memset"):
+    if category in COPIES:
         return COPY
-    if lowered in ("cpu_op", "operator"):
-        if _STEP.match(name):
-            return STEP
-        if name.startswith("c10d::") or name == "record_param_comms":
-            return C10D
-        if collectives.ANNOTATION.match(name):
-            return ASYNC
-        return DATA if _LOADING.search(name) else OPERATOR
-    if lowered in ("user_annotation", "gpu_user_annotation"):
-        if _STEP.match(name):
-            return STEP
-        if lowered == "user_annotation" and collectives.ANNOTATION.match(name):
-            return ASYNC
-        return DATA if lowered == "user_annotation" and _LOADING.search(name) else NOTHING
-    return NOTHING
+    if _STEP.match(name):
+        return STEP
+    if category == "gpu_user_annotation":
+        return NOTHING
+    if collectives.ANNOTATION.match(name):
+        return ASYNC
+    if category in OPERATORS and (name.startswith("c10d::") or name == "record_param_comms"):
+        return C10D
+    if _LOADING.search(name):
+        return DATA
+    return OPERATOR if category in OPERATORS else NOTHING
 
 
 def _small(value: object) -> Optional[int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import chain
 from typing import Iterable, Iterator, List, Tuple
 
 FRESH = 32_768
@@ -99,7 +99,7 @@ def united(parts: Iterable[Iterable[Span]]) -> float:
     """Length of the union of several lists of intervals, each in order; what overlaps counts once."""
     total = 0.0
     last = float("-inf")
-    for start, end in heapq.merge(*parts):
+    for start, end in sorted(chain.from_iterable(parts)):  # a merge of runs, in C
         if end > last:
             total += end - max(start, last)
             last = end
