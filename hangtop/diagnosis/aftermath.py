@@ -12,6 +12,8 @@ from hangtop.diagnosis.finding import Outcome, Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.words import count, listed, ranks_text
 
+OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal")
+"""Words about processes that end because others did."""
 FINISHED = ("elastic.finished", "job.finished")
 
 
@@ -45,6 +47,8 @@ def summary(case: Case, outcome: Outcome) -> str:
     if looks:
         where = [f"rank {s.rank} {s.activity.label} ({s.where})" for s in looks if s.activity and s.where]
         return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
+    if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
+        return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
     return "nothing wrong was found in what was read, and it does not say how the run ended"
 
 

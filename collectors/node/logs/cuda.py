@@ -25,6 +25,8 @@ _ERROR = re.compile(
     r"(?m)(?:CUDA|HIP) (?:error|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
 )
+_HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
+"""ROCm's runtime, before it aborts the process."""
 _ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
 
 SIGNATURES: Tuple[Signature, ...] = tuple(
@@ -59,6 +61,10 @@ def read(text: str) -> Iterator[Said]:
         what = (error.group("error") or error.group("driver") or error.group("lib") or "").strip()
         if what:
             yield Said("torch.cuda_error", {"error": what, "signature": signature(what)})
+        return
+    hung = _HUNG.search(text)
+    if hung is not None:
+        yield Said("torch.cuda_error", {"error": hung.group("error"), "signature": "gpu_lost"})
         return
     kernel = _ASSERT.search(text) if ".cu:" in text or "block: [" in text else None
     if kernel is not None:
@@ -108,6 +114,7 @@ FAMILY = Family(
         b"CUDA driver error",
         b"_STATUS_",
         b"Assertion ",
+        b"HW Exception by GPU",
     ),
     read,
 )

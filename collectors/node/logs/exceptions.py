@@ -40,8 +40,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         r"|timed out in monitoredBarrier")),
         ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
         r"|Connection aborted|ConnectionError|remote process exited")),
+        ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
         ("nccl", r"NCCL|nccl|DistBackendError"),
-        ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout"),
         ("cuda", r"CUDA error|CUDA driver|CUBLAS_|CUDNN_|HIP error|AcceleratorError|cudaError"),
         ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
         r"|Input/output error|Errno (?:5|28|116|122)\b|Read-only file system|BlockingIOError")),

@@ -32,7 +32,9 @@ _NO_HOST = re.compile(
     r"|(?:epoch|step|loss|iter\w*|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$"
 )
 _STAMPED = re.compile(
-    r"[\[(]?(?:" + "|".join(re.sub(r"\?P<\w+>", "?:", p) for p in (times.ISO, times.AMERICAN)) + r")[\])]?[ ]?"
+    r"[\[(]?(?:"
+    + "|".join(re.sub(r"\?P<\w+>", "?:", p) for p in (times.ISO, times.AMERICAN))
+    + r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?"
 )
 
 _SPLIT = re.compile(

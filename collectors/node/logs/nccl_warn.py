@@ -80,8 +80,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         (
             "cuda",
             (
-                r"Cuda failure(?: \d+)?:? '(?P<error>[^'\r\n]*)'|CUDA (?:driver )?(?:failure"
-                r"|error)[: ]+(?P<reason>[^\r\n]*)"
+                r"(?:Cuda|HIP) failure(?: \d+)?:? '(?P<error>[^'\r\n]*)'|hip[A-Z]\w+ failed ?: ?(?P<hip>[^\r\n]*)"
+                r"|CUDA (?:driver )?(?:failure|error)[: ]+(?P<reason>[^\r\n]*)"
             ),
         ),
         ("init_timeout", r"(?i)bootstrap.*tim(?:ed|e) ?out|timeout waiting for|waiting for (?:rank|peer)s?.*connect"),
@@ -97,7 +97,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
 )
 
 _RENAMED = (
-    ("other", "peer"), ("reason", "error"), ("plain", "error"), ("posted", "bytes"), ("a", ""), ("b", ""),
+    ("other", "peer"), ("reason", "error"), ("plain", "error"), ("posted", "bytes"), ("hip", "error"),
+    ("a", ""), ("b", ""),
 )  # fmt: skip
 """Groups that stand twice in a pattern, and the fields that they mean."""
 

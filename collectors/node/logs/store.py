@@ -25,7 +25,11 @@ _CONNECT_OLD = re.compile(
     r"|Failed to connect to.*?\((?P<address>[^\s,()]+), (?P<port>\d+)\)"
 )
 _RETRY = re.compile(r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - (?P<what>retrying|timed out)")
-_WAIT = re.compile(r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]+))?|(?P<socket>Socket Timeout)\b")
+_WAIT = re.compile(
+    r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]+))?|(?P<socket>Socket Timeout)\b"
+    r"|Timeout waiting for key: (?P<key>\S+)(?: after (?P<old_ms>\d+) ?ms)?"
+)
+_UNIQUE_ID = re.compile(r"\[(?P<waiting>\d+)\] is setting up NCCL communicator .*? from \[(?P<from_rank>\d+)\]")
 _IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b")
 _PORT = re.compile(r"port[:= ]+(\d+)|\[::\]:(\d+)|\[?[\d.:a-f]+\]?:(\d+)|\('[^']*', (\d+)\)|address \(.*?, (\d+)\)")
 _GAI = re.compile(r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved")
@@ -78,19 +82,28 @@ def _waits(text: str) -> Iterator[Said]:
     wait = _WAIT.search(text)
     if wait is not None:
         data: Data = {"phase": "wait"}
-        milliseconds = number(wait.group("ms"))
+        milliseconds = number(wait.group("ms") or wait.group("old_ms"))
         if milliseconds is not None:
             data["seconds"] = milliseconds / 1000.0
-        keys = wait.group("keys") or (getting.group("keys") if getting is not None else None)
+        keys = wait.group("keys") or wait.group("key") or (getting.group("keys") if getting is not None else None)
         if keys:
             data["keys"] = keys[:300]
-        yield Said("torch.store_timeout", data)
+        yield _by_whom("torch.store_timeout", data, text)
     elif getting is not None:
-        yield Said("torch.store_lost", fields(getting))
+        yield _by_whom("torch.store_lost", fields(getting), text)
     elif _CONNECT_OLD.search(text):
         yield Said("torch.store_timeout", dict(fields(_found(text), ("port",)), phase="connect"))
     elif _GAI_OTHER.search(text):
         yield Said("torch.unresolved", {})
+
+
+def _by_whom(kind: str, data: Data, text: str) -> Said:
+    """A wait for the identifier of a communicator tells who waited, and for whom."""
+    ranks = _UNIQUE_ID.search(text)
+    if ranks is None:
+        return Said(kind, data)
+    data["from_rank"] = number(ranks.group("from_rank"))
+    return Said(kind, data, rank=number(ranks.group("waiting")))
 
 
 def _found(text: str) -> "re.Match[str]":
@@ -133,6 +146,7 @@ FAMILY = Family(
         b"Vector failed",
         b"got 0 bytes",
         b"wait timeout after",
+        b"imeout waiting for key",
         b"Socket Timeout",
         b"connect() timed out",
         b"store->get(",

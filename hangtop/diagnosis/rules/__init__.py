@@ -82,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     gloo.sizes,
     rendezvous.address_in_use,
     rendezvous.store_timeout,
+    rendezvous.store_lost,
     rendezvous.unresolved,
     rendezvous.nccl_init_stuck,
     ddp.unused_parameters,

@@ -12,6 +12,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.nccl_log import lost_connections
+from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.said import ranks_in
 from hangtop.diagnosis.scene import Stance, world_size
 from hangtop.diagnosis.words import count, on_nodes, ranks_text, who
@@ -36,6 +37,8 @@ TOLD_ELSEWHERE = frozenset(
 """Signatures of exceptions that rules of their own report under a kind that says more than "crashed"."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
 """Signatures that tell of somebody else's end, unless nobody else ended."""
+FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
+"""A batch system's word, and a launcher's that it was itself told to end."""
 KILLED = frozenset({"KILL"})
 MEMORY = frozenset({"kernel_oom", "memory"})
 
@@ -81,7 +84,9 @@ def killed(case: Case) -> Iterator[Finding]:
         silent = _silent(case.job, ended, closed)
         if silent:
             yield _fell_silent(case.job, silent, ended, closed)
-        elif ended or any(event.kind == "slurm.cancelled" for event in case.job.events):
+        elif raised_in_nccl(ended):
+            yield failed_in_nccl(case.job, raised_in_nccl(ended))
+        elif ended or any(event.kind in FROM_OUTSIDE for event in case.job.events):
             yield from _ended_from_outside(case.job, ended)
 
 
@@ -259,7 +264,7 @@ def _fell_silent(
 
 def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Iterator[Finding]:
     """All were told to end: by Slurm, by somebody, or by a launcher whose own reason is not in the logs."""
-    cancelled = [event for event in job.events if event.kind == "slurm.cancelled"]
+    cancelled = [event for kind in FROM_OUTSIDE for event in job.events if event.kind == kind]
     told = [words for words in ended if any(word.signal in VICTIM_SIGNALS for word in words)]
     if not cancelled and (not told or len(told) < len(ended)):
         return
@@ -267,7 +272,7 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
     ranks = tuple(sorted({words[0].rank for words in told if words[0].rank is not None}))
     proof = [*cancelled[:2], *(words[0].event for words in told[:2])]
     yield Finding(
-        "rank_killed", "critical", 0.8 if cancelled else 0.5,
+        "rank_killed", "critical", 0.8 if reason else 0.5,
         f"the job was ended from outside{f': {reason}' if reason else ''}; no rank failed by itself",
         ranks=ranks, evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",

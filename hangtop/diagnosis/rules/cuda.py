@@ -14,7 +14,7 @@ from hangtop.diagnosis.words import who
 
 HARDWARE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE)),
-    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost", re.IGNORECASE)),
+    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE)),
     ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE)),
 )
 """Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable …)."""

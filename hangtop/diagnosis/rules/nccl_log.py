@@ -185,11 +185,14 @@ def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
 
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that lost a peer: they are victims."""
-    return (
+    told = (
         *warned(job, "connection_closed", "ib_flush", "proxy"),
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
     )
+    lines_told = {(event.source, event.line, event.rank) for event in told}
+    raised = said(job, "python.exception", "connection")
+    return (*told, *(event for event in raised if (event.source, event.line, event.rank) not in lines_told))
 
 
 def remote_error(job: Job) -> Iterator[Finding]:

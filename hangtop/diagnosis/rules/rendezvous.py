@@ -65,15 +65,36 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         what = f"{who(ranks)} did not reach the store{f' at {address}' if address else ''}"
     else:
         keys = text_of(events[0], "keys")
+        ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
         what = f"a wait in the store ended by time-out{f' (keys {keys})' if keys else ''}"
         if all(text_of(event, "problem") in ("connection", "closed", "state") for event in events):
             what = "the rendezvous lost its store, or could not reach it"
     missing = f"; {ranks_text(ranks)} left no word" if clients and ranks else ""
+    if ranks and not clients and not connects:
+        missing = f": {ranks_text(ranks)} had not come to the start of the communicator"
     yield Finding(
         "store_timeout", "critical", 0.8 if clients or connects else 0.6, f"{what}{missing}",
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
         advice="Look at the ranks that did not come: did they start, and can they reach MASTER_ADDR and its port from "
         "their node?",
+    )  # fmt: skip
+
+
+def store_lost(job: Job) -> Iterator[Finding]:
+    """store_timeout by connections to the store that broke: the process that serves it (rank 0's) ended first.
+
+    Needs torch's own lines; after a good end they mean nothing, so alone they are a warning.
+    """
+    events = said(job, "torch.store_lost")
+    if not events:
+        return
+    served = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
+    failed = bool(served) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
+    yield Finding(
+        "store_timeout", "critical" if failed else "warning", 0.5 if served else 0.4,
+        f"{who(ranks_in(events))} lost the store: {ranks_text(served or (0,))}, whose process serves it, ended before",
+        ranks=served, nodes=hosts_in(job, events), evidence=lines(events),
+        advice="A consequence: look at the log of rank 0 and its node. After a run that ended well it means nothing.",
     )  # fmt: skip
 
 

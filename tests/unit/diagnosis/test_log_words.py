@@ -194,3 +194,48 @@ def test_an_end_that_comes_later_or_is_that_of_a_sub_group_is_no_leaving() -> No
     small.says("nccl.init", 0, ago=800, phase="complete", comm_id="0xa", group_rank=0, size=4)
     small.says("nccl.end", 3, ago=700, phase="destroy", comm_id="0xb", group_rank=1, size=2)
     assert "rank_left_early" not in kinds(small.verdict())
+
+
+def test_an_error_out_of_nccl_is_told_when_nothing_else_is() -> None:
+    job = after()
+    job.says("python.exception", 1, ago=9, type="RuntimeError", message="unhandled system error", signature="nccl")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_crashed", (1,))
+    assert "NCCL_DEBUG=WARN" in found.advice
+    job.says("python.exception", 2, ago=8, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
+    assert first(job.verdict()).ranks == (2,)
+
+
+def test_a_store_that_was_lost_leads_to_rank_0() -> None:
+    job = after().says("torch.store_lost", 1, ago=9)
+    assert job.verdict().outcome == "unknown"
+    assert "rank 0, whose process serves it" in job.verdict().summary
+    job.says("job.finished", 0, ago=9)
+    assert job.verdict().outcome == "healthy"
+    named = after().says("torch.store_lost", 2, ago=9, from_rank=0)
+    assert (first(named.verdict()).kind, first(named.verdict()).ranks) == ("store_timeout", (0,))
+
+
+def test_a_wait_for_a_communicator_s_identifier_names_who_gives_it() -> None:
+    found = first(
+        after().says("torch.store_timeout", 1, ago=9, phase="wait", from_rank=0, keys="default_pg/0/0").verdict()
+    )
+    assert (found.kind, found.ranks) == ("store_timeout", (0,))
+
+
+def test_a_launcher_that_was_told_to_end() -> None:
+    found = first(after().says("elastic.signal", None, ago=9, signal="TERM").verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", ())
+    job = after().says("elastic.signal", None, ago=9, signal="TERM")
+    job.says("python.exception", 2, ago=12, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
+    assert first(job.verdict()).kind == "rank_crashed"
+
+
+def test_lost_connections_of_an_exception_are_a_victim_s_words() -> None:
+    job = after().says("python.exception", 1, ago=9, type="RuntimeError", message="Broken pipe", signature="connection",
+                       consequence=True)  # fmt: skip
+    assert kinds(job.verdict()) == ["nccl_remote_error"]
+
+
+def test_words_of_the_ended_alone_are_said_to_be_that() -> None:
+    assert "other ranks' logs" in after().says("elastic.closing", None, ago=9, signal="TERM").verdict().summary

@@ -38,6 +38,7 @@ LABELS = {
     "(VllmWorkerProcess pid=232) ERROR 08-23 08:25:25 multiproc_worker_utils.py:226] x": line.Stream(tag="232"),
     "(EngineCore_0 pid=232) ERROR 08-23 08:25:25 [core.py:700] x": line.Stream(tag="232"),
     "2026-10-14 01:39:49 | ERROR | stderr | [rank0]: x": line.Stream(rank=0),
+    "18:11:06.680 [rank4]:[E205 18:11:06.3 x.cpp:1] y": line.Stream(rank=4),
     "RuntimeError: x": line.Stream(),
     "ERROR: x": line.Stream(),
     "torch.distributed.DistStoreError: x": line.Stream(),

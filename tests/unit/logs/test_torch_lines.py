@@ -157,6 +157,12 @@ LINES: dict[str, tuple[str, dict[str, Value]]] = {
         "host.memory",
         {"mapping": True},
     ),
+    "RuntimeError: [1] is setting up NCCL communicator and retreiving ncclUniqueId from [0] via c10d key-value store "
+    "by key '0', but store->get('0') got error: Timeout waiting for key: default_pg/0/0 after 1800000 ms": (
+        "torch.store_timeout",
+        {"keys": "default_pg/0/0", "seconds": 1800.0, "from_rank": 0},
+    ),
+    "HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang": ("torch.cuda_error", {"signature": "gpu_lost"}),
     "RuntimeError: Application timeout caused pair closure": ("gloo.timeout", {}),
 }
 
