@@ -47,7 +47,7 @@ class Gpus(Source):
         """Rows since the last look, and the list of processes."""
         moment = time.monotonic()
         if moment < self._absent_until:
-            raise Absent(self._absent)
+            raise Absent(self._absent, self._absent_until - moment)
         try:
             stream, apps = self._opened or self._open()
             yield from self._rows(stream)
@@ -55,7 +55,7 @@ class Gpus(Source):
         except Absent as reason:
             self._absent, self._absent_until = str(reason), moment + RELOOK
             self.close()
-            raise
+            raise Absent(self._absent, RELOOK) from reason
         stream.judge()
 
     def close(self) -> None:

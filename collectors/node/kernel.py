@@ -23,7 +23,7 @@ class KernelSource(Source):
     """Typed events out of the kernel's log."""
 
     name = "kernel"
-    period = 1.0
+    period = 2.0
     deadline = 12.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", kmsg: str = "/dev/kmsg") -> None:

@@ -24,6 +24,8 @@ SILENCE = 15.0
 GIVE_UP = 60.0
 """Seconds without a line after which the child is killed; another is started once it is gone."""
 RESTART = 30.0
+RELOOK = 30.0
+"""Seconds after which a node without a driver is looked at again."""
 
 # The sources come on the child's standard input: nothing is written to disk, and an argument is too short for them.
 _PROGRAM = """\
@@ -71,7 +73,7 @@ class Nvml(Source):
 
     def _start(self, moment: float) -> None:
         if not os.path.exists(DEVICE):
-            raise Absent("no NVIDIA driver on this node (%s)" % DEVICE)
+            raise Absent("no NVIDIA driver on this node (%s)" % DEVICE, RELOOK)
         bundle = loader.blob(BUNDLE)
         if bundle is None:
             raise Absent("the NVML bindings have not come to this node")

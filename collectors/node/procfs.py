@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from collectors.node.files import text
 
@@ -70,27 +70,26 @@ def parse_stat(data: bytes) -> Optional[Stat]:
 
 def parse_status(data: bytes, pid: int) -> Optional[Status]:
     """Fields of /proc/PID/status; None when it is torn. Kernels before 4.1 have no NSpid: then it is ``pid``."""
-    values = _colon_fields(data)
     try:
-        inner = values.get(b"NSpid", b"").split() or [b"%d" % pid]
+        inner = _colon_field(data, b"NSpid").split() or [b"%d" % pid]
         return Status(
-            uid=int(values[b"Uid"].split()[1]),
+            uid=int(_colon_field(data, b"Uid").split()[1]),
             inner_pid=int(inner[-1]),
-            voluntary_switches=int(values[b"voluntary_ctxt_switches"]),
-            involuntary_switches=int(values[b"nonvoluntary_ctxt_switches"]),
+            voluntary_switches=int(_colon_field(data, b"voluntary_ctxt_switches")),
+            involuntary_switches=int(_colon_field(data, b"nonvoluntary_ctxt_switches")),
         )
-    except (KeyError, ValueError, IndexError):
+    except (ValueError, IndexError):
         return None
 
 
-def _colon_fields(data: bytes) -> Dict[bytes, bytes]:
-    """``Name:<white space>value`` lines."""
-    fields = {}
-    for line in data.split(b"\n"):
-        name, colon, value = line.partition(b":")
-        if colon:
-            fields[name] = value.strip()
-    return fields
+def _colon_field(data: bytes, name: bytes) -> bytes:
+    """Value of a ``Name:<white space>value`` line, empty when there is none; the others are not looked at."""
+    wanted = name + b":"
+    at = 0 if data.startswith(wanted) else data.find(b"\n" + wanted) + 1
+    if not at and not data.startswith(wanted):
+        return b""
+    end = data.find(b"\n", at)
+    return data[at + len(wanted) : end if end >= 0 else len(data)].strip()
 
 
 class Io(NamedTuple):
@@ -102,13 +101,12 @@ class Io(NamedTuple):
 
 def parse_io(data: bytes) -> Io:
     """Fields of /proc/PID/io, each None where it is missing."""
-    values = _colon_fields(data)
-    return Io(_number(values.get(b"rchar")), _number(values.get(b"wchar")))
+    return Io(_number(_colon_field(data, b"rchar")), _number(_colon_field(data, b"wchar")))
 
 
-def _number(value: Optional[bytes]) -> Optional[int]:
+def _number(value: bytes) -> Optional[int]:
     try:
-        return None if value is None else int(value)
+        return int(value)
     except ValueError:
         return None
 

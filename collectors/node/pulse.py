@@ -6,6 +6,7 @@ import os
 from typing import Optional
 
 from collectors.node.files import read_or_none
+from collectors.node.held import Held
 from collectors.node.procfs import Stat, Status, parse_io, parse_stat, parse_syscall, parse_wchan
 from collectors.samples import Helper, RankPulse
 
@@ -16,23 +17,22 @@ def read_stat(proc: str, pid: int) -> Optional[Stat]:
 
 
 def rank_pulse(
-    proc: str, pid: int, stat: Stat, status: Status, helpers_cpu: float, idle_since: Optional[float]
+    proc: str, pid: int, held: Held, stat: Stat, status: Status, helpers_cpu: float, idle_since: Optional[float]
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
-    base = "%s/%d/" % (proc, pid)
-    io = parse_io(read_or_none(base + "io") or b"")
+    io = parse_io(held.read("io") or b"")
     return RankPulse(
         pid=pid,
         state=stat.state,
-        wchan=parse_wchan(read_or_none(base + "wchan") or b""),
-        syscall=parse_syscall(read_or_none(base + "syscall") or b""),
+        wchan=parse_wchan(held.read("wchan") or b""),
+        syscall=parse_syscall(held.read("syscall") or b""),
         cpu_user=stat.cpu_user,
         cpu_system=stat.cpu_system,
         voluntary_switches=status.voluntary_switches,
         involuntary_switches=status.involuntary_switches,
         rss=stat.rss,
         threads=stat.threads,
-        open_files=_open_files(base + "fd"),
+        open_files=_open_files("%s/%d/fd" % (proc, pid)),
         read_bytes=io.read_bytes,
         written_bytes=io.written_bytes,
         helpers_cpu=round(helpers_cpu, 2),

@@ -14,8 +14,9 @@ from collectors.node.environ import presentable_command
 from collectors.node.facts import FactFinder, Subject
 from collectors.node.family import Member, Place, arrange, helper_role
 from collectors.node.files import link, read_or_none
+from collectors.node.held import Held
 from collectors.node.patient import PatientReader
-from collectors.node.procfs import Stat, boot_time, parse_status, split_zeros
+from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
 from collectors.node.pulse import helper_sample, rank_pulse, read_stat
 from collectors.node.search import YOUNG, Found, Search
 from collectors.node.slept import Wait
@@ -24,6 +25,8 @@ from collectors.samples import Fault, HelperGone, RankGone, RankProcess, Setting
 
 LIST_EVERY = 2.5
 """Seconds between looks for new processes: listing /proc costs as much as reading eight ranks."""
+LIST_ANYWAY = 10.0
+"""Seconds after which they are looked for even if the kernel has given no pid to any since."""
 FACTS_EVERY = 60.0
 """Seconds after which limits, files and folders of a rank are read again."""
 HELPER_TURNS = 5
@@ -33,9 +36,9 @@ HELPER_TURNS = 5
 class Tracked:
     """One process with a rank in its environment."""
 
-    __slots__ = ("env", "executable", "facts_at", "pid", "process", "seen", "shown", "stat", "wait", "words")
+    __slots__ = ("env", "executable", "facts_at", "held", "pid", "process", "seen", "shown", "stat", "wait", "words")
 
-    def __init__(self, found: Found, stat: Stat, seen: float) -> None:
+    def __init__(self, found: Found, stat: Stat, seen: float, held: Held) -> None:
         self.pid = found.pid
         self.env = found.env
         self.shown = found.shown
@@ -47,6 +50,7 @@ class Tracked:
         """What was told of it; None unless it is a rank."""
         self.facts_at = 0.0
         self.wait = Wait()
+        self.held = held
 
     def member(self, orphan: bool = False) -> Member:
         """What its place in the family depends on."""
@@ -73,7 +77,8 @@ class RankSource(Source):
         self._stale = True
         self._other_job = False
         self._turn = 0
-        self._list_at = 0.0
+        self._list_at = self._list_anyway = self._calm_at = 0.0
+        self._last_pid = b""
         self._hidden = False
         self._adopters = Adopters(proc)
 
@@ -87,8 +92,7 @@ class RankSource(Source):
         """Samples of all ranks and of the helpers whose turn it is. Raises :class:`Denied` when none may be seen."""
         self._turn += 1
         moment = time.monotonic()
-        if moment >= self._list_at or self._other_job:
-            self._list_at = moment + LIST_EVERY
+        if self._list_due(moment):
             yield from self._list(moment, now)
         self._read_commands(moment)
         if self._stale:
@@ -101,6 +105,21 @@ class RankSource(Source):
         if not self.shared.ranks:
             self._explain_emptiness()
 
+    def _list_due(self, moment: float) -> bool:
+        """Whether to look for new processes: /proc/loadavg ends with the pid that was given last."""
+        if moment < self._list_at and not self._other_job:
+            return False
+        self._list_at = moment + LIST_EVERY
+        last = (read_or_none(self.proc + "/loadavg") or b"").rpartition(b" ")[2]
+        if last and last == self._last_pid and moment < self._list_anyway and not self._other_job:
+            return False
+        if last != self._last_pid:
+            self._calm_at = moment + YOUNG + LIST_EVERY
+        self._last_pid = last
+        # while one is young it may still exec what it wraps
+        self._list_anyway = moment + (LIST_ANYWAY if moment > self._calm_at else 0.0)
+        return True
+
     def _list(self, moment: float, now: float) -> Iterator[NamedTuple]:
         """Find processes that came, and drop those that went."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
@@ -111,12 +130,13 @@ class RankSource(Source):
         for found in self._search.find(present, set(self._tracked)):
             stat = read_stat(self.proc, found.pid)
             if stat is not None:
-                self._tracked[found.pid] = Tracked(found, stat, moment)
+                self._tracked[found.pid] = Tracked(found, stat, moment, Held(self.proc, found.pid))
                 self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
         """Forget a process, and say so if it had been told of."""
         tracked, place = self._tracked.pop(pid), self._places.pop(pid, None)
+        tracked.held.close()
         self._stale = True
         if tracked.process is not None:
             yield RankGone(pid, tracked.env.rank, now)
@@ -175,7 +195,7 @@ class RankSource(Source):
 
     def _refresh(self, tracked: Tracked, now: float) -> Iterator[NamedTuple]:
         """Read stat again; a process that is gone, or whose pid is another's now, is dropped."""
-        stat = read_stat(self.proc, tracked.pid)
+        stat = parse_stat(tracked.held.read("stat") or b"")
         if stat is None or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
@@ -207,8 +227,9 @@ class RankSource(Source):
         alive: List[RankProcess] = []
         for tracked in self._having("rank"):
             pid = tracked.pid
+            tracked.held.keep()
             yield from self._refresh(tracked, now)
-            status = parse_status(read_or_none("%s/%d/status" % (self.proc, pid)) or b"", pid)
+            status = parse_status(tracked.held.read("status") or b"", pid)
             if pid not in self._tracked or status is None:
                 continue
             versions = self.shared.versions.get(pid, {})
@@ -224,5 +245,5 @@ class RankSource(Source):
             alive.append(tracked.process)
             yield tracked.process
             idle_since = tracked.wait.since(self.proc, pid, status, now)
-            yield rank_pulse(self.proc, pid, tracked.stat, status, spent.get(pid, 0.0), idle_since)
+            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, spent.get(pid, 0.0), idle_since)
         self.shared.ranks = tuple(alive)

@@ -21,13 +21,14 @@ class Runner:
         self._shared = shared
         self._finished = finished
         self._settings: Optional[Settings] = None
-        self._go = threading.Event()
+        self._go = threading.Lock()  # an event would cost a dozen times as much each tick
+        self._go.acquire()
         self._busy = False
         self._asked = 0.0
         self._next = 0.0
         self._deadline = Source.deadline
         self._state = ""
-        self._result: Optional[Tuple[List[NamedTuple], str, str, float]] = None
+        self._result: Optional[Tuple[List[NamedTuple], str, str, float, float]] = None
         self._period = Source.period
         self._retry = Source.retry
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -54,7 +55,7 @@ class Runner:
         if not self._busy and self._result is None and moment >= self._next:
             self._busy = True
             self._asked = moment
-            self._go.set()
+            self._go.release()
 
     def harvest(self, moment: float) -> List[NamedTuple]:
         """What a finished look left, and the source's state where it changed."""
@@ -64,9 +65,9 @@ class Runner:
             if self._busy and moment - self._asked > self._deadline:
                 return self._change("late", "no answer within %g s" % self._deadline, moment - self._asked)
             return []
-        samples, state, why, age = result
+        samples, state, why, age, rest = result
         # a little early is in time: ticks are never exact
-        self._next = self._asked + (max(self._period, self._retry) if state != "ok" else self._period - 0.02)
+        self._next = self._asked + (max(self._period, self._retry, rest) if state != "ok" else self._period) - 0.02
         return [*self._change(state, why, age), *samples]
 
     def _change(self, state: str, why: str, age: float) -> List[NamedTuple]:
@@ -79,14 +80,13 @@ class Runner:
     def _run(self) -> None:
         source: Optional[Source] = None
         while True:
-            self._go.wait()
-            self._go.clear()
+            self._go.acquire()
             samples: List[NamedTuple] = []
-            state, why, age = "ok", "", 0.0
+            state, why, age, rest = "ok", "", 0.0, 0.0
             try:
                 if source is None:
                     source = self._load()(self._shared)
-                    self._deadline, self._period, self._retry = source.deadline, source.period, source.retry
+                    self._deadline, self._retry = source.deadline, source.retry
                 with self._finished:
                     settings, self._settings = self._settings, None
                 if settings is not None:
@@ -94,7 +94,7 @@ class Runner:
                 for sample in source.look(time.time()):
                     samples.append(sample)  # noqa: PERF402 (what came before an exception must not be lost)
             except Absent as reason:
-                state, why = "absent", str(reason)
+                state, why, rest = "absent", str(reason), reason.rest
             except Denied as reason:
                 state, why = "denied", str(reason)
             except Silent as reason:
@@ -104,7 +104,8 @@ class Runner:
             except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
                 state, why = "failed", _describe(error)
             with self._finished:
-                self._result = (samples, state, why, age)
+                self._period = self._period if source is None else source.period
+                self._result = (samples, state, why, age, rest)
                 self._busy = False
                 self._finished.notify()
 

@@ -28,6 +28,9 @@ _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "
 PATIENCE = 300.0
 """Longest pause between looks at a rank that has not loaded torch; the pauses double from the period on."""
 
+HOST_EVERY = 600.0
+"""Seconds between looks at what is installed on the host."""
+
 
 class SoftwareSource(Source):
     """Versions of what the ranks and the host run on."""
@@ -43,12 +46,14 @@ class SoftwareSource(Source):
         self._again: Dict[int, Tuple[float, float]] = {}
         """Pid → when to look again (monotonic clock), and the pause after that."""
         self._by_folder: Dict[Tuple[str, str], Dict[str, str]] = {}
+        self._host_at = float("-inf")
 
     def look(self, _now: float) -> Iterable[NamedTuple]:
         """Publish versions; sends nothing by itself."""
-        if not self.shared.host_versions:
-            self.shared.host_versions = self._host()
         ranks, moment = self.shared.ranks, time.monotonic()
+        if moment >= self._host_at:
+            self._host_at = moment + HOST_EVERY
+            self.shared.host_versions = self._host()
         known = {rank.pid: self.shared.versions[rank.pid] for rank in ranks if rank.pid in self.shared.versions}
         for rank in ranks:
             again, pause = self._again.get(rank.pid, (moment, self.period))

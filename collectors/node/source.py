@@ -10,6 +10,11 @@ from collectors.samples import RankProcess, Settings
 class Absent(Exception):
     """There is nothing to read here (no driver, no HCA, no such tool); the text says what is missing."""
 
+    def __init__(self, what: str, rest: float = 0.0) -> None:
+        """``rest`` is how many seconds nothing will come, at least: until then the source is not asked."""
+        super().__init__(what)
+        self.rest = rest
+
 
 class Denied(Exception):
     """It is there but may not be read; the text says what right is missing."""
@@ -47,7 +52,7 @@ class Source:
 
     name = ""
     period = 0.0
-    """Seconds between looks; 0 is every tick."""
+    """Seconds between looks; 0 is every tick. May change from look to look."""
     deadline = 5.0
     """Seconds after which a look is reported as late. It is not interrupted."""
     retry = 30.0

@@ -20,9 +20,11 @@ SENT = 128 << 10
 """Bytes of events in one look; the others wait."""
 SHOWN_IN_ALL = 256 << 10
 """Bytes of raw lines in one look."""
+UNSEEN = 2.0
+"""Seconds between two looks while nobody has lines on view."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-SIZE_EVERY = 3.0
+SIZE_EVERY = 4.0
 """Seconds between two words on the size of a file that grows."""
 
 
@@ -57,7 +59,7 @@ class LogSource(Source):
     """Follows the logs."""
 
     name = "logs"
-    period = 0.0
+    period = UNSEEN
     deadline = 10.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
@@ -78,11 +80,12 @@ class LogSource(Source):
     def configure(self, settings: Settings) -> None:
         """Take new settings: which files to look for, which are on view, which another node reads."""
         self._settings = settings
+        self.period = 0.0 if settings.on_view else UNSEEN
         self._found_at = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Files first, then events and collectives, then the lines on view."""
-        until = time.thread_time() + SHARE * max(0.1, self._settings.interval)
+        until = time.thread_time() + SHARE * max(self.period, self._settings.interval)
         self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
             raise Absent("no rank runs here, and no log was named")

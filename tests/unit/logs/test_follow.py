@@ -295,7 +295,7 @@ def test_a_growing_file_is_told_of_now_and_then_and_when_it_rests(tmp_path: Path
     for _ in range(5):
         append(path, "a\n")
         seen.append(size())
-    assert seen == [2, 2, 8, 8, 8]
+    assert seen == [2, 2, 2, 10, 10]
     assert size() == 12
 
 

@@ -56,6 +56,26 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, clock)
 
 
+def test_where_no_pid_was_given_since_nobody_is_looked_for(bench: Bench) -> None:
+    def given(pid: int) -> None:
+        (bench.proc.root / "loadavg").write_text(f"0.10 0.20 0.30 1/500 {pid}\n")
+
+    given(50)
+    bench.proc.add(50, env=rank_env(0))
+    bench.look()
+    for _ in range(4):
+        bench.look()  # until nobody is young any more
+    bench.proc.add(60, env=rank_env(1))
+    assert len(of(bench.look(), RankPulse)) == 1
+    given(60)
+    assert len(of(bench.look(), RankPulse)) == 2
+    for _ in range(4):
+        bench.look()
+    bench.proc.add(70, env=rank_env(2))
+    assert len(of(bench.look(), RankPulse)) == 2
+    assert len(of(bench.look(11.0), RankPulse)) == 3, "where /proc is another namespace's, its pids are not ours"
+
+
 def test_a_rank_with_all_its_facts(bench: Bench) -> None:
     env = rank_env(1, 4, NCCL_DEBUG_FILE="/logs/nccl.%h.%p.%d.log", NCCL_DEBUG="INFO", HF_TOKEN="hunter2")
     bench.proc.add(

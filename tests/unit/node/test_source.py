@@ -123,6 +123,25 @@ def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: s
     assert (told.state, told.why, kept) == ("ok", "", link("after"))
 
 
+def test_what_is_absent_for_long_is_not_asked_before() -> None:
+    runner, finished, _ = run(raising(Absent("no driver", 600.0)), lambda: [link("after")])
+    harvest(runner, finished, 10.0)
+    runner.ask(600.0)
+    assert not runner.busy
+    assert harvest(runner, finished, 611.0)[1] == link("after")
+
+
+def test_a_source_may_change_how_often_it_looks() -> None:
+    runner, finished, kind = run(list, list, list)
+    harvest(runner, finished, 10.0)
+    kind.period = 5.0
+    harvest(runner, finished, 11.0)
+    runner.ask(12.0)
+    assert not runner.busy
+    runner.ask(16.0)
+    assert runner.busy
+
+
 def test_a_module_that_does_not_load_is_a_failed_source() -> None:
     def load() -> type[Source]:
         raise ImportError("no such thing")
