@@ -1,7 +1,7 @@
 """``hangtop probe trace`` on large traces, and the reader that is sent to nodes, one core each.
 
-Run: ``python -m benchmarks.trace [MEGABYTES …]`` (300 and 1,000 by default, written to a temporary folder). The traces are
-Kineto's text: a tenth of the events are kernels, the others operators, launches and Python frames.
+Run: ``python -m benchmarks.trace [MEGABYTES …]`` (300 and 1,000 by default, written to a temporary folder). The traces
+are Kineto's text: a tenth of the events are kernels, the others operators, launches and Python frames.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from benchmarks.report import Row, report
 from tests.support.traces import collective, document, event
 
 ROUNDS = 3
+LARGE = 500
+"""Megabytes from which once is enough."""
 BUDGET_MB_S = 50.0
 BUDGET_NODE_MB_S = 25.0
 BUDGET_RSS_MB = 250.0
@@ -82,9 +84,10 @@ def rows(folder: Path, megabytes: int) -> list[Row]:
     subprocess.run(["gzip", "-1", "-k", str(trace)], check=True)
     print(f"{size:.0f} MB, compressed in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     found = []
+    rounds = ROUNDS if megabytes < LARGE else 1
     for name, path in ((f"trace of {size:.0f} MB", trace), (f"{size:.0f} MB, gzip", trace.with_suffix(".json.gz"))):
-        here = [measured([HANGTOP, "probe", "trace", str(path), "--json"]) for _ in range(ROUNDS)]
-        there = [measured([sys.executable, "-c", NODE, str(path)]) for _ in range(1 if path != trace else ROUNDS)]
+        here = [measured([HANGTOP, "probe", "trace", str(path), "--json"]) for _ in range(rounds)]
+        there = [measured([sys.executable, "-c", NODE, str(path)]) for _ in range(1 if path != trace else rounds)]
         for where, taken, budget in (("here", here, BUDGET_MB_S), ("on a node", there, BUDGET_NODE_MB_S)):
             speeds, peaks = tuple(size / cpu for cpu, _ in taken), tuple(rss for _, rss in taken)
             found.append(Row(f"{name}, read {where}, per CPU second", "MB/s", speeds, budget))
@@ -98,7 +101,8 @@ def main() -> None:
     """Write the traces, read them, print the table."""
     sizes = [int(word) for word in sys.argv[1:]] or [300, 1000]
     with tempfile.TemporaryDirectory() as folder:
-        report("trace", [row for size in sizes for row in rows(Path(folder), size)])
+        for size in sizes:
+            report(f"trace_{size}", rows(Path(folder), size))
 
 
 if __name__ == "__main__":

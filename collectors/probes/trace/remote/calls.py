@@ -7,8 +7,8 @@ from typing import Dict, List, Mapping, NamedTuple, Tuple
 from collectors.probes.trace.remote.collectives import told
 from collectors.samples import TraceCall, TraceTotal
 
-FIRST = 10_000
-"""Calls that are kept to be compared with those of other ranks: hundreds of steps, a megabyte."""
+FIRST = 4_000
+"""Calls that are kept to be compared with those of other ranks: tens of steps of a sharded model, 0.3 MB."""
 LONGEST = 20
 GROUPS = 500
 """Pairs of operation and group that are summed apart."""
