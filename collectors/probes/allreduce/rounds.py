@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.workers import Report, Worker
+
+GRACE = 3.0
+"""Seconds that the others have to end a round in which one has failed; then they are forked anew for the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,11 @@ class Seat:
     def node(self) -> ProbeNode:
         """The node it is on."""
         return self.worker.node
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Node and local process."""
+        return self.node.name, self.local
 
 
 @dataclass(slots=True)
@@ -83,6 +92,8 @@ class Rounds:
         self._plan = plan
         self._serial = 0
         self._open: dict[int, asyncio.Queue[tuple[str, Report]]] = {}
+        self._hanging: set[tuple[str, int]] = set()
+        """Node and local process of ranks that had not said that they were done when their round ended."""
 
     def take(self, node: ProbeNode, report: Report) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
@@ -100,15 +111,20 @@ class Rounds:
         queue = self._open[number] = asyncio.Queue()
         outcome = Outcome(tuple(seats))
         try:
-            async with asyncio.timeout(work.deadline):
-                await self._drive(number, outcome, work, queue)
+            async with asyncio.timeout(work.deadline) as limit:
+                await self._drive(number, outcome, work, queue, limit)
         except TimeoutError:
-            outcome.stuck = set(range(len(seats))) - outcome.done - outcome.absent
+            if not outcome.failed:  # else those who are left wait for somebody who has given up
+                outcome.stuck = set(range(len(seats))) - outcome.done - outcome.absent
         finally:
             del self._open[number]
+            self._hanging |= {seat.place for rank, seat in enumerate(seats) if rank not in outcome.done}
         return outcome
 
-    async def _drive(self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, Report]]) -> None:
+    async def _drive(
+        self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, Report]],
+        limit: asyncio.Timeout,
+    ) -> None:  # fmt: skip
         seats = outcome.seats
         self._tell(number, seats[:1], work, 0, len(seats))
         told = False
@@ -118,12 +134,15 @@ class Rounds:
                 told = True
                 self._tell(number, seats, work, int(fields["port"]), len(seats), skip=1)
             elif kind == "ended":
+                _hurry(limit)
                 gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
                 outcome.failed.update({rank: str(fields["why"]) for rank in gone - outcome.done})
                 outcome.done |= gone
                 if 0 in gone and not told:
                     return
             else:
+                if kind == "failed":
+                    _hurry(limit)
                 _note(outcome, kind, fields)
                 if kind == "done" and fields["rank"] == 0 and (outcome.absent or not told):
                     return  # nobody else can get any further without the store
@@ -134,9 +153,12 @@ class Rounds:
         for rank, seat in list(enumerate(seats))[skip:]:
             by_worker.setdefault(seat.node.name, []).append((rank, seat))
         for group in by_worker.values():
+            fresh = self._hanging & {seat.place for _, seat in group}
+            self._hanging -= fresh
             group[0][1].worker.tell(
                 {
                     "id": number,
+                    "fresh": sorted(local for _, local in fresh),
                     "locals": [seat.local for _, seat in group],
                     "ranks": [rank for rank, _ in group],
                     "world": world,
@@ -150,6 +172,11 @@ class Rounds:
                     "stragglers": work.straggler_rounds,
                 }
             )
+
+
+def _hurry(limit: asyncio.Timeout) -> None:
+    """Somebody has failed: the others have a moment left."""
+    limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
 
 
 def _note(outcome: Outcome, kind: str, fields: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def _network(answer: Probed) -> Iterator[Line]:
             f"network {said.get('network', 'not said')}",
             f"GPU Direct RDMA {said.get('gdr', 'not said')}",
         ]
-        words += [f"{said[name]} {name}" for name in ("channels",) if name in said]
+        words += [f"{said['channels']} channels"] if "channels" in said else []
         words += [said["devices"]] if "devices" in said else []
         socket = said.get("network", "").lower().startswith("socket")
         yield [(f"{', '.join(nodes)}: ", "dim"), ("; ".join(words), "middling" if socket else "")]

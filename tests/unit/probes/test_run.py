@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from collectors.fleet.transport import Completed, TransportError
+from collectors.probes.allreduce import rounds
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.samples import ProbeReport
@@ -55,8 +56,13 @@ class PaperWorker:
 class Network:
     """Pairs' seconds by the names of their nodes, seconds of equal work by look, and who never meets."""
 
-    def __init__(self, *, work: Sequence[Sequence[float]] = (), apart: str = "", log: bytes = b"") -> None:
+    def __init__(
+        self, *, work: Sequence[Sequence[float]] = (), apart: str = "", log: bytes = b"", hangs: str = ""
+    ) -> None:
         self.work = list(work)
+        self.hangs = hangs
+        self.fresh: list[tuple[str, int]] = []
+        """Node whose process was to be forked anew, and in which round."""
         self.apart = apart
         self.log = log
         self.left: set[PaperWorker] = set()
@@ -65,6 +71,12 @@ class Network:
 
     def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
         number, world = command["id"], command["world"]
+        self.fresh += [(worker.name, number) for _ in command["fresh"]]
+        if self.hangs and world > 2:
+            if worker.name != self.hangs:
+                worker.tell("failed", id=number, rank=rank, stage="connect", why="timed out")
+            elif rank:
+                return
         if rank == 0:
             self.rounds.append((worker.name, world))
             worker.tell("store", id=number, port=29500)
@@ -139,6 +151,16 @@ def test_two_that_do_not_meet_are_tried_with_the_store_on_the_other_side() -> No
     assert all("cannot reach a port of n1" in error for error in blocked.values())
     assert blocked
     assert all("n1" in key for key in blocked)
+
+
+def test_a_process_that_hangs_in_one_round_is_forked_anew_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "GRACE", 0.05)
+    network = Network(hangs="n3")
+    report, _ = probe(network)
+    assert (report.outcome, report.why) == ("failed", "n1: connect: timed out")
+    assert len(network.fresh) == 1
+    assert network.fresh[0][0] == "n3"
+    assert all(pair.busbw is not None for pair in report.pairs)
 
 
 def test_what_nccl_says_is_kept_by_node() -> None:

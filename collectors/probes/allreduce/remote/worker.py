@@ -1,7 +1,8 @@
 """Runs on a node under the job's own interpreter: joins the rounds that it is told to, measures, and reports.
 
 torch is imported once, then one process is forked per local rank. Every line of standard input is a command for the
-local ranks that it names; every line of standard output a report, ``[kind, {…}]``. Works with torch 2.1 and newer.
+local ranks that it names (those under ``fresh`` are forked anew before); every line of standard output a report,
+``[kind, {…}]``. Works with torch 2.1 and newer.
 
 A round is one process group: its rank 0 opens a store on a free port and reports it, the others are told. Everybody
 signs in; who did not come is named by rank 0 before any collective is tried, so an absent node costs seconds, not the
@@ -80,21 +81,41 @@ def main(arguments: Dict[str, Any]) -> None:
     )
     if arguments["device"] == "cpu":
         torch.set_num_threads(1)  # beside a job one core is enough, and a thread less to wait for
-    pipes = []
-    for index in range(int(arguments["locals"])):
-        reader, writer = os.pipe()
-        if os.fork() == 0:
-            os.close(writer)
-            die_with_parent()
-            _serve(os.fdopen(reader, "rb", buffering=0), index, str(arguments["device"]))
-            os._exit(0)
-        os.close(reader)
-        pipes.append(writer)
+    ranks = [LocalRank(index, arguments["device"]) for index in range(int(arguments["locals"]))]
     with os.fdopen(0, "rb", buffering=0) as lines:
         for line in lines:
-            for index in json.loads(line)["locals"]:
-                os.write(pipes[index], line)
+            command = json.loads(line)
+            for index in command.get("fresh", []):
+                ranks[index].start_anew()
+            for index in command["locals"]:
+                os.write(ranks[index].commands, line)
     os._exit(0)
+
+
+class LocalRank:
+    """One forked process, which takes its commands from a pipe."""
+
+    def __init__(self, index: int, device: str) -> None:
+        self.index = index
+        self.device = device
+        self._fork()
+
+    def _fork(self) -> None:
+        reader, self.commands = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.commands)
+            die_with_parent()
+            _serve(os.fdopen(reader, "rb", buffering=0), self.index, self.device)
+            os._exit(0)
+        os.close(reader)
+
+    def start_anew(self) -> None:
+        """Put a fresh process in its place: it may hang in a round that is over for everybody else."""
+        os.close(self.commands)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self._fork()
 
 
 def _serve(commands: Any, index: int, device: str) -> None:
