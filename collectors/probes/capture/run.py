@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from collectors.fleet import payload
-from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.transport import Process, Transport, TransportError
 from collectors.formats.pcap import PcapError, whole_length
 from collectors.probes.gather import cleaned
 from collectors.samples import Observation
@@ -22,6 +22,7 @@ ENTRY = "collectors.probes.capture.remote.dump"
 SNAPLEN = 128
 """Bytes of each packet: headers alone, so that no data of the job leaves its node."""
 SLACK_SECONDS = 20.0
+BEAT_SECONDS = 2.0
 _OBSERVATION = msgspec.json.Decoder(tuple[str, Observation])
 _STATISTICS = re.compile(r"(\d+) packets? captured.*?(\d+) packets? dropped by kernel", re.DOTALL)
 _NO_RIGHT = re.compile(r"permission|not permitted", re.IGNORECASE)
@@ -123,11 +124,13 @@ async def _run(node: CaptureNode, prefix: Sequence[str], file: BinaryIO, seconds
             [*prefix, *payload.command(node.python)], on_stdout=into.take, on_stderr=errors.extend
         )
         process.write(payload.pack(ENTRY, arguments))
+        beating = asyncio.create_task(_beat(process))
         try:
             await asyncio.wait_for(process.wait(), seconds + SLACK_SECONDS)
         except TimeoutError:
             return "", f"no end within {seconds + SLACK_SECONDS:g} s"
         finally:
+            beating.cancel()
             process.write_eof()
             process.kill()
     except TransportError as error:
@@ -141,6 +144,13 @@ async def _run(node: CaptureNode, prefix: Sequence[str], file: BinaryIO, seconds
         return "", cleaned(Observation("", "", None, last[-300:].decode("utf-8", "replace"))).error or "it said nothing"
     lines = [line.strip() for line in told.error.splitlines() if line.strip()]
     return told.error, lines[-1] if lines else "tcpdump wrote nothing"
+
+
+async def _beat(process: Process) -> None:
+    """Tell the node that somebody still listens; the program there ends without it."""
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        process.write(b"\n")
 
 
 class _Into:

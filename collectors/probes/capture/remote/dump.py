@@ -1,6 +1,6 @@
 """Runs tcpdump for a while and passes on what it writes: the capture on standard output, a line about it on the other.
 
-tcpdump ends with this program, and this program with its input.
+tcpdump ends with this program, and this program with its input, or when no heartbeat comes on it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _write(output: int, data: bytes) -> None:
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``command``: tcpdump's words after its name, ``seconds``, ``most``: bytes."""
     seconds = float(str(arguments.get("seconds", 5)))
-    lifeline.prepare(int(seconds) + 30)
-    lifeline.end_with_stdin()
+    lifeline.prepare()
+    lifeline.end_with_stdin(lambda _: lifeline.arm())
     words = arguments.get("command")
     rest: List[str] = [str(word) for word in words] if isinstance(words, list) else []
     tool = find("tcpdump")

@@ -17,7 +17,7 @@ from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.samples import Observation
 
-LIFETIME = 60
+LIFETIME = 30
 START_SECONDS = 5.0
 CLIENT_SECONDS = 20.0
 
