@@ -64,12 +64,12 @@ def helpers_percent(rank: RankState, node: NodeState, interval: float) -> float 
 
 def pulse_of(rank: RankState) -> RankPulse | None:
     """The latest look at a rank's process."""
-    return rank.looks[-1].value if rank.looks else None
+    return rank.looks.newest
 
 
 def row_of(gpu: GpuState) -> GpuSample | None:
     """The latest row of a GPU; None also while nvidia-smi says something else in its place."""
-    return gpu.looks[-1].value if gpu.looks and gpu.fault is None else None
+    return gpu.looks.newest if gpu.fault is None else None
 
 
 def memory_percent(gpu: GpuState) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hangtop import __version__
@@ -80,12 +80,12 @@ def _clock(at: float) -> str:
 def plain(value: object) -> object:
     """Turn dataclasses, named tuples, mappings and sequences into plain JSON types with their fields' names."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: plain(part) for name, part in value._asdict().items()}
     if isinstance(value, Mapping):
         return {_name(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes)):
         return [plain(part) for part in value]
     return value
 

@@ -54,7 +54,7 @@ class Gpu:
 
     index: int
     facts: GpuFacts | None
-    looks: tuple[Look[GpuSample], ...] = ()
+    looks: Sequence[Look[GpuSample]] = ()
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     nvlinks: tuple[NvlinkCounters, ...] = ()
@@ -94,7 +94,7 @@ class Rank:
     rank: int
     node: str
     process: RankProcess
-    looks: tuple[Look[RankPulse], ...] = ()
+    looks: Sequence[Look[RankPulse]] = ()
     helpers: tuple[Helper, ...] = ()
     gone_at: float | None = None
     gpus: tuple[int, ...] = ()

@@ -66,7 +66,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
 
     A look before ``since`` is used when fewer than two came after it.
     """
-    looks = rank.looks if rank else ()
+    looks = tuple(rank.looks) if rank else ()
     if not looks:
         return Motion()
     last = looks[-1]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from collectors.samples import CommProgress, LogEvent, RankProcess, RasReport, RecorderDump, StackDump
 from hangtop.diagnosis.job import Gpu, Job, Look, NetworkUse, Node, Port, Rank
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
+from hangtop.session.trail import Looks, Trail
 
 T = TypeVar("T")
 
@@ -30,27 +31,30 @@ class Frame:
     usual_pause: float | None = None
 
 
+NodeSheet: TypeAlias = tuple[Node, tuple[Rank, ...]]
+"""One node and its ranks, ended ones too."""
+
+
 class Picture:
-    """Builds pictures; a node whose state has not moved since the last one is not built again."""
+    """Builds pictures."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
-        self._nodes: dict[str, tuple[int, Node, tuple[Rank, ...]]] = {}
 
-    def refresh(self, name: str) -> tuple[Node, tuple[Rank, ...]]:
-        """One node and its ranks, ended ones too."""
+    def node(self, name: str) -> NodeSheet:
+        """One node of this moment, copied."""
         state = self._state.nodes[name]
-        known = self._nodes.get(name)
-        if known is None or known[0] != state.version:
-            known = self._nodes[name] = (state.version, _node(state), _ranks(state))
-        return known[1], known[2]
+        return _node(state), _ranks(state)
 
-    def sheet(self, frame: Frame) -> Sheet:
-        """Everything of one moment, copied: what is made of it may be made in another thread."""
+    def sheet(self, frame: Frame, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
+        """Everything of one moment, copied: what is made of it may be made in another thread.
+
+        ``nodes`` are those copied a moment ago, where copying thousands at once would be felt.
+        """
         state = self._state
         return Sheet(
             frame=frame,
-            nodes={name: self.refresh(name) for name in state.nodes},
+            nodes={name: self.node(name) for name in state.nodes} if nodes is None else nodes,
             stacks=_fresh(state.stacks, frame),
             events=tuple(state.events),
             progress=tuple(state.progress.values()),
@@ -68,7 +72,7 @@ class Sheet:
     """What a picture is made of."""
 
     frame: Frame
-    nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]
+    nodes: Mapping[str, NodeSheet]
     stacks: Sequence[tuple[str, StackDump]]
     events: Sequence[tuple[str, LogEvent]]
     progress: tuple[CommProgress, ...]
@@ -109,27 +113,42 @@ def run_key(process: RankProcess) -> RunKey:
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
-def one_job(processes: Iterable[Rank]) -> tuple[tuple[Rank, ...], tuple[Rank, ...]]:
+class Process(Protocol):
+    """A process of a rank: moving (:class:`RankState`) or frozen (:class:`Rank`)."""
+
+    @property
+    def process(self) -> RankProcess:
+        """What does not move in it."""
+
+    @property
+    def gone_at(self) -> float | None:
+        """When it ended."""
+
+
+P = TypeVar("P", bound=Process)
+
+
+def one_job(processes: Iterable[P]) -> tuple[tuple[P, ...], tuple[P, ...]]:
     """The ranks of one job, each by its newest process, and the living processes that belong to something else.
 
     Only when two living processes claim one rank are there two jobs (or an earlier run's orphans); then the run with
     the most living ranks is the job, the newest one when they are even.
     """
     processes = list(processes)
-    living = [p.rank for p in processes if p.gone_at is None]
+    living = [p.process.rank for p in processes if p.gone_at is None]
     mine = processes if len(living) == len(set(living)) else _largest_run(processes)
-    best: dict[int, Rank] = {}
+    best: dict[int, P] = {}
     for p in mine:
-        known = best.get(p.rank)
+        known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
-            best[p.rank] = p
+            best[p.process.rank] = p
     kept = {id(p) for p in best.values()}
     others = tuple(p for p in processes if p.gone_at is None and id(p) not in kept)
     return tuple(best[rank] for rank in sorted(best)), others
 
 
-def _largest_run(processes: Sequence[Rank]) -> list[Rank]:
-    runs: dict[RunKey, list[Rank]] = {}
+def _largest_run(processes: Sequence[P]) -> list[P]:
+    runs: dict[RunKey, list[P]] = {}
     for p in processes:
         runs.setdefault(run_key(p.process), []).append(p)
     return max(
@@ -137,8 +156,8 @@ def _largest_run(processes: Sequence[Rank]) -> list[Rank]:
     )
 
 
-def _age(rank: Rank) -> tuple[bool, float]:
-    return rank.gone_at is None, rank.process.started
+def _age(process: Process) -> tuple[bool, float]:
+    return process.gone_at is None, process.process.started
 
 
 def _world_size(ranks: tuple[Rank, ...]) -> int | None:
@@ -183,19 +202,17 @@ def _answers(state: NodeState, source: str) -> bool:
     return known is None or known.state == "ok"
 
 
-def _held(looks: Iterable[Look[T]], at: float | None) -> tuple[Look[T], ...]:
-    """The looks, and the last value once more as of now: nodes send only what changed."""
-    kept = tuple(looks)
-    if kept and at is not None and at - kept[-1].at > HELD:
-        return (*kept, Look(at, kept[-1].value))
-    return kept
+def _frozen(looks: Trail[T], at: float | None) -> Looks[T]:
+    """The looks, and the last value once more as of ``at``: nodes send only what changed."""
+    due = at is not None and at - looks.at > HELD
+    return looks.frozen(at if due else None)
 
 
 def _gpu(gpu: GpuState, held: float | None) -> Gpu:
     return Gpu(
         index=gpu.index,
         facts=gpu.facts,
-        looks=_held(gpu.looks, held if gpu.fault is None else None),
+        looks=_frozen(gpu.looks, held if gpu.fault is None else None),
         processes=gpu.processes,
         fault=gpu.fault,
         nvlinks=tuple(gpu.nvlinks.values()),
@@ -207,7 +224,7 @@ def _port(port: PortState) -> Port:
     grown: Mapping[str, int] = {
         name: value - port.first[name] for name, value in port.counters.items() if value != port.first[name]
     }
-    return Port(port.facts, dict(port.counters), grown, dict(port.rates), tuple(port.changes))
+    return Port(port.facts, dict(port.counters), grown, dict(port.rates), port.changes)
 
 
 def _ranks(node: NodeState) -> tuple[Rank, ...]:
@@ -221,7 +238,7 @@ def _ranks(node: NodeState) -> tuple[Rank, ...]:
             rank=rank.process.rank,
             node=rank.node,
             process=rank.process,
-            looks=_held(rank.looks, node.seen_at if seen and rank.gone_at is None else None),
+            looks=_frozen(rank.looks, node.seen_at if seen and rank.gone_at is None else None),
             helpers=tuple(rank.helpers.values()),
             gone_at=rank.gone_at,
             gpus=_gpus_of(on, pid, rank) if on else (),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.samples import GpuSample, RankPulse, StackDump
+from collectors.samples import RankPulse, StackDump
 from hangtop.session.state import GpuState, JobState, NodeState, RankState
 
 Key = tuple[str, int]
@@ -123,7 +123,7 @@ class Progress:
             return
         for pid, rank in node.ranks.items():
             key = (node.name, pid)
-            if rank.gone_at is not None or not rank.looks or key in strangers:
+            if rank.gone_at is not None or rank.looks.newest is None or key in strangers:
                 continue
             alive.add(key)
             stills.append(now - self._follow(key, node, rank))
@@ -158,7 +158,8 @@ class Progress:
     def _follow(self, key: Key, node: NodeState, rank: RankState) -> float:
         """When this rank last moved, by this look."""
         assert node.seen_at is not None
-        pulse, at = rank.looks[-1].value, node.seen_at
+        pulse, at = rank.looks.newest, node.seen_at
+        assert pulse is not None
         track = self._tracks.get(key)
         if track is None:
             self._tracks[key] = Track(pulse, at, at, rank.log_at, gpu=_gpu_of(node, rank))
@@ -177,7 +178,8 @@ class Progress:
 
 def _moved(track: Track, node: NodeState, rank: RankState, span: float) -> bool:
     """Compare a rank with its track, and let the track learn. Every signal is learned, so none is skipped."""
-    before, pulse = track.pulse, rank.looks[-1].value
+    before, pulse = track.pulse, rank.looks.newest
+    assert pulse is not None
     fading = 0.5 ** (span / HALF_LIFE)
     switched = pulse.voluntary_switches - before.voluntary_switches
     switches = switched / span
@@ -220,9 +222,9 @@ def _glowed(track: Track, node: NodeState, rank: RankState) -> bool:
 def _gpu_of(node: NodeState, rank: RankState) -> tuple[float, float] | None:
     """Power as a share of its limit, and utilisation, of the GPU that a rank is on."""
     gpu = _find_gpu(node, rank)
-    if gpu is None or not gpu.looks:
+    if gpu is None or gpu.looks.newest is None:
         return None
-    sample: GpuSample = gpu.looks[-1].value
+    sample = gpu.looks.newest
     limit = gpu.facts.power_limit if gpu.facts else None
     power = 0.0 if sample.power is None else sample.power / (limit or 700.0)
     return power, float(sample.utilization or 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,11 +20,11 @@ from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
 from hangtop.session.looking import Glance, dump_node
 from hangtop.session.options import SessionOptions
-from hangtop.session.picture import Frame, Picture, Sheet
+from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
 from hangtop.session.progress import Progress
 from hangtop.session.recording import About, BadLine, Recorder, RecordingError, Stacks
 from hangtop.session.shared_logs import SharedLogs
-from hangtop.session.state import Change, JobState
+from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
 from hangtop.session.watcher import Watcher
 from hangtop.session.witnesses import Witnesses
@@ -191,7 +191,7 @@ class Session:
         """The frozen picture of this moment."""
         return self.pictured(self.sheet())
 
-    def sheet(self) -> Sheet:
+    def sheet(self, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
         """What the picture of this moment is made of; see :meth:`Picture.sheet`."""
         now = self.now()
         return self.picture.sheet(
@@ -202,7 +202,8 @@ class Session:
                 patience=self.options.patience,
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
-            )
+            ),
+            nodes,
         )
 
     def pictured(self, sheet: Sheet) -> Job:
@@ -210,6 +211,11 @@ class Session:
         job = sheet.job()
         self._strangers = {(other.node, other.process.pid) for other in job.others}
         return job
+
+    def living(self) -> list[RankState]:
+        """The living ranks of the job, by rank; cheaper than a picture."""
+        ranks, _ = one_job(rank for node in self.state.nodes.values() for rank in node.ranks.values())
+        return [rank for rank in ranks if rank.gone_at is None]
 
     def diagnose(self) -> Verdict:
         """Judge this moment and publish the verdict."""
@@ -291,8 +297,8 @@ class Session:
         asked gives dumps with an ``error``: that is evidence too.
         """
         pids: dict[str, list[int]] = {}
-        for rank in self.job().ranks:
-            if rank.gone_at is None and (ranks is None or rank.rank in ranks):
+        for rank in self.living():
+            if ranks is None or rank.process.rank in ranks:
                 pids.setdefault(rank.node, []).append(rank.process.pid)
         if unasked:
             pids = {node: of for node, of in pids.items() if not self._looking[node]}

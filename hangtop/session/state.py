@@ -1,7 +1,8 @@
 """The latest state of everything, as streams write it and screens draw it.
 
-One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. Ring
-buffers are short: what must be kept for longer is a recording's business.
+One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
+moves is kept for about a minute (see :mod:`hangtop.session.trail`): what must be kept for longer is a recording's
+business.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ from collectors.samples import (
     Tick,
 )
 from hangtop.diagnosis.job import LinkWord, Look
-
-LOOKS = 64
-"""Samples kept of what moves: about a minute at 1 Hz."""
+from hangtop.session.trail import Trail, gpu_rows, pulses
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class GpuState:
 
     index: int
     facts: GpuFacts | None = None
-    looks: deque[Look[GpuSample]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    looks: Trail[GpuSample] = field(default_factory=gpu_rows)
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """What nvidia-smi said instead of a row; gone again when a row comes."""
@@ -71,7 +70,8 @@ class PortState:
     first: dict[str, int] = field(default_factory=dict)
     """``counters[x] - first[x]`` is the growth while watched, also when the counter was reset meanwhile."""
     rates: dict[str, float] = field(default_factory=dict)
-    changes: deque[Look[PortFacts]] = field(default_factory=lambda: deque(maxlen=16))
+    changes: tuple[Look[PortFacts], ...] = ()
+    """The last states that it went through, oldest first."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class RankState:
 
     node: str
     process: RankProcess
-    looks: deque[Look[RankPulse]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    looks: Trail[RankPulse] = field(default_factory=pulses)
     helpers: dict[int, Helper] = field(default_factory=dict)
     gone_at: float | None = None
     log_at: float | None = None

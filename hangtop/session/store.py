@@ -25,6 +25,7 @@ from collectors.samples import (
 from hangtop.session.apply import gpus, host, network, ranks, stream, words
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.clock import ClockOffset, shift_of
+from hangtop.session.sharing import STANDING, shared
 from hangtop.session.state import JobState, NodeState
 
 APPLIERS: dict[type, Applier] = {
@@ -72,11 +73,14 @@ class Store:
         state.seen_at = arrived
         state.version += 1
         here = Here(self.state, state, self._flushed(state, samples, 0, arrived))
+        shift = shift_of(state.clock_offset)
         for index, sample in enumerate(samples):
             kind = type(sample)
             if kind in CLOCKS:
                 self._learn(state, sample, arrived)
-            shift = shift_of(state.clock_offset)
+                shift = shift_of(state.clock_offset)
+            elif kind in STANDING:
+                sample = shared(sample)  # noqa: PLW2901 - the same sample in less memory
             if shift and kind in TIMES:
                 sample = _shifted(sample, TIMES[kind], shift)  # noqa: PLW2901 - the same sample on our clock
             APPLIERS[kind](here, sample)
@@ -117,9 +121,8 @@ class Store:
     def _flushed(self, node: NodeState, samples: Sequence[NamedTuple], start: int, arrived: float) -> float:
         """Our time of the flush that begins at ``start``: its tick tells, also when several came in one chunk."""
         if node.clock_offset is not None:
-            for index in range(start, len(samples)):
-                sample = samples[index]
-                if isinstance(sample, Tick):
+            for sample in samples[start:]:
+                if type(sample) is Tick:
                     return min(arrived, sample.clock - node.clock_offset)
         return arrived
 

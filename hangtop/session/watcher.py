@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Unknown, Verdict
+from hangtop.session.aside import aside
 from hangtop.session.state import Change
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ DUTY = 20.0
 LONGEST_PAUSE = 8.0
 """but at least so often, in seconds: on a machine that is busy with other work, every verdict takes long."""
 SLICE = 64
-"""Nodes whose picture is made in one go; with more of them the rules run in a thread, so that no key press waits."""
+"""Nodes whose picture is made in one go: some 10 ms."""
+SMALL = 8
+"""Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
 THEN_EVERY = 60.0
@@ -113,14 +116,16 @@ class Watcher:
         from hangtop.diagnosis.verdict import diagnose
 
         session = self._session
+        nodes = {}
         for number, name in enumerate(list(session.state.nodes), 1):
-            session.picture.refresh(name)
+            nodes[name] = session.picture.node(name)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        sheet = session.sheet()
-        if len(sheet.nodes) <= SLICE:
+        sheet = session.sheet(nodes)
+        del nodes
+        if len(sheet.nodes) <= SMALL:
             return diagnose(session.pictured(sheet))
-        return await asyncio.to_thread(lambda: diagnose(session.pictured(sheet)))
+        return await aside(lambda: diagnose(session.pictured(sheet)))
 
     def _look_due(self) -> bool:
         """Tell whether the wait has come to the next look."""

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat, flight_recorder
 from collectors.samples import RasReport
-from hangtop.diagnosis.job import Look, Rank
+from hangtop.diagnosis.job import Look
+from hangtop.session.picture import Process
+from hangtop.session.state import RankState
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
     from hangtop.session.session import Session
 
 RAS_SINCE = (2, 24)
+RAS_SEEK = 5.0
+"""Seconds between two looks for ranks that have RAS, while none has."""
 RAS_PERIOD = 15.0
 """Seconds between two questions; three answers in which counts stand still are needed to call a mismatch a hang."""
 RAS_RETRY = 120.0
@@ -41,24 +46,23 @@ class Witnesses:
 
         Returns what every rank has, or why it has nothing: for the person who asked.
         """
-        by_node: dict[str, list[Rank]] = {}
-        for rank in self._session.job().ranks:
-            if rank.gone_at is None:
-                by_node.setdefault(rank.node, []).append(rank)
+        by_node: dict[str, list[RankState]] = {}
+        for rank in self._session.living():
+            by_node.setdefault(rank.node, []).append(rank)
         parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
 
-    async def _of_node(self, node: str, ranks: list[Rank], fresh: bool) -> list[Dump]:
+    async def _of_node(self, node: str, ranks: list[RankState], fresh: bool) -> list[Dump]:
         # Imported here: the probe brings the payload's machinery, which the first frame does not need.
         from collectors.probes.recorder.fetch import Dump, fetch
 
         session = self._session
         shift = session.state.nodes[node].clock_offset or 0.0
-        rows = [(rank.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
+        rows = [(rank.process.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
         try:
             dumps = await fetch(session.transport(node), session.python(node), rows, fresh=fresh)
         except TransportError as error:
-            return [Dump(node, rank.rank, "", None, b"", "", str(error)) for rank in ranks]
+            return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         for dump in dumps:
             if dump.data:
                 self._keep(dump)
@@ -76,12 +80,15 @@ class Witnesses:
         """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's."""
         session = self._session
         now = session.now()
-        ranks = [rank for rank in session.job().ranks if rank.gone_at is None and has_ras(rank.process.versions)]
-        if not ranks or now < self._ras_at:
+        if now < self._ras_at:
+            return None
+        self._ras_at = now + RAS_SEEK
+        ranks = [rank for rank in session.living() if has_ras(rank.process.versions)]
+        if not ranks:
             return None
         from collectors.probes import ras
 
-        asked = min(ranks, key=lambda rank: rank.rank)
+        asked = min(ranks, key=lambda rank: rank.process.rank)
         self._ras_at = now + RAS_PERIOD
         try:
             where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
@@ -99,11 +106,15 @@ class Witnesses:
 
 def has_ras(versions: Mapping[str, str]) -> bool:
     """Whether a rank's NCCL has RAS."""
-    release = tuple(int(part) for part in re.findall(r"\d+", versions.get("nccl", ""))[:2])
-    return release >= RAS_SINCE
+    return _release(versions.get("nccl", "")) >= RAS_SINCE
 
 
-def about(report: RasReport, ranks: list[Rank]) -> bool:
+@lru_cache(64)
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def about(report: RasReport, ranks: Iterable[Process]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
     return bool(told & {rank.process.pid for rank in ranks})

@@ -12,10 +12,9 @@ from tests.support.screens import Paper
 
 async def test_the_environment_lint_is_a_key_away() -> None:
     session = Paper(nodes=1, gpus=2).session()
-    for name, node in session.state.nodes.items():
+    for node in session.state.nodes.values():
         for rank in node.ranks.values():
             rank.process = rank.process._replace(env={**rank.process.env, "NCCL_TIMEOUT": "1800"})
-        session.picture.refresh(name)
     async with screen(session) as shown:
         await shown.press("e")
         assert "environment lint" in shown.text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collectors.samples import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
-from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import GpuState, NodeState
 
@@ -38,7 +37,7 @@ def row(here: Here, sample: GpuSample) -> None:
     gpu = here.node.gpus.get(sample.gpu)
     if gpu is None:
         gpu = _gpu(here.node, sample.gpu)
-    gpu.looks.append(Look(here.at, sample))
+    gpu.looks.append(here.at, sample)
     _answers_again(here, gpu)
 
 

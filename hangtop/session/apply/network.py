@@ -11,6 +11,8 @@ from hangtop.session.state import InterfaceState, NodeState, PortState
 
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
+CHANGES = 16
+"""States of a port that are remembered."""
 SETTLED = 2.5
 """Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
 
@@ -30,7 +32,7 @@ def port(here: Here, sample: PortFacts) -> None:
         elif known.facts == sample:
             return
         known.facts = sample
-    known.changes.append(Look(here.at, sample))
+    known.changes = (*known.changes, Look(here.at, sample))[-CHANGES:]
 
 
 def grown(first: int, before: int, now: int) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collectors.samples import Helper, HelperGone, RankGone, RankProcess, RankPulse
-from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import RankState
 
@@ -37,12 +36,12 @@ def pulse(here: Here, sample: RankPulse) -> None:
     rank = here.node.ranks.get(sample.pid)
     if rank is None:
         return
-    looks = rank.looks
-    if looks and looks[-1].value.state != sample.state:
-        before, after = ALARMING.get(looks[-1].value.state), ALARMING.get(sample.state)
+    newest = rank.looks.newest
+    if newest is not None and newest.state != sample.state:
+        before, after = ALARMING.get(newest.state), ALARMING.get(sample.state)
         if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
             here.note(f"rank {rank.process.rank} is {after or 'running again'}")
-    looks.append(Look(here.at, sample))
+    rank.looks.append(here.at, sample)
 
 
 def gone(here: Here, sample: RankGone) -> None:

@@ -51,11 +51,20 @@ def test_a_value_of_a_source_that_is_silent_is_not_held(watched: Watched) -> Non
     assert len(watched.job().nodes["node1"].gpus[0].looks) == 1
 
 
-def test_an_unchanged_node_is_not_built_again(watched: Watched) -> None:
-    assert watched.job().nodes["node1"] is watched.job().nodes["node1"]
-    first = watched.job().nodes["node1"]
-    watched.session.samples("node1", [tick(1001.0)], 1)
-    assert watched.job().nodes["node1"] is not first
+def test_a_picture_does_not_move_with_the_state(watched: Watched) -> None:
+    watched.session.samples("node1", [process(0), pulse(1000, state="R"), tick(1000.0)], 1)
+    before = watched.job().ranks[0].looks
+    watched.session.samples("node1", [pulse(1000, state="S"), tick(1001.0)], 1)
+    assert [look.value.state for look in before] == ["R"]
+    assert [look.value.state for look in watched.job().ranks[0].looks] == ["R", "S"]
+
+
+def test_living_ranks_are_those_of_the_picture(watched: Watched) -> None:
+    old = process(0, 900, run_id="earlier", started=10.0)
+    watched.session.samples("node1", [old, process(0), process(1), process(2), RankGone(1002, 2, 1000.0)], 1)
+    alive = [(rank.rank, rank.process.pid) for rank in watched.job().ranks if rank.gone_at is None]
+    assert alive == [(0, 1000), (1, 1001)]
+    assert [(rank.process.rank, rank.process.pid) for rank in watched.session.living()] == alive
 
 
 def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:

@@ -1,0 +1,56 @@
+"""One copy of what thousands of ranks have in common: commands, users, settings, names of GPUs and ports.
+
+Each node tells them anew, so that without this a job of 16,384 ranks would hold "python train.py" 16,384 times.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from collectors.samples import GpuFacts, GpuProcesses, Hello, HostFacts, PortFacts, RankProcess, SourceState
+
+S = TypeVar("S", bound=NamedTuple)
+
+STANDING = frozenset({Hello, SourceState, RankProcess, GpuFacts, GpuProcesses, PortFacts, HostFacts})
+"""Kinds that are told once and kept."""
+OWN = frozenset({"stdout", "stderr", "nccl_log", "uuid", "hostname", "boot_id"})
+"""Fields that are another for each rank or node."""
+MOST = 16_384
+"""Values remembered of each type that Python itself does not share."""
+
+_numbers: dict[int, int] = {}
+_tables: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+
+
+def shared(sample: S) -> S:
+    """The same sample, made of values that others have too."""
+    if isinstance(sample, GpuProcesses):
+        return sample._replace(processes=[_common(process) for process in sample.processes])
+    common: S = _common(sample)
+    return common
+
+
+def _common(sample: Any) -> Any:
+    fields = zip(sample._fields, sample, strict=True)
+    return sample._make(
+        value if (share := _SHARE.get(type(value))) is None or name in OWN else share(value) for name, value in fields
+    )
+
+
+def _number(value: int) -> int:
+    return _numbers.setdefault(value, value) if len(_numbers) < MOST else _numbers.get(value, value)
+
+
+def _table(value: dict[str, str]) -> dict[str, str]:
+    if len(_tables) >= MOST:
+        return value
+    key = tuple(value.items())
+    known = _tables.get(key)
+    if known is None:
+        known = _tables[key] = {sys.intern(name): sys.intern(text) for name, text in key}
+    return known
+
+
+_SHARE: dict[type, Callable[[Any], Any]] = {str: sys.intern, int: _number, dict: _table}

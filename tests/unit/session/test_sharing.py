@@ -1,0 +1,40 @@
+"""Equal values of many ranks are one; nothing is changed by it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from collectors.samples import GpuProcess, GpuProcesses, RankProcess
+from hangtop.session.sharing import shared
+from tests.support.made import process
+
+
+def told(sample: RankProcess | GpuProcesses) -> RankProcess | GpuProcesses:
+    """The sample as it comes from a node: of new objects throughout."""
+    return msgspec.json.decode(msgspec.json.encode(sample), type=type(sample))
+
+
+def test_what_ranks_have_in_common_is_one_object() -> None:
+    sample = process(0, command="python train.py --lr 1e-4", world_size=10_000, env={"NCCL_DEBUG": "WARN"})
+    first, second = shared(told(sample)), shared(told(sample))
+    assert isinstance(first, RankProcess)
+    assert isinstance(second, RankProcess)
+    assert first == second == sample
+    assert first.command is second.command
+    assert first.world_size is second.world_size
+    assert first.env is second.env
+
+
+def test_what_differs_stays_apart() -> None:
+    first, second = (shared(process(rank, env={"CUDA_VISIBLE_DEVICES": str(rank)})) for rank in (0, 1))
+    assert (first.env["CUDA_VISIBLE_DEVICES"], second.env["CUDA_VISIBLE_DEVICES"]) == ("0", "1")
+    assert (first.rank, second.rank) == (0, 1)
+    assert first.restart is None
+
+
+def test_processes_on_gpus_are_shared_within_their_list() -> None:
+    processes = GpuProcesses([GpuProcess("0000:01:00", 1, None, None, "python -u") for _ in range(2)])
+    now = shared(told(processes))
+    assert isinstance(now, GpuProcesses)
+    assert now == processes
+    assert now.processes[0].name is now.processes[1].name
