@@ -19,7 +19,7 @@ from textual.worker import Worker, WorkerState
 from collectors.fleet.transport import TransportError
 from tui.actions import ACTIONS, BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
-from tui.garbage import REST, Garbage
+from tui.garbage import REST, TURN, Garbage
 from tui.navigation import Stage
 from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
@@ -35,6 +35,10 @@ from tui.widgets.tabs import Crumbs, Tabs
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
+ARRIVALS = 0.1
+"""Seconds between two looks at whether a node has come, at the start."""
+FEW = 256
+"""Nodes of which each is drawn as it comes."""
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""
 
@@ -69,6 +73,8 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.banner, self.tabs, self.crumbs, self.bottom = Banner(self.scene), Tabs(), Crumbs(), Footer()
         self._alarm = Alarm()
         self._garbage = Garbage()
+        self._came = 0
+        """Nodes that have answered, or could not be reached, when it was last drawn."""
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
         if self.options.ascii:
             self._last_filters.append(AsciiFilter())
@@ -111,6 +117,8 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
         self.set_interval(COST_PERIOD, self.bottom.measure)
         self.set_interval(REST, self._garbage.rest)
+        self.set_interval(TURN, self._garbage.turn)
+        self._arriving = self.set_interval(ARRIVALS, self._draw_arrivals)
         self._garbage.start()
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:
@@ -150,6 +158,16 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.banner.draw()
         self.stage.panel.draw()
         self._draw_frame()
+
+    def _draw_arrivals(self) -> None:
+        """Draw nodes as they come rather than up to a second later; thousands come in too many parts for that."""
+        links = [node.link for node in self.session.state.nodes.values()]
+        came = len(links) - links.count("connecting")
+        if came != self._came and len(links) <= FEW:
+            self._came = came
+            self.tick()
+        if came and came == len(links):
+            self._arriving.stop()
 
     def _draw_frame(self) -> None:
         verdict = self.session.verdict

@@ -156,14 +156,12 @@ class Scene:
 
     def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
         """Ranks whose process, or a helper's, is on the GPU."""
-        pids = {process.pid for process in gpu.processes}
-        alive = [rank for rank in node.ranks.values() if rank.gone_at is None]
-        found = [rank for rank in alive if rank.process.pid in pids]
-        if not found and pids:
-            found = [rank for rank in alive if not pids.isdisjoint(rank.helpers)]
-        if not found and _pids_are_hidden(node):
-            found = [rank for rank in alive if rank.process.local_rank == gpu.index]
-        return found
+        return _owners(node, gpu, _alive(node))
+
+    def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
+        """The same for all GPUs of a node."""
+        alive = _alive(node)
+        return [(gpu, _owners(node, gpu, alive)) for gpu in node.gpus.values()]
 
     def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
         """GPUs that a rank's process, or a helper's, is on."""
@@ -174,6 +172,22 @@ class Scene:
                 hidden and process.local_rank == gpu.index
             ):
                 yield gpu
+
+
+def _alive(node: NodeState) -> dict[int, RankState]:
+    return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
+
+
+def _owners(node: NodeState, gpu: GpuState, alive: dict[int, RankState]) -> list[RankState]:
+    if len(gpu.processes) == 1 and (only := alive.get(gpu.processes[0].pid)) is not None:
+        return [only]
+    pids = {process.pid for process in gpu.processes}
+    found = [rank for pid, rank in alive.items() if pid in pids]
+    if not found and pids:
+        found = [rank for rank in alive.values() if not pids.isdisjoint(rank.helpers)]
+    if not found and _pids_are_hidden(node):
+        found = [rank for rank in alive.values() if rank.process.local_rank == gpu.index]
+    return found
 
 
 def _pids_are_hidden(node: NodeState) -> bool:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collectors.fleet import payload
 from collectors.fleet.asking import Questions
 from collectors.fleet.local import Local
-from collectors.fleet.node_link import LinkOptions, LinkTransport, NodeLink
+from collectors.fleet.node_link import AGENT, LinkOptions, LinkTransport, NodeLink
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.targets import Target
@@ -151,6 +152,7 @@ class Fleet:
         return link
 
     def _prepare(self) -> None:
+        payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
         if any(not target.local for target in self._targets):
             from collectors.fleet.connector import Connector
             from collectors.fleet.ssh import Ssh

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hangtop.session.state import GpuState, NodeState
+from hangtop.session.state import GpuState, NodeState, RankState
 from tui.format import UNKNOWN
 from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
 from tui.scene import RankRow, Scene
@@ -92,7 +92,7 @@ def metrics_of(node: NodeState) -> tuple[Metric, ...]:
 def cells_of(scene: Scene, node: NodeState, metric: Metric) -> list[Cell]:
     """All cells of a node: its GPUs, or its ranks where it has none."""
     if isinstance(metric, GpuMetric):
-        return [_gpu_cell(scene, node, gpu, metric) for gpu in node.gpus.values()]
+        return [_gpu_cell(gpu, owners, metric) for gpu, owners in scene.owners(node)]
     rows = sorted((RankRow(node, rank) for rank in node.ranks.values()), key=lambda row: row.number)
     return [_rank_cell(row, metric, scene.interval) for row in rows if row.rank.gone_at is None]
 
@@ -104,8 +104,7 @@ def _rank_cell(row: RankRow, metric: RankMetric, interval: float) -> Cell:
     return Cell(str(row.number), text, heat, Tone.TEXT, row.number)
 
 
-def _gpu_cell(scene: Scene, node: NodeState, gpu: GpuState, metric: GpuMetric) -> Cell:
-    owners = scene.ranks_of(node, gpu)
+def _gpu_cell(gpu: GpuState, owners: list[RankState], metric: GpuMetric) -> Cell:
     number = owners[0].process.rank if owners else None
     name = "·" if number is None else str(number)
     if gpu.fault is not None:

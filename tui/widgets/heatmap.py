@@ -6,6 +6,7 @@ as possible is on the screen at once.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -71,6 +72,7 @@ class HeatMap(Lines):
         self.room = 10
         """Lines that may be taken."""
         self._suspects: frozenset[int] = frozenset()
+        self._measured: tuple[int, int, int, list[NodeState]] = (0, 0, 0, [])
         self._rows: list[NodeState] = []
         self._grid = Grid(8, 1, 5, 40, 1, 0, 1)
 
@@ -83,7 +85,11 @@ class HeatMap(Lines):
             self.node_at = names.index(known) if known in names else 0
         verdict = self.scene.session.verdict
         self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
-        self._grid = grid = self._measure(self.size.width)
+        measured = (self.size.width, room, self.figure, self._rows)
+        # the list is another one whenever a node, a rank or a GPU has come or gone
+        if measured[:3] != self._measured[:3] or measured[3] is not self._measured[3]:
+            self._measured, self._grid = measured, self._measure(self.size.width)
+        grid = self._grid
         self.resize_to(self.size.width, max(1, grid.nodes * grid.step - (grid.step > 1)))
         self.redraw()
 
@@ -228,19 +234,16 @@ class HeatMap(Lines):
         ink, grid = self.ink, self._grid
         suspect = cell.number is not None and cell.number in self._suspects
         edge = "▸" if at_cursor else "!" if suspect else " "
-        bold = False
         if old:
-            style = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
+            style = strong = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
         elif cell.heat is None:
-            style = ink.of(cell.tone, Ground.CURSOR if at_cursor else Ground.PLAIN)
+            style = strong = ink.of(cell.tone, Ground.CURSOR if at_cursor else Ground.PLAIN)
         else:
-            style, bold = ink.heat[round(cell.heat * (HEAT_STEPS - 1))], True
-            if at_cursor and numbered:
-                style += _UNDER
+            style, strong = _hot(ink.heat[round(cell.heat * (HEAT_STEPS - 1))], at_cursor and numbered)
         return [
             Segment(edge if numbered else " ", ink.of(Tone.ACCENT if at_cursor else Tone.BAD)),
             Segment(fit(cell.rank if numbered else "", grid.rank, "right"), style),
-            Segment(fit(cell.value, grid.cell - grid.rank, "right"), style + _BOLD if bold and numbered else style),
+            Segment(fit(cell.value, grid.cell - grid.rank, "right"), strong if numbered else style),
         ]
 
     # --- mouse ---------------------------------------------------------------------------------------------------
@@ -257,6 +260,13 @@ class HeatMap(Lines):
             self.redraw()
             if event.chain == 2:
                 self.post_message(self.Entered())
+
+
+@lru_cache(128)
+def _hot(style: Style, under: bool) -> tuple[Style, Style]:
+    """Styles of a rank's number and of its value: adding them up anew for each cell takes longer than the rest."""
+    plain = style + _UNDER if under else style
+    return plain, plain + _BOLD
 
 
 _LINKS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
@@ -31,3 +32,24 @@ def test_it_collects_when_nobody_is_there_and_not_too_often(monkeypatch: pytest.
     now += garbage.REST
     assert keeper.rest()
     assert not keeper.rest()
+    keeper.stop()
+
+
+def test_young_cycles_go_at_the_next_turn_and_who_survives_is_put_out_of_sight() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    keeper = Garbage()
+    keeper.start()
+    try:
+        keeper.turn()
+        seen = weakref.ref(Cycle())
+        kept = Cycle()
+        assert seen() is not None
+        keeper.turn()
+        assert seen() is None
+        assert not any(kept is one for one in gc.get_objects())
+    finally:
+        keeper.stop()
+    assert any(kept is one for one in gc.get_objects())
