@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
+from benchmarks.loop import Stalls, apart
 from benchmarks.report import Row, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.fleet import Fleet, FleetOptions
@@ -56,29 +57,6 @@ class Counter:
     def bad_line(self, *_said: str) -> None:
         """Count what must not be."""
         self.bad += 1
-
-
-class Stalls:
-    """How long the loop works without a pause, in its own CPU time: what other processes take does not count."""
-
-    def __init__(self) -> None:
-        self.late: list[float] = []
-        self._task = asyncio.ensure_future(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            began = time.thread_time()
-            await asyncio.sleep(0.002)
-            self.late.append(time.thread_time() - began)
-
-    def worst(self) -> float:
-        """Longest since the last call, in milliseconds."""
-        late, self.late = self.late, []
-        return max(late, default=0.0) * 1000
-
-    def stop(self) -> None:
-        """Watch no more."""
-        self._task.cancel()
 
 
 async def measure(count: int) -> list[Row]:
@@ -131,8 +109,7 @@ async def measure(count: int) -> list[Row]:
 def main() -> None:
     """Measure and report."""
     counts = [int(word) for word in sys.argv[1:]] or [64, 2048]
-    rows = [row for count in counts for row in asyncio.run(measure(count))]
-    report("streams", rows)
+    report("streams", apart(measure, counts))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""The whole application: real screen, real SSH connections to simulated nodes that stream at 1 Hz from another process.
+
+For 64 and 2,048 nodes × 8 GPUs: when the first node and all nodes are live, what it then costs with nobody at the keys,
+and how soon keys are answered. Run: ``python -m benchmarks.app [NODES …]``; 2,048 nodes take some two minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass, field
+
+from textual.pilot import Pilot
+
+from benchmarks.loop import PANELS, SIZE, Painted, Stalls, apart, load, resident, share
+from benchmarks.report import Row, report
+from benchmarks.simulated_nodes import simulated_nodes
+from collectors.fleet.sink import LinkChange
+from hangtop.session.live import live_session
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tui.app import HangtopApp, ScreenOptions
+
+PRESSES = 40
+"""Keys pressed on each panel."""
+SETTLE = 4.0
+"""Seconds after the last node is live in which nothing is measured."""
+WATCH = 12.0
+"""Seconds with nobody at the keys: first for the CPU, then as many for the stalls; watching for them costs CPU."""
+LIVE = {64: 2.0}
+CPU = {64: 10.0, 2048: 60.0}
+FLOORS = {64: "4 %", 2048: "streams 20 to 30 %, heat map 2.5 %"}
+
+
+@dataclass
+class Coming:
+    """When nodes became live, in seconds since :attr:`began`."""
+
+    wanted: int
+    began: float = field(default_factory=time.perf_counter)
+    at: dict[str, float] = field(default_factory=dict)
+    all: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def watch(self, session: Session) -> None:
+        """Listen to what the session is told."""
+        tell = session.link
+
+        def link(change: LinkChange) -> None:
+            tell(change)
+            if change.link == "live":
+                self.at.setdefault(change.node, time.perf_counter() - self.began)
+                if len(self.at) == self.wanted:
+                    self.all.set()
+
+        session.link = link  # type: ignore[method-assign]
+
+
+async def measure(nodes: int) -> list[Row]:
+    """All figures for one size."""
+    before = load()
+    with simulated_nodes(nodes) as simulated:
+        options = SessionOptions(targets=(f"sim[0000-{nodes - 1:04d}]",), ssh_config=simulated.ssh_config)
+        coming = Coming(nodes)
+        session = live_session(options)
+        coming.watch(session)
+        app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+        async with app.run_test(size=SIZE) as pilot:
+            painted, stalls = Painted(app), Stalls()
+            await asyncio.wait_for(coming.all.wait(), 150)
+            connecting = stalls.worst()
+            await asyncio.sleep(SETTLE)
+            stalls.stop()
+            quiet = await at_rest()
+            presses, busy = await at_work(pilot, painted)
+            memory = resident()
+    return rows(nodes, coming, (connecting, before, memory), quiet, (presses, busy))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a while: CPU in per cent of a core, and the longest stall in milliseconds."""
+
+    cpu: float
+    stall: float
+
+
+async def at_rest() -> Cost:
+    """The overview, with nobody at the keys."""
+    cpu, began = time.process_time(), time.perf_counter()
+    await asyncio.sleep(WATCH)
+    spent = 100 * (time.process_time() - cpu) / (time.perf_counter() - began)
+    stalls = Stalls()
+    await asyncio.sleep(WATCH)
+    stalls.stop()
+    return Cost(spent, stalls.worst())
+
+
+async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[float], Cost]:
+    """Somebody in a hurry goes through all panels."""
+    stalls = Stalls()
+    cpu, began = time.process_time(), time.perf_counter()
+    presses: list[float] = []
+    for key in PANELS.values():
+        await painted.key(pilot, key)
+        presses += await painted.keys(pilot, PRESSES)
+    stalls.stop()
+    return presses, Cost(100 * (time.process_time() - cpu) / (time.perf_counter() - began), stalls.worst())
+
+
+def rows(
+    nodes: int, coming: Coming, said: tuple[float, float, float], quiet: Cost, busy: tuple[list[float], Cost]
+) -> list[Row]:
+    """The table."""
+    connecting, before, memory = said
+    presses, work = busy
+    size, big = f"whole application, {nodes:,} nodes × 8 GPUs", nodes > 64
+    times = sorted(coming.at.values())
+    return [
+        Row(f"{size}: first node live", "s", (times[0],), 0.6, "0.28 s"),
+        Row(f"{size}: all live", "s", (times[-1],), LIVE.get(nodes), "30 s" if big else "1.2 s"),
+        Row(f"{size}: worst stall while connecting", "ms", (connecting,), 50.0),
+        Row(f"{size}: CPU", "% of a core", (quiet.cpu,), CPU.get(nodes), FLOORS.get(nodes, "")),
+        Row(f"{size}: CPU while keys are pressed", "% of a core", (work.cpu,)),
+        Row(f"{size}: memory", "MB", (memory,), 250.0),
+        Row(f"{size}: worst stall", "ms", (quiet.stall,), 50.0),
+        Row(f"{size}: worst stall while keys are pressed", "ms", (work.stall,), 50.0),
+        Row(f"{size}: key to repaint", "ms", tuple(1000 * value for value in presses), None, "6 ms"),
+        Row(f"{size}: key to repaint, p99", "ms", (1000 * share(presses, 0.99),), 30.0, "18 ms (p95)"),
+        Row(f"{size}: load of the machine before", "", (before,)),
+    ]
+
+
+def main() -> None:
+    """Measure the sizes given, or 64 and 2,048."""
+    report("app", apart(measure, [int(word) for word in sys.argv[1:]] or [64, 2048]))
+
+
+if __name__ == "__main__":
+    main()

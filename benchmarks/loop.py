@@ -1,0 +1,120 @@
+"""What several benchmarks look at: stalls of the event loop, the time from a key to its repaint, this process's memory.
+
+Each size is measured in a process of its own (:func:`apart`): memory that the one before has left would count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from textual._compositor import CompositorUpdate
+from textual.pilot import Pilot
+
+from benchmarks.report import Row
+from tui.app import HangtopApp
+
+SIZE = (200, 60)
+"""Of the terminal, in cells."""
+PANELS = {"overview": "1", "ranks": "2", "gpus": "3", "fabric": "4", "nodes": "6"}
+KEYS = ("down", "down", "pagedown", "pageup", "right", "left", "up", "up")
+"""A round that ends where it began, so that every key has something to repaint."""
+
+
+class Stalls:
+    """How long the loop works without a pause, in CPU time of all threads.
+
+    What other processes take does not count; a thread of ours that keeps the loop from running does.
+    """
+
+    def __init__(self) -> None:
+        self.late: list[float] = []
+        self._task = asyncio.ensure_future(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            began = time.process_time()
+            await asyncio.sleep(0.005)
+            self.late.append(time.process_time() - began)
+
+    def worst(self) -> float:
+        """Longest since the last call, in milliseconds."""
+        late, self.late = self.late, []
+        return max(late, default=0.0) * 1000
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._task.cancel()
+
+
+class Painted:
+    """Tells when the next paint is done.
+
+    Without a terminal Textual leaves out the last step, making the sequences that are written there; it is done here,
+    so that it counts.
+    """
+
+    def __init__(self, app: HangtopApp) -> None:
+        self._done = asyncio.Event()
+        real: Callable[..., None] = app._display  # noqa: SLF001 (the one place through which every paint goes)
+
+        def display(screen: object, renderable: object) -> None:
+            real(screen, renderable)
+            if isinstance(renderable, CompositorUpdate):
+                renderable.render_segments(app.console)
+            self._done.set()
+
+        app._display = display  # type: ignore[method-assign]  # noqa: SLF001
+
+    async def key(self, pilot: Pilot[None], key: str) -> float:
+        """Seconds from a key to the paint after it."""
+        self._done.clear()
+        began = time.perf_counter()
+        pilot.app.simulate_key(key)
+        await asyncio.wait_for(self._done.wait(), 10)
+        return time.perf_counter() - began
+
+    async def keys(self, pilot: Pilot[None], presses: int) -> list[float]:
+        """The same for many keys, at the pace of somebody in a hurry."""
+        times = []
+        for number in range(presses):
+            await asyncio.sleep(random.uniform(0.02, 0.12))
+            times.append(await self.key(pilot, KEYS[number % len(KEYS)]))
+        return times
+
+
+def resident() -> float:
+    """Megabytes of this process."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def load() -> float:
+    """Load of the machine over the last minute: what else runs here is part of every figure."""
+    return os.getloadavg()[0]
+
+
+def share(seconds: Sequence[float], of: float) -> float:
+    """The value that this share of them does not exceed."""
+    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * of))]
+
+
+def apart(measure: Callable[[int], Awaitable[list[Row]]], sizes: Sequence[int]) -> list[Row]:
+    """Measure each size in a fresh process."""
+    rows: list[Row] = []
+    for size in sizes:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            rows += pool.apply(_run, (measure, size))
+    return rows
+
+
+def _run(measure: Callable[[int], Awaitable[list[Row]]], size: int) -> list[Row]:
+    async def whole() -> list[Row]:
+        return await measure(size)
+
+    return asyncio.run(whole())
