@@ -74,6 +74,12 @@ def test_everybody_late_in_turn_is_no_straggler() -> None:
     assert "straggler_rank" not in judged(turns)
 
 
+def test_what_chance_would_do_is_no_straggler() -> None:
+    late = [0, 1, 1, 0, 1]
+    seen = [rank_with(rank, [0.1 if last == rank else 0.4 for last in late], world=2) for rank in range(2)]
+    assert "straggler_rank" not in judged(seen)
+
+
 def test_one_long_wait_is_no_straggler() -> None:
     once = [rank_with(rank, [0.05, 0.05, 9.0 if rank else 0.05, *[0.05] * 37]) for rank in range(4)]
     assert "straggler_rank" not in judged(once)

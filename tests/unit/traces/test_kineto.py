@@ -64,6 +64,24 @@ def test_real_ranks_that_load_data() -> None:
     assert 0.7 * trace.wall < trace.data < trace.idle < trace.wall
 
 
+def test_operators_of_a_data_loader_are_no_compute(tmp_path: Path) -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    rows = [event("user_annotation", loader, 2, 8), event("cpu_op", "aten::stack", 4, 3),
+            event("cpu_op", "aten::mm", 9, 5), event("user_annotation", "gloo:all_reduce", 12, 6)]  # fmt: skip
+    trace = kineto.read(str(written(tmp_path, document(rows))))
+    assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.016, 0.004, 0.006))
+    assert (trace.exposed, trace.idle, trace.data) == pytest.approx((0.004, 0.008, 0.008))
+
+
+def test_the_node_s_reader_leaves_out_nothing_that_counts() -> None:
+    within = '"x": [{"a": 1},{"ph": "M"}]'
+    rows = [event("python_function", "f", 1, 9, within), event("kernel", "a", 1, 2, within),
+            event("cuda_runtime", "launch", 4, 9), event("kernel", 'b},{"ph": "M', 5, 2, within),
+            event("python_function", "last", 1, 9)]  # fmt: skip
+    trace = remote(document(rows).encode(), "x.json")
+    assert (trace.events, trace.damaged, trace.compute) == (2, 0, 0.004)
+
+
 def test_the_node_s_reader_says_the_same() -> None:
     for path in sorted(TRACES.iterdir()):
         data = gzip.decompress(path.read_bytes())
