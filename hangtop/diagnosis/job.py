@@ -28,6 +28,7 @@ from collectors.samples import (
     NvlinkCounters,
     PortFacts,
     PortUse,
+    ProbeReport,
     RankProcess,
     RankPulse,
     RasReport,
@@ -153,6 +154,8 @@ class Job:
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
+    probed: tuple[ProbeReport, ...] = ()
+    """Probes of collectives that were asked for in this session, oldest first."""
     patience: float = 60.0
     """Seconds that a wait may take before it may be called a hang, live."""
     stood_still: float | None = None

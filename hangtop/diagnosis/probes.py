@@ -49,17 +49,22 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
 
 
-def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
-    """All that a report proves about the nodes of a job, with what their samples add to it, worst first.
+def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
+    """All that a report proves about the nodes of a job, worst first.
 
     That the whole is too slow is said only where nothing tells which node or link makes it so.
     """
     found = [*findings(report), *socket_fallback(job, report)]
-    taking_part = {rank.node for rank in report.ranks}
-    found += [finding for finding in mtu_mismatch(job) if taking_part.issuperset(finding.nodes)]
     if not {finding.kind for finding in found} & LOCATED:
         found += bandwidth_low(job, report)
     return tuple(found)
+
+
+def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
+    """The same, and what the samples of the nodes that took part add to it."""
+    taking_part = {rank.node for rank in report.ranks}
+    told = [finding for finding in mtu_mismatch(job) if taking_part.issuperset(finding.nodes)]
+    return (*measured(report, job), *told)
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -208,7 +209,7 @@ class Session:
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
-        job = sheet.job()
+        job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed))
         self._strangers = {(other.node, other.process.pid) for other in job.others}
         return job
 

@@ -25,23 +25,26 @@ CRASHED = frozenset(
         "open_files_limit", "memlock_limit",
     }
 )  # fmt: skip
+MEASURED = frozenset({"path_blocked", "packet_loss", "slow_node", "slow_link", "silent_corruption"})
+"""What a probe finds between nodes: it may hang a job, but a rank that is seen to hold the others up comes first."""
 BROKEN = frozenset(
     {
         "gpu_lost", "gpu_driver_hung", "gpu_xid", "gpu_ecc", "gpu_row_remap", "gpu_needs_reset", "nvlink_errors",
         "ib_port_down", "node_unreachable", "storage_stalled", "kernel_trouble",
     }
-)  # fmt: skip
+) | MEASURED  # fmt: skip
 """Causes that hang a job, crash it or slow it: the word depends on what the job does."""
 SLOW = frozenset(
     {
         "straggler_rank", "gpu_throttled", "gpu_pcie_degraded", "data_bound", "network_socket_fallback",
         "communication_bound", "ib_link_flapped", "ib_symbol_errors", "ib_receive_errors", "ib_transmit_discards",
         "ib_buffer_overrun", "roce_retransmits", "tcp_retransmits", "mtu_mismatch",
+        "bandwidth_low",
     }
 )  # fmt: skip
 
 NEARNESS: tuple[frozenset[str], ...] = (
-    BROKEN,
+    BROKEN - MEASURED,
     frozenset(
         {
             "rank_killed",
@@ -56,6 +59,7 @@ NEARNESS: tuple[frozenset[str], ...] = (
     ),
     HUNG - {"collective_stalled", "init_hang", "rank_missing"},
     CRASHED - {"watchdog_timeout", "store_timeout", "nccl_remote_error", "nccl_connect_failed"},
+    MEASURED,
     frozenset({"rank_missing", "init_hang", "collective_stalled"}),
     frozenset({"watchdog_timeout", "store_timeout", "nccl_connect_failed"}),
     SLOW,
@@ -153,7 +157,13 @@ EXPLANATIONS: tuple[Explains, ...] = (
     Explains(_set("gpu_assignment_conflict"), _set("gpu_memory_imbalance"), "gpu"),
     Explains(_set("duplicate_gpu"), _set("gpu_assignment_conflict"), "any"),
     Explains(_set("gpu_throttled", "gpu_pcie_degraded"), _set("straggler_rank"), "rank"),
-    Explains(_set("network_socket_fallback", "mtu_mismatch"), _set("tcp_retransmits"), "any"),
+    Explains(_set("network_socket_fallback", "mtu_mismatch"), _set("tcp_retransmits", "bandwidth_low"), "any"),
+    Explains(
+        _set("path_blocked", "packet_loss", "slow_node", "slow_link"),
+        WAITS_END | _set("init_hang", "tcp_retransmits"),
+        "any",
+    ),
+    Explains(_set("ib_port_down"), _set("path_blocked", "slow_node"), "node"),
     Explains(
         _set("watchdog_timeout"),
         _set("nccl_remote_error", "rank_crashed", "child_failed_no_detail", "store_timeout"),

@@ -1,0 +1,64 @@
+"""A probe that somebody asked for settles a wait in which no rank is odd, and never outranks a rank that is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from collectors.samples import ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first, kinds
+
+NODES = ("node1", "node2", "node3", "node4")
+
+
+def report(slow: str = "", age: float = 30.0, outcome: str = "done") -> ProbeReport:
+    """Four nodes, one of them slow with all others."""
+    pairs = [ProbePair(a, b, 0.05 if slow in (a, b) else 1.0, 1e-4, 1e-4, 0.0, "") for a, b in combinations(NODES, 2)]
+    ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(NODES)]
+    return ProbeReport("gloo", 4, NOW - age, 5.0, outcome, "", ranks, [], pairs, 1e-4, {})
+
+
+def verdict(job: Sketch, *reports: ProbeReport) -> Verdict:
+    return diagnose(replace(job.job(), probed=reports))
+
+
+def stalled() -> Sketch:
+    job = Sketch(world=8, nodes=4)
+    job.ranks().at(ALL_REDUCE)
+    return job
+
+
+def test_a_slow_node_is_the_root_of_a_stall() -> None:
+    found = verdict(stalled(), report("node3"))
+    assert (first(found).kind, first(found).nodes) == ("slow_node", ("node3",))
+    assert found.outcome == "hung"
+    assert {f.kind: f.cause for f in found.findings}["collective_stalled"] == "slow_node"
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [(), (report(),), (report("node3", age=3600.0),), (report("node3", outcome="cancelled"),),
+     (report("node3", age=60.0), report(age=30.0))],
+)  # fmt: skip
+def test_without_a_fresh_measurement_that_says_so_the_stall_stays(reports: tuple[ProbeReport, ...]) -> None:
+    assert first(verdict(stalled(), *reports)).kind == "collective_stalled"
+
+
+def test_a_rank_that_is_seen_to_hold_the_others_up_comes_first() -> None:
+    job = stalled()
+    job.ranks(5).at(["read_shard data.py:88", "__next__ loader.py:51", "step loop.py:30", "main loop.py:9"])
+    found = verdict(job, report("node1"))
+    assert (first(found).kind, first(found).ranks) == ("rank_stuck_in_data", (5,))
+    assert "slow_node" in kinds(found)
+
+
+def test_beside_a_job_that_runs_it_is_slow() -> None:
+    job = Sketch(world=8, nodes=4)
+    job.ranks().pulse(cores=1.0, switches=500.0)
+    found = verdict(job, report("node2"))
+    assert (found.outcome, first(found).kind) == ("slow", "slow_node")
+    assert alarms(verdict(job, report())) == []
