@@ -305,6 +305,7 @@ class Interface(NamedTuple):
     """Mb/s."""
     up: bool
     addresses: List[str]
+    """With the length of their network's prefix: ``10.0.0.1/24``."""
     kind: str
     """``physical``, ``virtual``, ``loopback``, ``ipoib``."""
 
@@ -747,7 +748,7 @@ class RankTrace(NamedTuple):
     data: float
     """In a data loader's next, with neither of these."""
     inexact: float
-    """How much too large the figures may be, because short gaps were closed to bound the memory."""
+    """By how much what overlaps may be wrong, because intervals were pushed together to bound the memory."""
     steps: List[TraceStep]
     totals: List[TraceTotal]
     """By operation and group, the longest first."""

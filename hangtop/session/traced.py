@@ -176,7 +176,9 @@ def _notes(trace: RankTrace) -> str:
     if trace.damaged:
         notes.append(f"{count(trace.damaged, 'event')} could not be decoded")
     if trace.inexact > 0.001 * trace.wall:
-        notes.append(f"times may be {lasting(trace.inexact)} too long: gaps were closed to bound the memory")
+        notes.append(
+            f"exposed and idle may be off by {lasting(trace.inexact)}: intervals were pushed together to bound memory"
+        )
     if trace.calls_left_out:
         notes.append(f"{count(trace.calls_left_out, 'collective')} beyond the first were not compared")
     return "; ".join(notes)

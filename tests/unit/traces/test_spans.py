@@ -38,11 +38,19 @@ def test_intervals_that_come_in_batches_and_backwards(monkeypatch) -> None:  # t
     assert list(union)[:2] == [(3, 5), (6, 8)]
 
 
-def test_memory_is_bounded_and_the_error_is_told(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_memory_is_bounded_and_lengths_stay(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(spans, "FRESH", 50)
-    # short gaps of 1 and, between every ten, long ones of 20: only short ones are closed
-    intervals = [(start * 2 + (start // 10) * 20, 1) for start in range(2_000)]
-    union = made(intervals, limit=400)
-    assert len(list(union)) <= 400
-    assert union.total() == 2_000 + union.closed
-    assert 0 < union.closed <= 1_800
+    # gaps of 1 and, between every ten, long ones of 20: only short ones are closed
+    union = made([(start * 2 + (start // 10) * 20, 1) for start in range(2_000)], limit=1_500)
+    assert len(union) <= 1_500
+    assert union.total() == 2_000
+    assert 0 < union.moved <= 1_000
+    assert all(end - start in {1, 2} for start, end in union)
+
+
+def test_what_comes_in_no_order_waits_until_merging_pays(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(spans, "FRESH", 4)
+    monkeypatch.setattr(spans, "IN_ONE_GO", 50)
+    places = [(place * 7919) % 1009 for place in range(1009)]
+    union = made([(place * 2, 1) for place in places])
+    assert (len(union), union.total()) == (1009, 1009)

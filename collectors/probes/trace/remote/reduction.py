@@ -121,7 +121,7 @@ class Reduction:
             exposed=_rounded(united([compute, *talks]) - computed), memcpy=_rounded(copies.total()),
             idle=_rounded(max(0.0, wall - busy)),
             data=_rounded(united([compute, *talks, copies, spans[DATA]]) - busy),
-            inexact=_rounded(sum(each.closed for each in (compute, copies, *talks))),
+            inexact=_rounded(sum(each.moved for each in (compute, copies, *talks))),
             steps=[self._told_step(number, compute, talks, copies) for number in sorted(self._steps)],
             totals=calls.totals, longest=calls.longest, calls=calls.first, calls_left_out=calls.left_out,
         )  # fmt: skip
@@ -131,7 +131,7 @@ class Reduction:
         talking = [list(each.within(start, end)) for each in talks]
         computing = list(compute.within(start, end))
         computed = united([computing])
-        busy = united([computing, *talking, copies.within(start, end)])
+        busy = united([computing, *talking, list(copies.within(start, end))])
         return TraceStep(
             number, _rounded(start - self._first), _rounded(end - start), _rounded(computed),
             _rounded(united(talking)), _rounded(united([computing, *talking]) - computed),

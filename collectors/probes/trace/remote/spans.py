@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import chain
-from typing import Iterable, Iterator, List, Tuple
+from typing import Iterable, Iterator, List, Sequence, Tuple, Union
 
 FRESH = 32_768
 """Intervals that wait before they are merged into the rest."""
-LIMIT = 262_144
-"""Disjoint intervals that are kept, at 16 bytes each."""
+PATIENT = 8
+"""How many times more would have to be moved for them to wait longer."""
+MOST_FRESH = 262_144
+LIMIT = 2_000_000
+"""Disjoint intervals that are kept, at 16 bytes each: a trace of some gigabytes."""
+IN_ONE_GO = 200_000
+"""Intervals that may be sorted as Python's own tuples, which take 120 bytes each."""
 
 Span = Tuple[float, float]
 
@@ -18,25 +24,25 @@ Span = Tuple[float, float]
 class Spans:
     """A union of intervals that come in any order.
 
-    Above :data:`LIMIT` disjoint intervals the smallest gaps between them are closed; ``closed`` is how much time that
-    added to the union, at most.
+    Above the limit those with the smaller gaps between them are pushed together two by two: their length stays, their
+    place is off by the gap. ``moved`` is how much that may be wrong about what overlaps with them, at most.
     """
 
-    __slots__ = ("_ends", "_fresh", "_gap", "_limit", "_starts", "closed")
+    __slots__ = ("_ends", "_fresh", "_limit", "_starts", "_wait", "moved")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._starts = array("d")
         self._ends = array("d")
         self._fresh: List[Span] = []
+        self._wait = FRESH
         self._limit = max(2, limit)
-        self._gap = 0.0
-        self.closed = 0.0
+        self.moved = 0.0
 
     def add(self, start: float, end: float) -> None:
         """Unite with one more interval."""
         self._fresh.append((start, end))
-        if len(self._fresh) >= FRESH:
-            self._settle()
+        if len(self._fresh) >= self._wait:
+            self._settle(willing=False)
 
     def __iter__(self) -> Iterator[Span]:
         """The disjoint intervals in order."""
@@ -45,6 +51,10 @@ class Spans:
 
     def __bool__(self) -> bool:
         return bool(self._fresh) or bool(self._starts)
+
+    def __len__(self) -> int:
+        self._settle()
+        return len(self._starts)
 
     def total(self) -> float:
         """Length of the union."""
@@ -57,49 +67,63 @@ class Spans:
         for place in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
             yield max(start, self._starts[place]), min(end, self._ends[place])
 
-    def _settle(self) -> None:
+    def _settle(self, *, willing: bool = True) -> None:
         """Merge what waits; a file that is in order touches only the last intervals."""
         if not self._fresh:
             return
         self._fresh.sort()
         place = max(0, bisect_left(self._starts, self._fresh[0][0]) - 1)
-        tail = list(zip(self._starts[place:], self._ends[place:]))  # noqa: B905
+        behind = len(self._starts) - place
+        if not willing and behind > PATIENT * len(self._fresh) and len(self._fresh) < MOST_FRESH:
+            self._wait = 2 * len(self._fresh)
+            return
+        tail = zip(self._starts[place:], self._ends[place:])  # noqa: B905
         del self._starts[place:], self._ends[place:]
-        tail += self._fresh
-        tail.sort()
-        self._append(tail)
-        self._fresh = []
+        self._append(merged([tail, self._fresh], behind + len(self._fresh)))
+        self._fresh, self._wait = [], FRESH
         if len(self._starts) > self._limit:
             self._coarsen()
 
     def _append(self, ordered: Iterable[Span]) -> None:
-        starts, ends, gap = self._starts, self._ends, self._gap
+        starts, ends = self._starts, self._ends
         last = ends[-1] if ends else float("-inf")
         for start, end in ordered:
-            if start <= last + gap:
-                if start > last:
-                    self.closed += start - last
-                if end > last:
-                    ends[-1] = last = end
-            else:
+            if start > last:
                 starts.append(start)
                 ends.append(end)
                 last = end
+            elif end > last:
+                ends[-1] = last = end
 
     def _coarsen(self) -> None:
-        """Close the smaller half of all gaps."""
-        gaps = sorted(map(float.__sub__, self._starts[1:], self._ends))
-        self._gap = max(self._gap, gaps[len(gaps) // 2])
-        spans = list(zip(self._starts, self._ends))  # noqa: B905
-        self._starts, self._ends = array("d"), array("d")
-        self._append(spans)
+        """Push half of the intervals up to the one before, those that are nearest to it."""
+        before = list(map(float.__sub__, self._starts[1:], self._ends))
+        usual = sorted(before)[len(before) // 2]
+        spans = zip(self._starts[1:], self._ends[1:], before)  # noqa: B905
+        starts, ends = self._starts[:1], self._ends[:1]
+        pushed = False
+        for start, end, gap in spans:
+            if gap <= usual and not pushed:
+                ends[-1] += end - start
+                self.moved += gap
+            else:
+                starts.append(start)
+                ends.append(end)
+            pushed = gap <= usual and not pushed
+        self._starts, self._ends = starts, ends
 
 
-def united(parts: Iterable[Iterable[Span]]) -> float:
+def merged(parts: Sequence[Iterable[Span]], size: int) -> Iterable[Span]:
+    """Several lists of intervals as one in order: quickly where there are few, with little memory where not."""
+    return sorted(chain.from_iterable(parts)) if size <= IN_ONE_GO else heapq.merge(*parts)
+
+
+def united(parts: Iterable[Union[Spans, List[Span]]]) -> float:
     """Length of the union of several lists of intervals, each in order; what overlaps counts once."""
+    several = list(parts)
     total = 0.0
     last = float("-inf")
-    for start, end in sorted(chain.from_iterable(parts)):  # a merge of runs, in C
+    for start, end in merged(several, sum(map(len, several))):
         if end > last:
             total += end - max(start, last)
             last = end
@@ -126,5 +150,5 @@ def outside(kept: Spans, taken: Spans) -> Spans:
             hole = next(holes, None)
         if start < end:
             left.add(start, end)
-    left.closed += kept.closed
+    left.moved += kept.moved
     return left
