@@ -17,10 +17,14 @@ from collectors.samples import Interface, InterfaceCounters
 _SIOCGIFCONF = 0x8912
 _SIOCGIFFLAGS = 0x8913
 _SIOCGIFMTU = 0x8921
+_SIOCGIFNETMASK = 0x891B
 _SIOCGIFHWADDR = 0x8927
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _REQUEST = 40
 """Size of struct ifreq on 64-bit systems."""
+
+_IPV6 = re.compile(r"[0-9a-f]{32} [0-9a-f]{1,2}$")
+"""Address and prefix length of a line of /proc/net/if_inet6."""
 
 _KINDS = {772: "loopback", 32: "ipoib"}
 """Hardware types (linux/if_arp.h) that name the kind by themselves."""
@@ -51,7 +55,7 @@ class Asker:
         return Link(mtu, flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING, hardware)
 
     def addresses(self) -> Dict[str, List[str]]:
-        """IPv4 addresses by interface."""
+        """IPv4 addresses by interface, with the length of their network's prefix: ``10.0.0.1/24``."""
         found: Dict[str, List[str]] = {}
         buffer = bytearray(_REQUEST * 512)
         # struct ifconf holds a pointer, so the address of the buffer is needed
@@ -61,8 +65,17 @@ class Asker:
         size = struct.unpack("iP", fcntl.ioctl(self._socket, _SIOCGIFCONF, struct.pack("iP", len(buffer), pointer)))[0]
         for start in range(0, size, _REQUEST):
             name = text(bytes(buffer[start : start + 16]).split(b"\0")[0]).partition(":")[0]
-            found.setdefault(name, []).append(socket.inet_ntoa(bytes(buffer[start + 20 : start + 24])))
+            address = socket.inet_ntoa(bytes(buffer[start + 20 : start + 24]))
+            found.setdefault(name, []).append(address + self._prefix(bytes(buffer[start : start + _REQUEST])))
         return found
+
+    def _prefix(self, request: bytes) -> str:
+        """``/24``, of an interface and its address as SIOCGIFCONF lists them; empty when that has just gone."""
+        try:
+            answer: bytes = fcntl.ioctl(self._socket, _SIOCGIFNETMASK, request)
+        except OSError:
+            return ""
+        return "/%d" % bin(int.from_bytes(answer[20:24], "big")).count("1")
 
     def _request(self, request: int, name: str) -> bytes:
         packed = struct.pack("16s24x", name.encode()[:15])
@@ -87,13 +100,14 @@ def _index(name: str) -> Optional[int]:
 
 
 def parse_if_inet6(data: bytes) -> Dict[str, List[str]]:
-    """IPv6 addresses by interface of /proc/net/if_inet6, link-local ones left out."""
+    """IPv6 addresses with their prefix length, by interface, of /proc/net/if_inet6; link-local ones are left out."""
     found: Dict[str, List[str]] = {}
     for line in text(data).splitlines():
         fields = line.split()
-        if len(fields) != 6 or not re.match(r"[0-9a-f]{32}$", fields[0]) or fields[0].startswith("fe80"):
+        if len(fields) != 6 or not _IPV6.match(fields[0] + " " + fields[2]) or fields[0].startswith("fe80"):
             continue
-        found.setdefault(fields[5], []).append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(fields[0])))
+        address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(fields[0]))
+        found.setdefault(fields[5], []).append("%s/%d" % (address, int(fields[2], 16)))
     return found
 
 

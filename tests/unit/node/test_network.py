@@ -63,14 +63,14 @@ def test_addresses_of_the_sixth_kind() -> None:
         b"fd000000000000000000000000000002 04 40 00 82     eth0\n"
         b"zz 1 2\n"
     )
-    assert parse_if_inet6(data) == {"eth0": ["fd00::2"]}
+    assert parse_if_inet6(data) == {"eth0": ["fd00::2/64"]}
 
 
 def test_the_kernel_knows_loopback() -> None:
     asker = Asker()
     asked = asker.link("lo")
     assert asked is not None
-    assert "127.0.0.1" in asker.addresses()["lo"]
+    assert "127.0.0.1/8" in asker.addresses()["lo"]
     assert describe("lo", asked, ["127.0.0.1"], "/sys").kind == "loopback"
     assert asked.mtu > 1500
     assert asker.link("nothere0") is None
