@@ -65,11 +65,13 @@ def _beside(answer: Probed) -> Iterator[Line]:
         yield [(f"{found.of} should give {found.busbw:.3g} GB/s ({found.source}): ", "dim"), (share, shade)]
     elif report.figures:
         yield [("what the hardware should give is not known: no NVLink, HCA or physical interface that says", "dim")]
-    top = max(report.figures, key=lambda figure: figure.busbw, default=None)
     last = answer.previous
-    if last is not None and top is not None and (then := last.busbw.get((top.op, top.size))) is not None:
+    known = [f for f in report.figures if last is not None and (f.op, f.size) in last.busbw]
+    if last is not None and known:
+        largest = max(known, key=lambda figure: figure.size)
+        then = last.busbw[largest.op, largest.size]
         ago = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.at))
-        yield [(f"busbw {top.busbw:.3g} GB/s, last time {then:.3g} ({ago})", _then(top.busbw, then)[1])]
+        yield [(f"busbw {largest.busbw:.3g} GB/s, last time {then:.3g} ({ago})", _then(largest.busbw, then)[1])]
     if answer.unkept:
         yield [(f"not kept for the next time: {answer.unkept}", "middling")]
 
