@@ -10,6 +10,7 @@ from hangtop.diagnosis.collectives.ras import POLLS
 from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Outcome, Unknown
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.said import warned
 from hangtop.diagnosis.words import count, listed, ranks_text
 
 OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal")
@@ -49,6 +50,9 @@ def summary(case: Case, outcome: Outcome) -> str:
         return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
     if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
         return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
+    unknown = warned(job, "other")
+    if unknown:
+        return f"nothing that is known is wrong; NCCL's last warning: {text_of(unknown[-1], 'message')[:160]}"
     return "nothing wrong was found in what was read, and it does not say how the run ended"
 
 

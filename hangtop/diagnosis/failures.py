@@ -193,7 +193,7 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if cuda_error(event):
         return f"CUDA error: {cuda_error(event)}"
     if event.kind == "python.exception":
-        said = event.text.partition("Traceback (")[0].strip(" ,:")
+        said = event.text.partition("Traceback (")[0].rpartition("] ")[2].strip(" ,:")
         return said[:200] or "an exception, the end of its traceback is cut off"
     if event.kind == "python.fatal":
         return text_of(event, "error") or "Fatal Python error"

@@ -33,6 +33,7 @@ _MPI = re.compile(
     r" (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+)"
     r"(?: exited on signal (?P<signal>\d+)| exited with (?:status|exit code) (?P<exitcode>\d+))?"
 )
+_MPI_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<exitcode>\d+)")
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+)")
 _RAY = re.compile(
     r"(?P<reason>The actor (?:died|is dead)[^.\r\n]*|ray\.exceptions\.\w+(?:Died|Crashed"
@@ -74,6 +75,7 @@ def read(text: str) -> Iterator[Said]:
         ("deepspeed", _DS_EXIT),
         ("accelerate", _ACCELERATE),
         ("mpi", _MPI),
+        ("mpi", _MPI_FIRST),
         ("mpi", _MPI_ABORT),
         ("ray", _RAY),
         ("horovod", _HOROVOD),
@@ -172,6 +174,7 @@ FAMILY = Family(
         b"memory limit",
         b"ode failure on",
         b"noticed that process rank",
+        b"Process name: [[",
         b"MPI_ABORT was invoked",
         b"The actor ",
         b"ray.exceptions",
@@ -181,4 +184,5 @@ FAMILY = Family(
         b"terminated with ",
     ),
     read,
+    re.compile(r"Process name: \[\[\d+,\d+\],\d+\]\s*$"),
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Match, Optional
+from typing import Iterator, Match, Optional, Tuple
 
 from collectors.node.logs import nccl_warn
 from collectors.node.logs.said import Data, Family, Said, fields
 
-PREFIX = re.compile(r"(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):(?P<tid>\d+)(?: \[(?P<device>\d+)\])?")
-"""``host:pid:tid [cudaDev]`` in front of every record."""
+PREFIX = re.compile(
+    r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):(?P<tid>\d+)(?: \[(?P<device>\d+)\])?(?![.:\d])"
+)
+"""``host:pid:tid [cudaDev]`` in front of every record; a time of day looks like it."""
 
 COMM = re.compile(r"comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<size>\d+)")
 _PHASE = re.compile(r"(?P<what>Init|Abort|Destroy|Finalize) (?P<phase>START|COMPLETE)")
@@ -32,6 +34,9 @@ _NETWORK = re.compile(r"Using network (?P<network>[^\r\n]+?)\s*$")
 _DEVICES = re.compile(r"NET/(?P<network>IB|Socket|OFI|\w+) ?: (?:Using (?P<devices>\[\d+\].*)|No device found)")
 _DEVICE = re.compile(r"\[\d+\](\S+?)(?=[\s;]|$)")
 _OUT_OF_BAND = re.compile(r"OOB (?P<interface>[^:\s]+):")
+_RETRY = re.compile(
+    r"[Cc]onnect(?: to (?P<peer>\S+))? returned (?P<error>[^,\r\n]+), retrying \((?P<tried>\d+)/(?P<of>\d+)\)"
+)
 _ENV = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>.*?)\.?\s*$")
 
 
@@ -64,6 +69,7 @@ def _record(text: str) -> Iterator[Said]:
         ("nccl.bootstrap", _simple(_BOOTSTRAP.search(text))),
         ("nccl.network", _simple(_NETWORK.search(text))),
         ("nccl.devices", _devices(text)),
+        ("nccl.connect_retry", _simple(_RETRY.search(text), ("tried", "of"))),
         ("nccl.env", _simple(_ENV.search(text)) if "NCCL INFO" in text else None),
     ):
         if data is not None:
@@ -86,8 +92,8 @@ def _initialised(text: str, comm: "Match[str]", phase: "Match[str]") -> Said:
     return Said("nccl.end", data)
 
 
-def _simple(match: "Optional[Match[str]]") -> Optional[Data]:
-    return None if match is None else fields(match)
+def _simple(match: "Optional[Match[str]]", integers: Tuple[str, ...] = ()) -> Optional[Data]:
+    return None if match is None else fields(match, integers)
 
 
 def _timings(text: str) -> Optional[Data]:
@@ -133,6 +139,7 @@ FAMILY = Family(
         b"NET/Socket :",
         b"NET/OFI : ",
         b"set by environment",
+        b", retrying (",
         b"Last error:",
     ),
     read,

@@ -45,6 +45,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
             (
                 r"Bootstrap Root ?: (?:rank (?P<twice>\d+) of (?P<size>\d+) ranks? has already checked in"
                 r"|mismatch in rank count)"
+                r"|Invalid rank requested ?: (?P<asked>\d+)/(?P<among>\d+)"
             ),
         ),
         (
@@ -98,6 +99,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
 
 _RENAMED = (
     ("other", "peer"), ("reason", "error"), ("plain", "error"), ("posted", "bytes"), ("hip", "error"),
+    ("among", "size"),
     ("a", ""), ("b", ""),
 )  # fmt: skip
 """Groups that stand twice in a pattern, and the fields that they mean."""
@@ -142,10 +144,10 @@ def classify(message: str) -> "Tuple[str, Data]":
 
 
 def _known(name: str, match: "Match[str]") -> Data:
-    data = fields(match, ("bytes", "expected", "posted", "size"))
+    data = fields(match, ("bytes", "expected", "posted", "size", "among"))
     if name == "duplicate_gpu":
         data["group_ranks"] = [int(match.group("a")), int(match.group("b"))]
-    for spare in ("around", "twice"):
+    for spare in ("around", "twice", "asked"):
         one = data.pop(spare, None)
         if isinstance(one, str):
             data["group_ranks"] = [int(one)]

@@ -25,7 +25,7 @@ _VARYING = re.compile(rb"opCount[ :=][0-9a-f](?:[^\nA-Z\x1b[\\]{0,400} (?=comm 0
 _TIMED = re.compile(rb"\[?\d{4}-\d\d-\d\d[T ]\d\d:")
 _TIMES = re.compile(rb"\n\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ")
 
-_SAYING = rb"comm |nccl|Boot|NET/|Using|NCCL_|RCCL|\[Rank|Init "
+_SAYING = rb"comm |nccl|Boot|NET/|Using|NCCL_|RCCL|\[Rank|Init |socketPoll|Call to connect"
 """Beginnings of the INFO messages that the families read."""
 _TALK = re.compile(rb"\] NCCL INFO (?!" + _SAYING + rb")[^\n]{0,150}$")
 _COLLECTIVE = re.compile(rb"NCCL INFO (?:COLL )?\w+:? \0")

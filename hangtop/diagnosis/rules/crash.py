@@ -11,7 +11,7 @@ from hangtop.diagnosis.failures import VICTIM_SIGNALS, Failure, by_rank, failure
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.rules.cuda import hardware_kind
-from hangtop.diagnosis.rules.nccl_log import lost_connections
+from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.said import ranks_in
 from hangtop.diagnosis.scene import Stance, world_size
@@ -51,7 +51,7 @@ def crashed(case: Case) -> Iterator[Finding]:
     """
     ended = _ended(case)
     first = _first(ended)
-    if first is None or _killed_by(first) or _told_elsewhere(first) or _bare(first):
+    if first is None or _killed_by(first) or _told_elsewhere(case.job, first) or _bare(first):
         return
     alike = [own for own in ended if own is first or _same_failure(own[0], first[0])]
     ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None}))
@@ -187,8 +187,10 @@ def _killed_by(words: Sequence[Failure]) -> bool:
     )
 
 
-def _told_elsewhere(words: Sequence[Failure]) -> bool:
+def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
     first = words[0]
+    if first.manner == "exception" and not text_of(first.event, "type") and failing_warnings(job):
+        return True  # the end of the traceback is not there, and NCCL says what went wrong
     told = text_of(first.event, "signature") in TOLD_ELSEWHERE or first.manner == "gpu_memory"
     return told or bool(hardware_kind(first.what))
 

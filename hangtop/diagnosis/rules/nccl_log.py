@@ -78,6 +78,8 @@ TABLE = (
     ),
 )  # fmt: skip
 """Signatures are those of ``docs/log-events.md``."""
+MANY_RETRIES = 8
+"""Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 
 
 def warnings(job: Job) -> Iterator[Finding]:
@@ -114,12 +116,21 @@ def mismatched(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def failing_warnings(job: Job) -> tuple[LogEvent, ...]:
+    """Warnings after which NCCL's call fails on the rank that gives them."""
+    return warned(
+        job, "connect_failed", *(name for row in TABLE if row.severity == "critical" for name in row.signatures)
+    )
+
+
 def connect_failed(job: Job) -> Iterator[Finding]:
     """nccl_connect_failed: a rank could not connect to a peer; many ranks and one peer accuse the peer.
 
-    Needs NCCL's warnings.
+    Needs NCCL's warnings, or its INFO lines about retries of which many failed.
     """
-    events = warned(job, "connect_failed")
+    events = warned(job, "connect_failed") or tuple(
+        event for event in said(job, "nccl.connect_retry") if (number_of(event, "tried") or 0) >= MANY_RETRIES
+    )
     if not events:
         return
     peers = sorted({text_of(event, "peer") for event in events} - {""})

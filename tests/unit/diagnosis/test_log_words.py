@@ -93,6 +93,24 @@ def test_what_nccl_s_checks_found(signature: str, kind: str) -> None:
     assert first(job.verdict()).kind == kind
 
 
+@pytest.mark.parametrize(("tried", "told"), [(34, True), (3, False)])
+def test_a_connection_that_is_tried_again_and_again_is_told(tried: int, told: bool) -> None:
+    job = after().says("nccl.connect_retry", 3, ago=9, error="No route to host", tried=tried, of=34)
+    assert [one.kind for one in job.verdict().findings] == (["nccl_connect_failed"] if told else [])
+
+
+def test_a_traceback_without_its_end_gives_way_to_what_nccl_says() -> None:
+    cut = after().says("python.exception", 3, ago=8, type="", message="", frames=["a.py:1 in f"], cut=True)
+    assert [one.kind for one in cut.verdict().findings] == ["rank_crashed"]
+    cut.says("nccl.warn", 3, ago=9, signature="connect_failed", peer="10.0.0.4<5>", error="No route to host")
+    assert [one.kind for one in cut.verdict().findings] == ["nccl_connect_failed"]
+
+
+def test_a_warning_that_nobody_knows_is_shown() -> None:
+    job = after().says("nccl.warn", 3, ago=9, signature="other", message="the flux is out of phase")
+    assert "the flux is out of phase" in job.verdict().summary
+
+
 def test_sizes_that_nccl_compared_are_told() -> None:
     warned = after().says("nccl.warn", 3, ago=9, signature="size_mismatch", peer="n2<4>", bytes=65536, expected=496640)
     assert "65536 bytes from n2<4>, 496640 expected" in first(warned.verdict()).summary

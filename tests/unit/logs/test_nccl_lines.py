@@ -110,6 +110,7 @@ WARNINGS: dict[str, tuple[str, dict[str, Value]]] = {
         {"group_ranks": [11]},
     ),
     "Bootstrap Root : rank 1 of 8 ranks has already checked in": ("duplicate_rank", {"group_ranks": [1], "size": 8}),
+    "Invalid rank requested : 2/2": ("duplicate_rank", {"group_ranks": [2], "size": 2}),
     "NET/IB : req 0/1 tag 0 peer 10.0.0.6<58683> collective mismatch error, local size 496640 remote size 65536": (
         "size_mismatch",
         {"peer": "10.0.0.6<58683>", "bytes": 65536, "expected": 496640},
@@ -173,6 +174,20 @@ def test_facts() -> None:
     assert data[5] == {"name": "NCCL_IB_DISABLE", "value": "1"}
     assert data[6]["bootstrap"] == 0.55
     assert data[7]["phase"] == "abort"
+
+
+def test_retries_of_a_connection() -> None:
+    said = "connect to 10.0.0.3<5> returned Connection refused, retrying (7/34) after sleep for 700 msec"
+    event = only(parse(f"gpu1:71:99 [0] NCCL INFO socketPollConnect: {said}\n"), "nccl.connect_retry")
+    assert event.data == {"peer": "10.0.0.3<5>", "error": "Connection refused", "tried": 7, "of": 34}
+    (old,) = parse("gpu1:71:99 [0] NCCL INFO Call to connect returned Connection refused, retrying (2/20)\n")
+    assert (old.kind, old.data["tried"]) == ("nccl.connect_retry", 2)
+
+
+def test_a_time_of_day_is_no_host() -> None:
+    text = "[rank1]:[E415 21:17:08.996 x.cpp:552] [Rank 1] async exception, NCCL version 2.21.5\n"
+    event = only(parse(text), "nccl.version")
+    assert (event.host, event.pid) == ("", None)
 
 
 def test_small_talk_says_nothing() -> None:

@@ -142,6 +142,10 @@ LINES: dict[str, tuple[str, dict[str, Value]]] = {
         "launcher.exit",
         {"launcher": "mpi", "task": 3, "signal": "KILL", "host": "gpu-2"},
     ),
+    "  Process name: [[29973,1],2]\n  Exit code:    1": (
+        "launcher.exit",
+        {"launcher": "mpi", "task": 2, "exitcode": 1},
+    ),
     "train.sh: line 12:  4242 Killed                  python train.py": ("process.signal", {"signal": "KILL"}),
     "Segmentation fault (core dumped)": ("process.signal", {"signal": "SEGV"}),
     "[vm-61:3430:0:3450] Caught signal 11 (Segmentation fault: address not mapped)": (
