@@ -33,7 +33,7 @@ ROWS = 40
 @click.command("capture")
 @nodes
 @connection
-@click.option("--seconds", type=click.FloatRange(0.5, 600), default=5.0, show_default=True, help="How long.")
+@click.option("--seconds", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="How long.")
 @click.option("--max-mb", "most", type=click.IntRange(1, 4096), default=16, show_default=True,
               help="Most megabytes of one node's capture.")  # fmt: skip
 @click.option("--out", "folder", type=click.Path(file_okay=False), default=".", help="Folder for the pcap files.")
