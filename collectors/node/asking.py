@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from typing import Iterable, NamedTuple, Optional
+from typing import Iterable, List, NamedTuple, Optional
 
 from collectors.node import lifeline, pyspy, wire
 
@@ -40,6 +40,15 @@ def take(count: int) -> bytes:
             lifeline.leave()
         parts.append(part)
         count -= len(part)
+    return b"".join(parts)
+
+
+def line() -> bytes:
+    """Read one line of standard input, up to its line feed."""
+    parts: List[bytes] = []
+    while not parts or not parts[-1].endswith(b"\n"):
+        lifeline.arm(FETCH_SECONDS)
+        parts.append(heard())
     return b"".join(parts)
 
 

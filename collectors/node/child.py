@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import select
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Optional, Sequence
 
 from collectors.node import lifeline
+from collectors.node.forked import Forked
 from collectors.node.source import Absent
-
-if TYPE_CHECKING:
-    import subprocess
 
 
 class Ended(NamedTuple):
@@ -23,24 +20,13 @@ class Ended(NamedTuple):
     stderr: bytes
 
 
-def _start(argv: Sequence[str], fed: bool) -> "subprocess.Popen[bytes]":
+def _start(argv: Sequence[str], fed: bool) -> Forked:
     """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
     setup = lifeline.child_setup()
     if setup is None:
         raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
-    import subprocess  # 1 MB: for nodes that need a child at all
-
-    environment: Dict[str, str] = dict(os.environ, LC_ALL="C")
     try:
-        return subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=setup,  # noqa: PLW1509 (ctypes is loaded before the fork)
-            env=environment,
-            cwd="/",
-        )
+        return Forked(argv, dict(os.environ, LC_ALL="C"), setup, fed)
     except OSError as error:
         raise Absent("%s: %s" % (argv[0], error.strerror)) from error
 
@@ -55,15 +41,11 @@ class Child:
     def __init__(self, argv: Sequence[str], *, limit: int = 1 << 20, feed: bytes = b"") -> None:
         """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read."""
         self._process = _start(argv, bool(feed))
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # it ended without reading: its status says so
-                self._process.stdin.write(feed)
-                self._process.stdin.close()
+        if feed:
+            self._process.write(feed)
         self._limit = limit
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._out = self._process.stdout.fileno()
-        self._err = self._process.stderr.fileno()
+        self._out = self._process.stdout
+        self._err = self._process.stderr
         os.set_blocking(self._out, False)
         os.set_blocking(self._err, False)
 
@@ -84,12 +66,7 @@ class Child:
 
     def ended(self, seconds: float) -> Optional[int]:
         """Wait for its end and return its exit status; None when the time passed."""
-        import subprocess
-
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        return self._process.wait(seconds)
 
     def read(self) -> bytes:
         """Standard output since the last call, at most ``limit`` bytes; empty when there is none (yet, or any more)."""
@@ -109,12 +86,7 @@ class Child:
 
     def end(self) -> None:
         """End it without asking; a process that the kernel holds is left behind, dead as soon as it can be."""
-        self._process.kill()
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._process.stdout.close()
-        self._process.stderr.close()
-        self._process.poll()
+        self._process.leave()
 
     def _take(self, descriptor: int) -> bytes:
         parts: List[bytes] = []

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -277,3 +278,32 @@ async def test_a_recording_that_is_cancelled_leaves_nothing_behind(start: Callab
             break
         await asyncio.sleep(0.05)
     assert recorders(pid) == []
+
+
+def dumpers() -> set[str]:
+    """Process ids of the dumpers that this process has started."""
+    mine = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"def take(count)" in (folder / "cmdline").read_bytes():
+                mine[folder.name] = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+    return {pid for pid, parent in mine.items() if parent == str(os.getpid())}
+
+
+async def test_one_dumper_answers_again_and_a_lost_one_is_replaced(start: Callable[..., int]) -> None:
+    before = dumpers()
+    transport, pid = Local("here"), start("rest()")
+    assert (await one(transport, pid)).error == ""
+    [first] = dumpers() - before
+    assert (await one(transport, pid)).error == ""
+    assert dumpers() - before == {first}
+    os.kill(int(first), signal.SIGKILL)
+    found = await one(transport, pid)
+    assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
+    assert dumpers() - before - {first}
+    await transport.close()
+    for _ in range(100):
+        if not dumpers() - before:
+            break
+        await asyncio.sleep(0.05)
+    assert dumpers() - before == set()

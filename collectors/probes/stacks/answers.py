@@ -15,14 +15,21 @@ LINE_LIMIT = 16 << 20
 """Bytes of one dump: a process of a thousand threads, with native frames, stays under it."""
 
 _WISH = b'["WantsPySpy",'
+_END = b'["Answered",'
 _decode_wish = msgspec.json.Decoder(tuple[str, WantsPySpy]).decode
 
 
 class Answers:
     """Splits and decodes what one dumper prints. Nothing that it prints raises."""
 
-    def __init__(self, on_dump: Callable[[StackDump], None], on_wish: Callable[[WantsPySpy], None]) -> None:
+    def __init__(
+        self,
+        on_dump: Callable[[StackDump], None],
+        on_wish: Callable[[WantsPySpy], None],
+        on_end: Callable[[], None],
+    ) -> None:
         self._on_dump = on_dump
+        self._on_end = on_end
         self._on_wish = on_wish
         self._decoder = Decoder(line_limit=LINE_LIMIT, tick_limit=64 * LINE_LIMIT)
         self._rest = b""
@@ -33,6 +40,8 @@ class Answers:
         for line in lines:
             if line.startswith(_WISH):
                 self._wish(line)
+            elif line.startswith(_END):
+                self._on_end()
             else:
                 for sample in self._decoder.feed(line + b"\n"):
                     if isinstance(sample, StackDump):

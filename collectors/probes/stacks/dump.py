@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collectors.fleet.clean import clean_bytes
-from collectors.fleet.payload import command, pack
-from collectors.fleet.transport import Process, Transport
-from collectors.node.asking import WantsPySpy
+from collectors.fleet.transport import Transport
 from collectors.node.pyspy import dump_command
 from collectors.node.stackdump import Request
-from collectors.probes.stacks.answers import Answers
+from collectors.probes.stacks.dumper import Order, carry_out
 from collectors.probes.stacks.lender import loan
 from collectors.samples import StackDump
 
-_PARTS = "asking child files lifeline look pyspy pyspy_output source standing stackdump tracing wire"
-MODULES = ("collectors.samples", *(f"collectors.node.{part}" for part in _PARTS.split()))
-"""All that the dumper needs on the node: a third of the whole node side."""
-
 NATIVE_DEADLINE = 20.0
 _START_SECONDS = 20.0
-_STDERR_LIMIT = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +61,16 @@ async def dump(
     """
     chosen = manner or Manner(native=native, samples=samples)
     dumps: list[StackDump] = []
-    errors = bytearray()
-    running: list[Process] = []
 
     def take(sample: StackDump) -> None:
         dumps.append(sample)
         if on_dump is not None:
             on_dump(sample)
 
-    def lend(wish: WantsPySpy) -> None:
-        running[0].write(loan(wish.machine))
-
-    def complain(data: bytes) -> None:
-        errors.extend(data[: _STDERR_LIMIT - len(errors)])
-
-    answers = Answers(take, lend)
-    # At the lowest priority a dump would wait behind busy ranks, and a paused one with it.
-    process = await transport.start(command(python, nice=False), on_stdout=answers.feed, on_stderr=complain)
-    running.append(process)
-    process.write(pack("collectors.node.stackdump", list(_request(pids, chosen)), modules=MODULES))
-    try:
-        status = await asyncio.wait_for(process.wait(), _limit(len(pids), chosen))
-        why = f"the dumper ended with status {status}"  # a broken connection is -1
-    except TimeoutError:
-        why = "the dumper did not answer in time"
-    finally:
-        process.kill()
-    said = answers.bad() or clean_bytes(bytes(errors)).strip().rpartition("\n")[2]
+    limit = _limit(len(pids), chosen)
+    why = await carry_out(Order(_request(pids, chosen), python, limit, loan), transport, take)
     answered = {sample.pid for sample in dumps}
-    dumps.extend(_unanswered(pid, f"{why}: {said}" if said else why) for pid in pids if pid not in answered)
+    dumps.extend(_unanswered(pid, why) for pid in pids if pid not in answered)
     return dumps
 
 
