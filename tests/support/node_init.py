@@ -66,7 +66,16 @@ def _furnish(plan: Plan) -> None:
         _mount("tmpfs", fresh, "tmpfs", data="mode=1777")
     Path("/run/sshd").mkdir(mode=0o755)
     _bind(f"{root}/hosts", "/etc/hosts")
+    _leave_out_login_scripts()
     socket.sethostname(plan["hostname"])
+
+
+def _leave_out_login_scripts() -> None:
+    """Have a login do nothing: bash reads them for every command over SSH, and those of this machine may be slow."""
+    for name in (".bashrc", ".bash_profile", ".bash_login", ".profile"):
+        script = Path("/root", name)
+        if script.exists():
+            _bind("/dev/null", str(script))
 
 
 def _sysfs(root: str, stash: str) -> None:
