@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from textual._compositor import CompositorUpdate
 from textual.pilot import Pilot
@@ -52,6 +53,14 @@ class Stalls:
         self._task.cancel()
 
 
+class Press(NamedTuple):
+    """One key and its paint, in milliseconds."""
+
+    taken: float
+    cpu: float
+    """CPU time of this process: what others took from it meanwhile does not count."""
+
+
 class Painted:
     """Tells when the next paint is done.
 
@@ -71,21 +80,31 @@ class Painted:
 
         app._display = display  # type: ignore[method-assign]  # noqa: SLF001
 
-    async def key(self, pilot: Pilot[None], key: str) -> float:
-        """Seconds from a key to the paint after it."""
+    async def key(self, pilot: Pilot[None], key: str) -> Press:
+        """From a key to the paint after it."""
         self._done.clear()
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         pilot.app.simulate_key(key)
         await asyncio.wait_for(self._done.wait(), 10)
-        return time.perf_counter() - began
+        return Press(1000 * (time.perf_counter() - began), 1000 * (time.process_time() - cpu))
 
-    async def keys(self, pilot: Pilot[None], presses: int) -> list[float]:
+    async def keys(self, pilot: Pilot[None], presses: int) -> list[Press]:
         """The same for many keys, at the pace of somebody in a hurry."""
         times = []
         for number in range(presses):
             await asyncio.sleep(random.uniform(0.02, 0.12))
             times.append(await self.key(pilot, KEYS[number % len(KEYS)]))
         return times
+
+
+def key_rows(size: str, presses: Sequence[Press], floor: str) -> list[Row]:
+    """What the table says of keys."""
+    taken = [press.taken for press in presses]
+    return [
+        Row(f"{size}: key to repaint", "ms", tuple(taken), None, floor),
+        Row(f"{size}: key to repaint, p99", "ms", (share(taken, 0.99),), 30.0, floor),
+        Row(f"{size}: the same in this process's CPU time", "ms", (share([press.cpu for press in presses], 0.99),)),
+    ]
 
 
 def resident() -> float:
@@ -99,9 +118,9 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
-def share(seconds: Sequence[float], of: float) -> float:
+def share(values: Sequence[float], of: float) -> float:
     """The value that this share of them does not exceed."""
-    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * of))]
+    return sorted(values)[min(len(values) - 1, int(len(values) * of))]
 
 
 def apart(measure: Callable[[int], Awaitable[list[Row]]], sizes: Sequence[int]) -> list[Row]:

@@ -14,7 +14,7 @@ import time
 
 from textual.pilot import Pilot
 
-from benchmarks.loop import PANELS, SIZE, Painted, Stalls, apart, resident, share
+from benchmarks.loop import PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
 from benchmarks.report import Row, report
 from tests.support.screens import Paper, PaperSession
 from tui.app import HangtopApp, ScreenOptions
@@ -42,6 +42,7 @@ async def feed(paper: Paper, session: PaperSession, began: float) -> None:
 
 async def measure(nodes: int) -> list[Row]:
     """All figures for one size."""
+    before = load()
     paper = Paper(nodes=nodes, gpus=8, slow=11)
     session = paper.session(ticks=TICKS)
     app = HangtopApp(session, ScreenOptions(theme="hangtop", refresh=1.0))
@@ -51,7 +52,7 @@ async def measure(nodes: int) -> list[Row]:
         ticks = {name: await tick_cost(pilot, app, paper, key) for name, key in PANELS.items()}
         painted, late = Painted(app), Stalls()
         feeding = asyncio.create_task(feed(paper, session, time.monotonic()))
-        presses: list[float] = []
+        presses: list[Press] = []
         cpu, began = time.process_time(), time.monotonic()
         for key in PANELS.values():
             await painted.key(pilot, key)
@@ -66,13 +67,11 @@ async def measure(nodes: int) -> list[Row]:
     for name, cost in ticks.items():
         floor = {"overview": "10; 24 ms", "ranks": "8; 17 ms", "gpus": "8; 17 ms"}.get(name, "")
         rows.append(Row(f"{size}: a tick of {name}", "ms", tuple(1000 * value for value in cost), None, floor))
-    rows.append(
-        Row(f"{size}: key to repaint, all", "ms", tuple(1000 * value for value in presses), None, "4 / worst 9 ms")
-    )
-    rows.append(Row(f"{size}: key to repaint, p99", "ms", (1000 * share(presses, 0.99),), 30.0, "worst 7 ms"))
+    rows += key_rows(size, presses, "4 / worst 9 ms")
     rows.append(Row(f"{size}: worst stall of the loop", "ms", (worst,), 50.0 if big else None))
     rows.append(Row(f"{size}: CPU with samples made up here", "% of a core", (100 * busy,)))
     rows.append(Row(f"{size}: memory", "MB", (resident(),), 250.0 if big else None))
+    rows.append(Row(f"{size}: load of the machine before", "", (before,)))
     return rows
 
 

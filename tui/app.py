@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ARRIVALS = 0.1
 """Seconds between two looks at whether a node has come, at the start."""
-FEW = 256
+FEW = 64
 """Nodes of which each is drawn as it comes."""
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""

@@ -38,7 +38,7 @@ def growth(
     """Growth per second of a counter over its last tick; 0 when the node has ticked on without sending it again."""
     if len(looks) < 2:
         return 0.0 if looks and fresh_at is not None and fresh_at - looks[-1].at > 2.5 * interval else None
-    last, before = looks[-1], looks[-2]
+    before, last = looks[-2:]
     if fresh_at is not None and fresh_at - last.at > 2.5 * interval:
         return 0.0
     # it was not sent in between, so it moved only within the last tick
@@ -84,6 +84,7 @@ def history(
 ) -> list[float | None]:
     """Values at ``length`` moments ``step`` seconds apart, the last at ``end``; each holds until the next look."""
     values: list[float | None] = []
+    looks = looks[-2 * length :]
     place = len(looks) - 1
     for back in range(length):
         moment = end - back * step

@@ -41,20 +41,23 @@ class Looks(Sequence[Look[T]]):
     ``newest`` is the value of the last one that came, None while there is none, and ``at`` its time: both at once.
     """
 
-    __slots__ = ("_blocks", "_held", "_older", "_read", "_rows", "_sparse", "_tail", "at", "newest")
+    __slots__ = ("_blocks", "_held", "_mark", "_older", "_read", "_rows", "_sparse", "_tail", "at", "newest")
 
     def __init__(
         self,
         read: Read[T],
         ends: tuple[T | None, float, float | None] = (None, 0.0, None),
-        tail: tuple[bytes, int] = (b"", 0),
+        tail: tuple[bytes, int, int] = (b"", 0, 0),
         blocks: tuple[bytes, ...] = (),
         older: tuple[bytes, int] = (b"", 0),
     ) -> None:
-        """Take the newest value, when it came, until when it held; rows not in a block yet, blocks, older rows."""
+        """Take the newest value, when it came, until when it held; rows not in a block yet, blocks, older rows.
+
+        Rows are bytes and their number, in ``tail`` with the place where the last one begins.
+        """
         self._read = read
         self.newest, self.at, self._held = ends
-        self._tail, self._rows = tail
+        self._tail, self._rows, self._mark = tail
         self._blocks = blocks
         self._older, self._sparse = older
 
@@ -99,6 +102,8 @@ class Looks(Sequence[Look[T]]):
         if least <= 0:
             return ends
         rows, packed = self._rows, self._tail
+        if least == 1 and rows:
+            rows, packed = 1, packed[self._mark :]
         if least > rows:
             rows, packed = rows + len(self._blocks) * BLOCK, b"".join((*self._blocks, packed))
         if least > rows:
@@ -122,11 +127,12 @@ class Trail(Looks[T]):
         except (OverflowError, UnicodeError):
             return  # no kernel counts beyond 64 bits: it was shown while it was the newest
         if self._rows < BLOCK:
+            self._mark = len(self._tail)
             self._tail += row
             self._rows += 1
             return
         blocks = (*self._blocks, self._tail)
-        self._tail, self._rows = row, 1
+        self._tail, self._rows, self._mark = row, 1, 0
         if len(blocks) > BLOCKS:
             self._thin(blocks[0])
             blocks = blocks[1:]
@@ -141,7 +147,7 @@ class Trail(Looks[T]):
     def frozen(self, held: float | None = None) -> Looks[T]:
         """The looks of this moment; with ``held`` the newest value once more as of then."""
         ends = (self.newest, self.at, held if self.newest is not None else None)
-        return Looks(self._read, ends, (self._tail, self._rows), self._blocks, (self._older, self._sparse))
+        return Looks(self._read, ends, (self._tail, self._rows, self._mark), self._blocks, (self._older, self._sparse))
 
 
 def _array(rows: int) -> bytes:

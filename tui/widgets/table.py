@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
@@ -12,48 +12,19 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.filter import Filter, Value, parse
-from tui.format import UNKNOWN
-from tui.order import ordered
-from tui.text import Align, fit
+from tui.filter import Filter, parse
+from tui.text import fit
 from tui.theme import Ground, Tone
-from tui.widgets.lines import Lines, Move, Piece, strip_of
+from tui.widgets.arranging import AT_ONCE, Ordering, arranged, arranging
+from tui.widgets.columns import Column, lay_out
+from tui.widgets.lines import Lines, Move, strip_of
+
+__all__ = ["Column", "Table"]
 
 R = TypeVar("R")
 
 BUSY_SHARE = 0.05
 """Share of the loop's time that sorting a table anew may take; beyond it the order is renewed less often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column(Generic[R]):
-    """One column: a field of the filter, a sort order and a cell.
-
-    ``value`` is what is compared. The cell shows it as it is, or through ``form`` (a number's), or what ``show`` makes
-    of the whole row. ``grow`` is the column's share of the width that is left over. ``also`` are further names of the
-    field in filters.
-    """
-
-    key: str
-    title: str
-    width: int
-    value: Callable[[R], Value]
-    show: Callable[[R], Piece] | None = None
-    form: Callable[[float], str] | None = None
-    align: Align = "left"
-    grow: int = 0
-    tone: Tone = Tone.TEXT
-    also: tuple[str, ...] = ()
-    help: str = ""
-
-    def piece(self, row: R) -> Piece:
-        """Text and tone of one cell."""
-        if self.show is not None:
-            return self.show(row)
-        value = self.value(row)
-        if value is None:
-            return UNKNOWN, Tone.DIM
-        return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.tone
 
 
 class Table(Lines, Generic[R]):
@@ -94,6 +65,8 @@ class Table(Lines, Generic[R]):
         self._current: Hashable = None
         self._first = frozen
         self._arranged_at, self._cost = 0.0, 0.0
+        self._turn, self._busy = 0, False
+        """Arrangements begun so far, of which only the latest counts, and whether it is under way."""
         self._laid_out: tuple[int, int, list[tuple[Column[R], int]]] = (0, 0, [])
 
     # --- rows ----------------------------------------------------------------------------------------------------
@@ -102,19 +75,47 @@ class Table(Lines, Generic[R]):
         """Take the latest rows and draw. ``at_once`` sorts even when it was done a moment ago."""
         same = len(rows) == self.total
         self._fed, self.total = rows, len(rows)
-        if at_once or not same or time.perf_counter() - self._arranged_at > self._cost / BUSY_SHARE:
+        if at_once:
+            self._arrange_now()
+        elif not same or (not self._busy and time.perf_counter() - self._arranged_at > self._cost / BUSY_SHARE):
             self._arrange()
         self.redraw()
 
     def _arrange(self) -> None:
+        """Filter and sort anew: many rows a part at a time, while what was there goes on being shown."""
+        if len(self._fed) <= AT_ONCE or not self.is_running or (self._test is None and not self.sort_key):
+            self._arrange_now()
+        else:
+            self._turn, self._busy = self._turn + 1, True
+            self.run_worker(self._arrange_in_parts(self._turn), group="arrange", exclusive=True)
+
+    def _arrange_now(self) -> None:
+        self._turn += 1
         began = time.perf_counter()
-        test, column = self._test, self.column(self.sort_key)
-        rows = list(self._fed) if test is None else [row for row in self._fed if test(row)]
-        self.rows = rows if column is None else ordered(rows, column.value, reverse=self.reverse)
+        rows = arranged(self._fed, self._test, self._ordering())
+        self._take(rows, time.perf_counter() - began)
+
+    async def _arrange_in_parts(self, turn: int) -> None:
+        cost, parts = 0.0, arranging(self._fed, self._test, self._ordering())
+        rows: list[R] | None = None
+        while rows is None:
+            began = time.perf_counter()
+            rows = next(parts)
+            cost += time.perf_counter() - began
+            await asyncio.sleep(0)
+        if turn == self._turn:
+            self._take(rows, cost)
+            self.redraw()
+
+    def _ordering(self) -> Ordering[R] | None:
+        column = self.column(self.sort_key)
+        return None if column is None else Ordering(column.value, self.reverse)
+
+    def _take(self, rows: list[R], cost: float) -> None:
+        self.rows, self._busy = rows, False
         self._follow()
-        self.resize_to(self.size.width, len(self.rows) + 1)
-        self._arranged_at = time.perf_counter()
-        self._cost = self._arranged_at - began
+        self.resize_to(self.size.width, len(rows) + 1)
+        self._arranged_at, self._cost = time.perf_counter(), cost
 
     def _follow(self) -> None:
         """Keep the cursor on its row."""
@@ -138,7 +139,7 @@ class Table(Lines, Generic[R]):
     def select(self, key: Hashable) -> bool:
         """Put the cursor on a row, now or when it comes; says whether it is there."""
         self._current = key
-        self._arrange()
+        self._arrange_now()
         self.show_cursor()
         self.redraw()
         return bool(self.rows) and self._key(self.rows[self.cursor]) == key
@@ -242,21 +243,9 @@ class Table(Lines, Generic[R]):
     def _widths(self, width: int) -> list[tuple[Column[R], int]]:
         """Columns in view with their widths: the frozen ones, then from the first scrolled one on."""
         if self._laid_out[:2] != (width, self._first):
-            self._laid_out = (width, self._first, self._lay_out(width))
+            columns = (*self.columns[: self._frozen], *self.columns[self._first :])
+            self._laid_out = (width, self._first, lay_out(columns, width))
         return self._laid_out[2]
-
-    def _lay_out(self, width: int) -> list[tuple[Column[R], int]]:
-        room = width - 1
-        chosen: list[tuple[Column[R], int]] = []
-        for column in (*self.columns[: self._frozen], *self.columns[self._first :]):
-            if room <= 1:
-                break
-            chosen.append((column, min(column.width, room - 1)))
-            room -= column.width + 1
-        shares = sum(column.grow for column, _ in chosen)
-        if room > 0 and shares:
-            chosen = [(column, size + room * column.grow // shares) for column, size in chosen]
-        return chosen
 
     def _header(self, layout: list[tuple[Column[R], int]], width: int) -> Strip:
         plain, sorted_ = self.ink.of(Tone.TEXT, Ground.HEADER), self.ink.of(Tone.ACCENT, Ground.HEADER)
