@@ -55,16 +55,19 @@ def port_counters(here: Here, sample: PortCounters) -> None:
         port.counters.clear()
         port.first.clear()
     span = here.at - port.at
-    port.rates = dict.fromkeys(port.rates, 0.0)
+    counters = port.counters
+    rates = port.rates = dict.fromkeys(port.rates, 0.0)
     for name, value in sample.values.items():
-        before = port.counters.get(name)
-        port.counters[name] = value
+        before = counters.get(name)
+        counters[name] = value
         if before is None:
             port.first[name] = value
             continue
-        port.first[name], growth = grown(port.first[name], before, value)
+        growth = value - before
+        if growth < 0:
+            port.first[name], growth = grown(port.first[name], before, value)
         if span > 0:
-            port.rates[name] = growth / span
+            rates[name] = growth / span
     if sample.source == "perfquery":
         for name, value in port.counters.items():
             if value >= SATURATED:
