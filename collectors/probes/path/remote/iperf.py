@@ -9,16 +9,15 @@ import sys
 import time
 from typing import Dict, List, Optional, Tuple
 
-from collectors.node import lifeline, tcp, wire
-from collectors.node.child import Child, run
-from collectors.node.files import read_or_none, text
-from collectors.node.ports import listening
+from collectors.node import lifeline, wire
+from collectors.node.child import run
+from collectors.node.files import text
+from collectors.node.served import start_server
 from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.samples import Observation
 
 LIFETIME = 30
-START_SECONDS = 5.0
 CLIENT_SECONDS = 20.0
 
 
@@ -48,24 +47,8 @@ def _part(document: object, name: str) -> Dict[str, object]:
 
 def serve(tool: str) -> Observation:
     """Start a server on a free port; the answer once it listens."""
-    listener, why = tcp.listen(0)
-    if listener is None:
-        return Observation("listen", "iperf3", None, "cannot listen: " + why)
-    port = int(listener.getsockname()[1])
-    listener.close()
-    try:
-        child = Child([tool, "-s", "-1", "-p", str(port)])
-    except Absent as error:
-        return Observation("listen", "iperf3", None, str(error))
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until:
-        tables = [read_or_none("/proc/net/" + name) or b"" for name in ("tcp", "tcp6")]
-        if any(open_port == port for open_port, _ in listening(tables)):
-            return Observation("listen", "iperf3", port, "")
-        if child.ended(0.02) is not None:
-            said = text(child.read_errors() or child.read()).strip().splitlines()
-            return Observation("listen", "iperf3", None, said[-1][:200] if said else "iperf3 ended at once")
-    return Observation("listen", "iperf3", None, "iperf3 did not listen in %.0f s" % START_SECONDS)
+    port, why = start_server(lambda free: [tool, "-s", "-1", "-p", str(free)])
+    return Observation("listen", "iperf3", port, why)
 
 
 def measure(tool: str, host: str, port: int, size: int) -> Observation:
