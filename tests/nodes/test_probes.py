@@ -124,16 +124,19 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
 
 
 @pytest.mark.torch
-def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) -> None:
-    node = cluster.nodes[1]
+def test_collectives_are_right_and_a_slow_and_a_narrow_node_stand_alone(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[3]
     slow(node)
+    narrow(other)
     try:
         code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M", "--op", "all_reduce",
                            "--op", "all_gather")  # fmt: skip
     finally:
         heal(node)
+        heal(other)
     assert code == 1
-    assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == ("slow_node", [node.name])
+    named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
+    assert (named["slow_node"], named["mtu_mismatch"]) == ([node.name], [other.name])
     assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
     assert all(result["correct"] for result in answer["results"])
     assert len(answer["pairs"]) == 6

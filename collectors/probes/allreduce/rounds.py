@@ -128,7 +128,7 @@ class Rounds:
         seats = outcome.seats
         self._tell(number, seats[:1], work, 0, len(seats))
         told = False
-        while len(outcome.done | outcome.absent) < len(seats):
+        while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
             name, (kind, fields) = await queue.get()
             if kind == "store" and not told:
                 told = True
