@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,19 @@ async def _read(app: HangtopApp, said: str) -> None:
         if not here:
             return await traces.read_there(app.session, app.session.job(), patterns, say)
         loop = asyncio.get_running_loop()
+        stopped = threading.Event()
 
         def progress(line: str) -> None:
             loop.call_soon_threadsafe(say, line)
 
-        return await asyncio.to_thread(traces.read_here, patterns, progress)
+        def advance(_size: int) -> None:
+            if stopped.is_set():
+                raise asyncio.CancelledError
+
+        try:
+            return await asyncio.to_thread(traces.read_here, patterns, progress, advance)
+        finally:
+            stopped.set()  # or a thread would read on when nobody waits for it any more
 
     await _shown(app, f"profiler traces: {said.strip()}", found)
 

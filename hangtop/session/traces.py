@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.probing import Connections
 
 if TYPE_CHECKING:
+    from collectors.probes.trace.remote.program import Listed
     from collectors.probes.trace.remote.ways import Way
 
 Progress = Callable[[str], None]
@@ -56,18 +57,51 @@ def read_here(
 async def read_there(
     session: Connections, job: Job, patterns: Sequence[str], progress: Progress = lambda _: None
 ) -> list[RankTrace]:
-    """The traces that lie on the nodes of a job, reduced there; a node that cannot be asked says why."""
+    """The traces that lie on the nodes of a job, reduced there; a node that cannot be asked says why.
+
+    A file on storage that nodes share is read by one of them.
+    """
     # Imported here: the probe brings the payload's machinery, which the first frame does not need.
     from collectors.probes.trace import fetch
 
-    async def of(node: str) -> list[RankTrace]:
-        try:
-            return await fetch.read(session.transport(node), session.python(node), patterns, progress)
-        except TransportError as error:
-            return [_unread(node, " ".join(patterns), str(error))]
+    failed: list[RankTrace] = []
 
-    parts = await asyncio.gather(*(of(node) for node in sorted(job.nodes)))
-    return _with_ranks(job, (trace for part in parts for trace in part))
+    async def find(node: str) -> list[Listed]:
+        try:
+            return await fetch.find(session.transport(node), session.python(node), patterns)
+        except TransportError as error:
+            failed.append(_unread(node, " ".join(patterns), str(error)))
+            return []
+
+    async def read(node: str, paths: list[str]) -> list[RankTrace]:
+        try:
+            return await fetch.read(session.transport(node), session.python(node), paths, progress)
+        except TransportError as error:
+            return [_unread(node, path, str(error)) for path in paths]
+
+    nodes = sorted(job.nodes)
+    found = await asyncio.gather(*(find(node) for node in nodes))
+    shared_out = share(dict(zip(nodes, found, strict=True)))
+    parts = await asyncio.gather(*(read(node, paths) for node, paths in shared_out.items() if paths))
+    return _with_ranks(job, [trace for part in (*parts, failed) for trace in part])
+
+
+def share(found: Mapping[str, Sequence[Listed]]) -> dict[str, list[str]]:
+    """Who reads which file: one node each, the largest first to whoever has least to read.
+
+    A file of the same path, size and time on several nodes is one file on shared storage.
+    """
+    seen: dict[tuple[Listed, str], list[str]] = {}
+    for node, files in found.items():
+        for file in files:
+            seen.setdefault((file, node if file.size < 0 else ""), []).append(node)
+    load = dict.fromkeys(found, 0)
+    shared_out: dict[str, list[str]] = {node: [] for node in found}
+    for (file, _), nodes in sorted(seen.items(), key=lambda one: (-one[0][0].size, one[0])):
+        node = min(nodes, key=lambda node: load[node])
+        load[node] += max(0, file.size)
+        shared_out[node].append(file.path)
+    return shared_out
 
 
 @dataclass(frozen=True, slots=True)

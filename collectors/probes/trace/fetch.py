@@ -14,7 +14,7 @@ from collectors.fleet.clean import clean_value
 from collectors.fleet.transport import Transport
 from collectors.probes.gather import Running
 from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
-from collectors.probes.trace.remote.program import Done, Found
+from collectors.probes.trace.remote.program import Done, Listed
 from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
 from collectors.samples import RankTrace
 
@@ -27,25 +27,28 @@ ASKING = 20.0
 
 Progress = Callable[[str], None]
 _KIND = msgspec.json.Decoder(tuple[str, msgspec.Raw])
-_DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in (RankTrace, Way, Found, Done)}
+_DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in (RankTrace, Way, Listed, Done)}
 
 
-async def read(
-    transport: Transport, python: str, patterns: Sequence[str], progress: Progress = lambda _: None
-) -> list[RankTrace]:
-    """The traces that paths, folders and globs name on a node, reduced there.
+async def find(transport: Transport, python: str, patterns: Sequence[str]) -> list[Listed]:
+    """The files that paths, folders and globs name on a node.
 
     Raises :class:`~collectors.fleet.transport.TransportError`.
     """
-    total = 0
+    told = await _run(transport, python, {"patterns": list(patterns)}, READING)
+    return [one for one in told if isinstance(one, Listed)]
 
-    def hear(told: object, count: int) -> None:
-        nonlocal total
-        if isinstance(told, Found):
-            total = told.files
-        progress(f"{transport.name}: {count} of {total} traces read")
 
-    told = await _run(transport, python, {"patterns": list(patterns)}, READING, hear)
+async def read(
+    transport: Transport, python: str, paths: Sequence[str], progress: Progress = lambda _: None
+) -> list[RankTrace]:
+    """The traces in these files of a node, reduced there. Raises :class:`TransportError`."""
+    progress(f"{transport.name}: reading {len(paths)} traces")
+
+    def hear(_told: object, count: int) -> None:
+        progress(f"{transport.name}: {count} of {len(paths)} traces read")
+
+    told = await _run(transport, python, {"paths": list(paths)}, READING, hear)
     return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
 
 
@@ -89,10 +92,11 @@ async def _run(
         if decoder is None:
             return False
         one = clean_value(decoder.decode(fields))
-        if isinstance(one, RankTrace | Way):
-            told.append(one)
+        if isinstance(one, Done):
+            return True
+        told.append(one)
         hear(one, len(told))
-        return isinstance(one, Done)
+        return False
 
     async with Running(transport, payload.command(python), payload.pack(ENTRY, arguments), take) as running:
         beating = asyncio.ensure_future(_beat(running))

@@ -13,7 +13,8 @@ from collectors.probes.trace.remote.scan import looks_like
 ENDINGS = (".json", ".json.gz")
 MOST = 4_096
 """Files of one search."""
-HEAD = 1 << 18
+HEAD = 1 << 13
+"""Bytes by which a trace is told: Kineto names its schema and devices at once."""
 PACKED = 1 << 18
 """Compressed bytes that are read at once."""
 _MAGIC = b"\x1f\x8b"
@@ -62,7 +63,7 @@ class TraceFile:
                 if not self._packed.startswith(_MAGIC):
                     return b""
                 self._inflater = zlib.decompressobj(_GZIP)
-            packed = self._packed or self._file.read(PACKED)
+            packed = self._packed or self._file.read(min(PACKED, count))
             if not packed:
                 self.why = "the compressed data ends too soon"
                 return b""

@@ -1,8 +1,8 @@
 """The program that is sent to a node: reads the traces that lie there, or asks the node's ranks for new ones.
 
-Arguments: ``patterns`` (read these), or ``ranks`` as [rank, pid] each, with ``seconds`` and ``token`` to trace them and
-without to find out how they can be asked. Every :class:`RankTrace` is told when it is done, :class:`Done` comes last.
-Whatever comes on standard input re-arms the alarm that ends it.
+Arguments: ``patterns`` (tell which files they name), ``paths`` (read these), or ``ranks`` as [rank, pid] each, with
+``seconds`` and ``token`` to trace them and without to find out how they can be asked. Every :class:`RankTrace` is told
+when it is done, :class:`Done` comes last. Whatever comes on standard input re-arms the alarm that ends it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ SILENCE = 30
 """Seconds without a beat after which it ends; beats come every few."""
 
 
-class Found(NamedTuple):
-    """How many files there are to read."""
+class Listed(NamedTuple):
+    """One file. The same one on shared storage has the same three on every node."""
 
-    files: int
+    path: str
     size: int
+    """-1 for one that cannot be looked at."""
+    modified: int
+    """Nanoseconds since the epoch."""
 
 
 class Done(NamedTuple):
@@ -50,10 +53,14 @@ def main(arguments: Dict[str, object]) -> None:
     lifeline.prepare(SILENCE)
     lifeline.end_with_stdin(lambda _: lifeline.arm(SILENCE))
     tell = _Teller()
-    patterns, ranks = arguments.get("patterns"), arguments.get("ranks")
+    patterns, paths, ranks = map(arguments.get, ("patterns", "paths", "ranks"))
     seconds = arguments.get("seconds")
     if isinstance(patterns, list):
-        _read([str(pattern) for pattern in patterns], tell)
+        for path in files.find([str(pattern) for pattern in patterns]):
+            asking.say(_listed(path))
+    elif isinstance(paths, list):
+        for path in paths:
+            tell(capture.from_file(str(path)))
     elif isinstance(ranks, list):
         pairs = [(int(rank), int(pid)) for rank, pid in ranks]
         if isinstance(seconds, (int, float)):
@@ -65,11 +72,12 @@ def main(arguments: Dict[str, object]) -> None:
     lifeline.leave()
 
 
-def _read(patterns: List[str], tell: _Teller) -> None:
-    paths = files.find(patterns)
-    asking.say(Found(len(paths), sum(os.path.getsize(path) for path in paths if os.path.exists(path))))
-    for path in paths:
-        tell(capture.from_file(path))
+def _listed(path: str) -> Listed:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return Listed(path, -1, 0)
+    return Listed(path, status.st_size, status.st_mtime_ns)
 
 
 def _trace(pairs: List[Tuple[int, int]], seconds: float, token: str, tell: _Teller) -> None:
