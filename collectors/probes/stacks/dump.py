@@ -70,7 +70,7 @@ async def dump(
     limit = _limit(len(pids), chosen)
     why = await carry_out(Order(_request(pids, chosen), python, limit, loan), transport, take)
     answered = {sample.pid for sample in dumps}
-    dumps.extend(_unanswered(pid, why) for pid in pids if pid not in answered)
+    dumps.extend(_unanswered(pid, why or "no word of it") for pid in pids if pid not in answered)
     return dumps
 
 

@@ -82,7 +82,7 @@ class Dumper:
                 self.kill()
 
     def said(self) -> str:
-        """What it printed that is no answer, in one line."""
+        """What it printed for this request that is no answer, in one line."""
         return self._answers.bad() or clean_bytes(bytes(self._errors)).strip().rpartition("\n")[2]
 
     def kill(self) -> None:
@@ -117,7 +117,7 @@ class Order:
 
 
 async def carry_out(order: Order, transport: Transport, take: Callable[[StackDump], None]) -> str:
-    """Have an order carried out by a dumper that is there, else by a new one; the reason where it was not.
+    """Have an order carried out by a dumper that is there, else by a new one; why some of it may be missing, if so.
 
     ``take`` is called with each dump as it comes. Raises :class:`~collectors.fleet.transport.TransportError`.
     """
@@ -129,16 +129,16 @@ async def carry_out(order: Order, transport: Transport, take: Callable[[StackDum
             continue
         known.ask(request)
         why = await known.answer(take, order.limit)
-        if not why or known.dumped:
+        if not why or known.dumped or not known.ended:  # only one that had gone meanwhile is replaced
             return _keep(kept, known, why)
     made = await Dumper.start(transport, order)
     return _keep(kept, made, await made.answer(take, order.limit))
 
 
 def _keep(kept: list[Dumper], dumper: Dumper, why: str) -> str:
-    """Keep one that has answered; the reason why it has not, with what it said."""
+    """Keep one that has answered; the reason why it has not, or not of all, with what it said."""
+    said = dumper.said()
     if not why:
         kept.append(dumper)
-        return ""
-    said = dumper.said()
+        return said
     return f"{why}: {said}" if said else why
