@@ -20,7 +20,7 @@ from collectors.probes.trace.remote.reduction import COUNTED, NAMED, Reduction
 from collectors.probes.trace.remote.scan import BadTrace, Scanner, looks_like
 from collectors.samples import RankTrace
 
-__all__ = ["looks_like", "read"]
+__all__ = ["looks_like", "of_stream", "read"]
 
 _NONE = msgspec.Raw(b"{}")
 
@@ -52,16 +52,22 @@ def read(path: str, advance: Callable[[int], None] = lambda _: None) -> RankTrac
             advance(len(data))
             return data
 
-        scanner = Scanner(some, _decode)
-        reduction = Reduction()
-        try:
-            for events in scanner:
-                _take(reduction, events)
-        except BadTrace as error:
-            raise BadFormat(f"{error}{f': {file.why}' if file.why else ''}") from error
-        why = file.why or ("" if scanner.whole else "it ends before its last event")
-        trace = reduction.result(scanner.about, path, file.size, scanner.damaged, why)
-    cleaned: RankTrace = clean_value(trace)
+        return of_stream(some, path, file.size, lambda: file.why)
+
+
+def of_stream(read: Callable[[int], bytes], path: str, size: int, damage: Callable[[], str]) -> RankTrace:
+    """The figures of a trace that is read piece by piece; ``damage`` tells afterwards why it ended too soon.
+
+    Raises :class:`BadFormat` when it is no trace.
+    """
+    scanner, reduction = Scanner(read, _decode), Reduction()
+    try:
+        for events in scanner:
+            _take(reduction, events)
+    except BadTrace as error:
+        raise BadFormat(f"{error}{f': {damage()}' if damage() else ''}") from error
+    why = damage() or ("" if scanner.whole else "it ends before its last event")
+    cleaned: RankTrace = clean_value(reduction.result(scanner.about, path, size, scanner.damaged, why))
     return loose.with_rank(cleaned)
 
 

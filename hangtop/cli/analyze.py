@@ -29,7 +29,8 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
     PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2). Rank logs, merged logs, Slurm output, NCCL
-    logs, torchelastic folders, flight recorder dumps, py-spy dumps, RAS reports, nvidia-smi, ibstat, perfquery, dmesg.
+    logs, torchelastic folders, flight recorder dumps, profiler traces, py-spy dumps, RAS reports, nvidia-smi, ibstat,
+    perfquery, dmesg.
     """
     from hangtop.cli.answer import Answer, print_answer
     from hangtop.diagnosis.verdict import diagnose

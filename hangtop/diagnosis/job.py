@@ -31,6 +31,7 @@ from collectors.samples import (
     ProbeReport,
     RankProcess,
     RankPulse,
+    RankTrace,
     RasReport,
     RecorderDump,
     SourceState,
@@ -154,6 +155,8 @@ class Job:
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
+    traces: tuple[RankTrace, ...] = ()
+    """Profiler traces of its ranks, reduced to figures."""
     probed: tuple[ProbeReport, ...] = ()
     """Probes of collectives that were asked for in this session, oldest first."""
     patience: float = 60.0

@@ -32,6 +32,7 @@ from hangtop.diagnosis.rules import (
     slow,
     starting,
     stuck,
+    traced,
     watchdog,
 )
 
@@ -82,6 +83,7 @@ RULES: tuple[Rule, ...] = (
     gloo.differing_calls,
     gloo.sizes,
     probed.probed,
+    traced.traced,
     rendezvous.address_in_use,
     rendezvous.store_timeout,
     rendezvous.store_lost,

@@ -12,6 +12,7 @@ from collectors.samples import (
     GpuProcess,
     LogEvent,
     PortFacts,
+    RankTrace,
     RasReport,
     RecorderDump,
     StackDump,
@@ -52,5 +53,6 @@ class Contents:
     """Ports of ibstat by node."""
     counters: dict[str, list[Block]] = field(default_factory=dict)
     """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
+    traces: list[RankTrace] = field(default_factory=list)
     newest: float | None = None
     """When the newest file was written."""

@@ -37,6 +37,7 @@ def job_of(contents: Contents, now: float | None = None) -> Job:
         event_nodes=tuple(event.host for event in events),
         progress=tuple(progress),
         recorders=tuple(contents.recorders),
+        traces=tuple(contents.traces),
         ras=tuple(Look(report.at, report) for report in sorted(contents.ras, key=lambda report: report.at)),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
-from collectors.formats import BadFormat, flight_recorder, nvidia_smi_text, pyspy_text, ras
+from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras
 from collectors.node import ibstat, perfquery
 from collectors.node.logs import elastic, names
 from collectors.node.logs.parser import LogParser
@@ -49,6 +49,8 @@ def read(paths: Sequence[Path], advance: Advance = lambda _: None) -> Contents:
 def _read(member: Member, contents: Contents) -> Recognised:
     if not member.head:
         return Recognised(member.name, "empty", 0)
+    if kineto.looks_like(member.head):
+        return _trace(member, contents)
     for document in DOCUMENTS:
         if document.looks_like(member.head, member.name):
             return _whole(document, member, contents)
@@ -67,6 +69,17 @@ def _whole(document: _Document, member: Member, contents: Contents) -> Recognise
     except BadFormat as error:
         return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {error}")
     return Recognised(member.name, document.kind, len(data), data.count(b"\n"), found, member.damage)
+
+
+def _trace(member: Member, contents: Contents) -> Recognised:
+    """A profiler's trace, which may be far larger than what is read as a whole."""
+    chunks = member.chunks()
+    try:
+        trace = kineto.of_stream(lambda _: next(chunks, b""), member.name, 0, lambda: member.damage)
+    except BadFormat as error:
+        return Recognised(member.name, "", member.size, why=f"looks like a profiler trace: {error}")
+    contents.traces.append(trace._replace(size=member.size))
+    return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
 
 
 def _binary(head: bytes) -> bool:

@@ -67,3 +67,19 @@ async def test_the_screen_s_session_has_the_same_verdict() -> None:
     assert session.diagnose() == session.verdict
     assert {name for _, file in session.state.nodes.items() for name in file.log_files} == {str(LOGS / "norecord.txt")}
     await session.close()
+
+
+def test_profiler_traces_among_the_files_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    traces = LOGS.parent / "traces"
+    (tmp_path / "cut.json").write_text('{"schemaVersion": 1, "deviceProperties": []')
+    files = [traces / f"straggler_rank{rank}.json.gz" for rank in range(4)]
+    code, out, _ = run(capsys, "analyze", *files, tmp_path, "--json")
+    answer = json.loads(out)
+    assert (code, answer["verdict"]) == (1, "slow")
+    assert [(found["kind"], found["ranks"], found["cause"]) for found in answer["findings"]] == [
+        ("straggler_rank", [1], ""),
+        ("communication_bound", [0, 2, 3], "straggler_rank"),
+    ]
+    assert [file["kind"] for file in answer["files"]] == ["profiler trace"] * 4 + [None]
+    assert answer["files"][0]["events"] > 1000
+    assert "it has no traceEvents" in answer["files"][4]["why"]

@@ -36,7 +36,7 @@ class BadTrace(ValueError):
 
 def looks_like(head: bytes) -> bool:
     """Whether a file that begins so may be a trace."""
-    if _EVENTS.search(head) or b'"deviceProperties"' in head or b'"schemaVersion"' in head:
+    if _EVENTS.search(head) or b'"deviceProperties"' in head:
         return True
     return _ARRAY.match(head) is not None and b'"ph"' in head
 
