@@ -18,7 +18,7 @@ class Numbers:
         self._block = block
         self._first = first
         self._ends: Optional[List[int]] = None
-        if b"\r" in block:
+        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             self._ends = _record_ends(block)
         self._kept: Optional[List[int]] = None
         self._at = 0

@@ -22,8 +22,9 @@ _USUAL = re.compile(
 """As NCCL has printed it since 2.10. Runs up to a certain byte cost least, so a line feed in it has to be ruled out."""
 _VARYING = re.compile(rb"opCount[ :=][0-9a-f](?:[^\nA-Z\x1b[\\]{0,400} (?=comm 0x[0-9a-f])|[0-9a-f]*)")
 """Any other form. Nothing in it may change what the line is: no capitals (a second record, ``DONE``), no labels."""
-_TIMED = re.compile(rb"\[?\d{4}-\d\d-\d\d[T ]\d\d:")
-_TIMES = re.compile(rb"\n\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ")
+_DAY = rb"\[?(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )"
+_TIMED = re.compile(_DAY + rb"\d\d:")
+_TIMES = re.compile(rb"\n" + _DAY + rb"\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ")
 
 _SAYING = rb"comm |nccl|Boot|NET/|Using|NCCL_|RCCL|\[Rank|Init |socketPoll|Call to connect"
 """Beginnings of the INFO messages that the families read."""
