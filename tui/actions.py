@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui import asked, handlers, probed, repairs, traced
+from tui import asked, handlers, measured, probed, repairs, traced
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
@@ -137,6 +137,8 @@ ACTIONS: tuple[Action, ...] = (
            asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_command),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
            asked.lint_environment, "Job", "", 0),
+    Action("probe.more", "M", "Measure", "List what else can be measured: packets, InfiniBand; each one asks.",
+           measured.open_measurements, "Job", "", 0, Touch.NODE),
     Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port; each one asks.",
            repairs.open_repairs, "Job", "", 0, Touch.NODE),
     Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hangtop.session.repairs import Looked, Order, Patient, RepairRefused
-from tui.dialogs.choosing import Choice
 from tui.format import plural
 from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
+    from hangtop.session.repairs import Looked, Order, Patient
     from tui.app import HangtopApp
+    from tui.dialogs.choosing import Choice
 
 
 class Offer(NamedTuple):
@@ -46,6 +46,8 @@ async def _open(app: HangtopApp) -> None:
 
 def offers(looked: Looked) -> list[Offer]:
     """What the nodes showed as a list of repairs, and the two that are always there."""
+    from tui.dialogs.choosing import Choice
+
     sure = tuple(one for one in looked.orphans if one.process.sure)
     found: list[Offer] = []
     if len(sure) > 1:
@@ -63,6 +65,9 @@ def offers(looked: Looked) -> list[Offer]:
 
 
 def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
+    from hangtop.session.repairs import Order
+    from tui.dialogs.choosing import Choice
+
     detail = "\n".join(f"{one.told()}: {one.process.why}" for one in patients) if len(patients) == 1 else ""
     order = Order("CONT" if signal == "CONT" else "TERM", patients)
 
@@ -80,7 +85,7 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
 
 
 async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
-    from hangtop.session.repairs import carry_out
+    from hangtop.session.repairs import RepairRefused, carry_out
 
     try:
         results = await carry_out(app.session, order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,11 @@ from hangtop.diagnosis import captured
 from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import count, size
-from hangtop.session.capturing import capture_nodes, names_by_address, read
+from hangtop.diagnosis.words import count
+from hangtop.session.capturing import capture_nodes, lines, names_by_address, read
 from hangtop.session.options import SessionOptions
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
-ROWS = 40
 
 
 @click.command("capture")
@@ -60,7 +59,7 @@ def command(
         "backend": "tcpdump", "captures": [_row(one) for one in captures],
         "traffic": [asdict(one) | {"share": one.share} for one in traffic],
     }  # fmt: skip
-    answered(ctx, answer, outcome, figures=more, table=_table(captures, traffic), json=json)
+    answered(ctx, answer, outcome, figures=more, table=lines(captures, traffic), json=json)
 
 
 async def _capture(
@@ -95,24 +94,3 @@ def _row(one: Captured) -> dict[str, Any]:
         "node": one.node, "file": str(one.path) if one.path else None, "bytes": one.size, "packets": one.packets,
         "dropped_by_kernel": one.dropped, "why": one.why,
     }  # fmt: skip
-
-
-def _table(captures: Sequence[Captured], traffic: Sequence[Traffic]) -> Iterator[str]:
-    for one in captures:
-        if one.path is None:
-            yield f"{one.node:<20}no capture: {one.why}"
-        else:
-            dropped = f", {one.dropped} dropped for want of room" if one.dropped else ""
-            packets = "" if one.packets is None else f", {count(one.packets, 'packet')}"
-            yield f"{one.node:<20}{one.path}  {size(one.size)}{packets}{dropped}"
-    heads = f"{'flows':>6}{'segments':>10}{'payload':>10}{'again':>8}{'late':>7}{'share':>8}"
-    yield f"\n{'seen on':<16}{'from → to':<40}{heads}"
-    for row in traffic[:ROWS]:
-        way = f"{row.source} → {row.target}"
-        share = f"{row.share:.2%}" if row.sent_here else "–"
-        yield (
-            f"{row.node:<16}{way:<40}{row.flows:>6}{row.segments:>10}{size(row.size):>10}{row.again:>8}{row.late:>7}"
-            f"{share:>8}"
-        )
-    if len(traffic) > ROWS:
-        yield f"… and {len(traffic) - ROWS} more (--json has all)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from collectors.fleet.transport import TransportError
@@ -14,7 +14,11 @@ from collectors.probes.capture.run import Captured, CaptureNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.words import count, size
 from hangtop.session.probing import Connections
+
+ROWS = 40
+"""Directions that people are shown; scripts get all."""
 
 
 def capture_nodes(session: Connections, job: Job) -> tuple[list[CaptureNode], dict[str, str]]:
@@ -74,3 +78,25 @@ def traffic(node: str, found: Sequence[Flow], names: Mapping[str, str]) -> list[
         for (source, target), some in directions.items()
     ]  # fmt: skip
     return sorted(rows, key=lambda row: -row.size)
+
+
+def lines(captures: Sequence[Captured], traffic: Sequence[Traffic]) -> Iterator[str]:
+    """The captures and what was sent again, as people read it."""
+    for one in captures:
+        if one.path is None:
+            yield f"{one.node:<20}no capture: {one.why}"
+        else:
+            dropped = f", {one.dropped} dropped for want of room" if one.dropped else ""
+            packets = "" if one.packets is None else f", {count(one.packets, 'packet')}"
+            yield f"{one.node:<20}{one.path}  {size(one.size)}{packets}{dropped}"
+    heads = f"{'flows':>6}{'segments':>10}{'payload':>10}{'again':>8}{'late':>7}{'share':>8}"
+    yield f"\n{'seen on':<16}{'from → to':<40}{heads}"
+    for row in traffic[:ROWS]:
+        way = f"{row.source} → {row.target}"
+        share = f"{row.share:.2%}" if row.sent_here else "–"
+        yield (
+            f"{row.node:<16}{way:<40}{row.flows:>6}{row.segments:>10}{size(row.size):>10}{row.again:>8}{row.late:>7}"
+            f"{share:>8}"
+        )
+    if len(traffic) > ROWS:
+        yield f"… and {len(traffic) - ROWS} more (--json has all)"

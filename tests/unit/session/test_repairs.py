@@ -1,0 +1,80 @@
+"""Repairs of a session: never on a node whose ranks are not known, never read-only, and each says what it will do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.probes.repair.remote.words import Curable
+from collectors.samples import SourceState
+from hangtop.session import repairs
+from hangtop.session.repairs import Order, Patient, RepairRefused
+from tests.support.screens import NOW, Paper, PaperSession
+
+
+def patient(pid: int = 812, node: str = "node1", *, sure: bool = True, **fields: object) -> Patient:
+    one = Curable(
+        "orphan", pid, 5, 0.0, 0, "rank", "ada", "old", "torchrun", "python train.py", "S", [29500], sure, "why"
+    )
+    return Patient(node, one._replace(**fields), 7200.0, 3 << 30)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> PaperSession:
+    monkeypatch.setattr(PaperSession, "transport", lambda _session, node: Local(node))
+    monkeypatch.setattr(PaperSession, "python", lambda _session, _node: sys.executable)
+    monkeypatch.setenv("HANGTOP_ONLY", "HX_NOBODY=1")
+    return Paper(nodes=2, gpus=1).session()
+
+
+async def test_a_node_whose_ranks_are_not_known_is_not_looked_at(session: PaperSession) -> None:
+    session.samples("node2", [SourceState("ranks", "denied", "processes of other users", NOW)], 100)
+    looked = await repairs.look(session)
+    assert (looked.orphans, looked.stopped) == ((), ())
+    assert list(looked.unknown) == ["node2"]
+    assert "which ranks are the job's is not known there" in looked.unknown["node2"]
+
+
+async def test_a_session_that_may_only_look_signals_nobody(
+    session: PaperSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.options = replace(session.options, read_only=True)
+    monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
+    with pytest.raises(RepairRefused, match="--read-only"):
+        await repairs.carry_out(session, Order("TERM", (patient(),)))
+
+
+async def test_a_node_that_does_not_answer_has_no_result_rather_than_a_good_one() -> None:
+    (result,) = await repairs.carry_out(Paper(nodes=1).session(), Order("TERM", (patient(),)))
+    assert (result.good, result.signalled.outcome) == (False, "unreachable")
+
+
+def test_the_command_of_every_node_with_both_signals() -> None:
+    text = Order("TERM", (patient(), patient(813), patient(9, "node2")), 3.0).command()
+    assert "on node1: kill -TERM 812 813; sleep 3; kill -KILL 812 813" in text
+    assert "on node2: kill -TERM 9; sleep 3; kill -KILL 9" in text
+    assert "only if the pid still has the start time that was seen" in text
+    assert "KILL" not in Order("CONT", (patient(),)).command()
+
+
+def test_what_decides_is_in_the_line() -> None:
+    told = patient().told()
+    for part in ("node1", "pid 812", "2.0 h old", "user ada", "3.0 GiB of GPU memory", "port 29500", "python train.py"):
+        assert part in told
+
+
+def test_without_names_only_the_certain_ones_are_meant() -> None:
+    sure, doubtful = patient(1), patient(2, sure=False)
+    assert repairs.chosen((sure, doubtful), ()) == (sure,)
+    assert repairs.chosen((sure, doubtful), (), doubtful=True) == (sure, doubtful)
+    assert repairs.chosen((sure, doubtful), ("node1:2",)) == (doubtful,)
+
+
+async def test_a_port_is_proposed_by_those_that_answer(session: PaperSession) -> None:
+    found, silent = await repairs.free_port(session, 29500)
+    assert found.port is not None
+    assert silent == {}
+    assert f"MASTER_PORT={found.port}" in "\n".join(repairs.port_text(found, {"node9": "lost"}))

@@ -1,0 +1,109 @@
+"""The key for what else can be measured: a packet capture, the fabric. Each shows its exact commands and asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.asked import findings_text
+from tui.text import harmless
+from tui.theme import Tone
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.finding import Finding
+    from tui.app import HangtopApp
+
+CAPTURE_SECONDS = 5.0
+CAPTURE_BYTES = 16_000_000
+SENDING_SECONDS = 2
+
+Work = Coroutine[Any, Any, None]
+
+
+def open_measurements(app: HangtopApp) -> None:
+    """List what else can be measured."""
+    from tui.dialogs.choosing import Choice, ChoiceDialog
+
+    choices = [
+        Choice("Capture packets of the job's network", "headers for 5 s with tcpdump; counts what was sent again"),
+        Choice(
+            "Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools"
+        ),
+    ]
+    works: tuple[Callable[[HangtopApp], Work], ...] = (_capture, _fabric)
+
+    def take(place: int | None) -> None:
+        if place is not None:
+            app.run_worker(works[place](app), name="measure", exit_on_error=False)
+
+    app.push_screen(ChoiceDialog("what else can be measured", choices), take)
+
+
+def _ask(app: HangtopApp, title: str, commands: Sequence[str], work: Callable[[], Work]) -> None:
+    """Show the exact commands; run the work after a yes."""
+    from tui.dialogs.asking import ConfirmDialog
+
+    def take(answer: bool | None) -> None:
+        if answer:
+            app.run_worker(work(), name="measure", exit_on_error=False)
+
+    app.push_screen(ConfirmDialog(title, "\n".join(commands), "Runs on every node, beside the job:"), take)
+
+
+def _show(app: HangtopApp, title: str, lines: Sequence[str], found: Sequence[Finding]) -> None:
+    from tui.dialogs.base import TextDialog
+
+    content = [[(harmless(line), Tone.TEXT)] for text in lines for line in (text.splitlines() or [""])]
+    app.push_screen(TextDialog(title, [*content, [], *findings_text(found)]))
+
+
+async def _capture(app: HangtopApp) -> None:
+    from collectors.probes.capture.run import describe
+    from hangtop.session.capturing import capture_nodes
+
+    places, absent = capture_nodes(app.session, app.session.job())
+    if not places:
+        app.say("nothing to capture on: " + "; ".join(f"{node}: {why}" for node, why in absent.items()), "warning")
+        return
+
+    async def work() -> None:
+        from collectors.probes.capture.run import capture
+        from hangtop.diagnosis import captured
+        from hangtop.session.capturing import lines, names_by_address, read
+
+        folder = app.options.report_folder or Path.cwd()
+        name = time.strftime("capture-%Y%m%d-%H%M%S")
+        app.say(f"capturing for {CAPTURE_SECONDS:g} s")
+        captures = await capture(places, folder, name, seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES)
+        traffic = await read(captures, names_by_address(app.session.job()))
+        _show(app, "packet capture", list(lines(captures, traffic)), captured.findings(traffic, app.session.now()))
+
+    _ask(app, "Capture packets", describe(places, CAPTURE_SECONDS, CAPTURE_BYTES), work)
+
+
+async def _fabric(app: HangtopApp) -> None:
+    from collectors.probes.infiniband.survey import describe, look
+    from hangtop.session.infiniband import Fabric, judged, lines
+    from hangtop.session.probing import path_nodes
+
+    job = app.session.job()
+    nodes, absent = path_nodes(app.session, job)
+    looked = await look(nodes)
+    commands = describe(looked, "", SENDING_SECONDS)
+
+    async def work() -> None:
+        from collectors.probes.infiniband.survey import survey
+
+        began = time.monotonic()
+        directions = await survey(nodes, looked, seconds=SENDING_SECONDS, progress=app.say) if commands else []
+        fabric = Fabric(job, looked, directions, absent, app.session.now())
+        found = judged(fabric, time.monotonic() - began)
+        shown = [f"{found.outcome}  {found.summary}", "", *lines(found.ports, directions, found.unknown)]
+        _show(app, "InfiniBand", shown, found.findings)
+
+    if commands:
+        _ask(app, "Measure InfiniBand", commands, work)
+    else:
+        await work()
