@@ -14,6 +14,8 @@ from collectors.samples import CommProgress, LogEvent, LogFile, RankProcess, Set
 
 SHARE = 0.55
 """Part of a core that reading logs may use while they flood."""
+LONGEST = 4.0
+"""Seconds since the last look for which that part is taken at most."""
 FILES = 256
 """Files that are followed at once."""
 SENT = 128 << 10
@@ -74,6 +76,7 @@ class LogSource(Source):
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
         self._told: Dict[str, _Told] = {}
+        self._looked_at = time.monotonic()
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
 
@@ -85,7 +88,7 @@ class LogSource(Source):
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Files first, then events and collectives, then the lines on view."""
-        until = time.thread_time() + SHARE * max(self.period, self._settings.interval)
+        until = self._until()
         self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
             raise Absent("no rank runs here, and no log was named")
@@ -93,6 +96,12 @@ class LogSource(Source):
         yield from self._files(now)
         yield from self._progress()
         yield from self._view(now)
+
+    def _until(self) -> float:
+        """This thread's CPU time at which this look has had its part of what passed since the last."""
+        moment = time.monotonic()
+        since, self._looked_at = moment - self._looked_at, moment
+        return time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
 
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
