@@ -58,10 +58,9 @@ async def probe_collectives(app: HangtopApp) -> None:
     except ProbeRefused as refused:
         app.say(str(refused), "warning")
         return
-    job = app.session.job()
 
     async def work(say: Say) -> tuple[str, Content]:
-        answer = await probe(app.session, job, plan, say)
+        answer = await probe(app.session, plan, say)
         report = answer.report
         head: Content = [[(answer.outcome.upper(), Tone.STRONG), (f"  {harmless(answer.summary)}", Tone.TEXT)], []]
         content = [*head, *map(toned, answer_lines(answer)), [], *findings_text(answer.findings)]

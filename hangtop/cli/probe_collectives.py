@@ -82,4 +82,4 @@ async def _probe(options: SessionOptions, wishes: dict[str, Any], yes: bool) -> 
             raise click.UsageError(str(refused)) from None
         status.clear()
         confirm(describe(plan), (node.name for node in plan.nodes), job, yes=yes)
-        return await probe(session, job, plan, status.say), job
+        return await probe(session, plan, status.say), job

@@ -55,9 +55,12 @@ class Probing(Connections, Protocol):
     probed: list[Probed]
     """Where its answer is kept as long as the session lasts."""
 
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
 
-async def probe(session: Probing, job: Job, plan: ProbePlan, progress: Callable[[str], None]) -> Probed:
-    """Run the plan over a session's connections.
+
+async def probe(session: Probing, plan: ProbePlan, progress: Callable[[str], None]) -> Probed:
+    """Run the plan over a session's connections, and judge by what the nodes have told of themselves until its end.
 
     Cancelled, it ends everything on every node, then returns what it knows as a cancelled answer: who cancels once
     more breaks the cleaning up.
@@ -66,7 +69,7 @@ async def probe(session: Probing, job: Job, plan: ProbePlan, progress: Callable[
     try:
         report = await allreduce_probe(session, plan, progress).run()
     except asyncio.CancelledError:
-        return judged(cancelled(plan, at, time.monotonic() - began), job)
+        return judged(cancelled(plan, at, time.monotonic() - began), session.job())
     names = [node.name for node in plan.nodes]
     path = kept.path_of(plan.backend, names)
     previous, unkept = kept.load(path) or _before(session, plan.backend, names), ""
@@ -75,7 +78,7 @@ async def probe(session: Probing, job: Job, plan: ProbePlan, progress: Callable[
             kept.save(path, kept.as_previous(report), names)
         except OSError as error:
             unkept = f"{path}: {error.strerror or error}"
-    answer = judged(report, job, previous, unkept)
+    answer = judged(report, session.job(), previous, unkept)
     session.probed.append(answer)
     return answer
 
