@@ -15,6 +15,7 @@ from hangtop.session.state import JobState
 from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.traces.picture import Picture
     from hangtop.session.probed.answer import Probed
 
 
@@ -26,6 +27,7 @@ class Subject(Protocol):
     verdict: Verdict | None
     witnesses: Witnesses
     probed: list[Probed]
+    traces: Picture | None
 
     @property
     def state(self) -> JobState:

@@ -127,6 +127,7 @@ async def _shown(app: HangtopApp, title: str, found: Callable[[Say], Awaitable[l
 
     async def work(say: Say) -> tuple[str, Content]:
         answer = traced(await found(say))
+        app.session.traces = answer.seen if answer.seen.ranks else app.session.traces
         width = _width(app)
         head = [[(line, Tone.STRONG)] for line in wrap(f"{answer.outcome.upper()}  {answer.summary}", width)]
         body = [toned(line) for line in lines(answer, width)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples import (
     CommProgress,
@@ -31,12 +31,14 @@ from collectors.samples import (
     ProbeReport,
     RankProcess,
     RankPulse,
-    RankTrace,
     RasReport,
     RecorderDump,
     SourceState,
     StackDump,
 )
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.traces.picture import Picture
 
 T = TypeVar("T")
 
@@ -155,8 +157,8 @@ class Job:
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
-    traces: tuple[RankTrace, ...] = ()
-    """Profiler traces of its ranks, reduced to figures."""
+    traces: Picture | None = None
+    """What the profiler traces of its ranks say together."""
     probed: tuple[ProbeReport, ...] = ()
     """Probes of collectives that were asked for in this session, oldest first."""
     patience: float = 60.0

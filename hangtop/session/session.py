@@ -31,6 +31,7 @@ from hangtop.session.watcher import Watcher
 from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.traces.picture import Picture as TracePicture
     from hangtop.session.probed.answer import Probed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
@@ -81,6 +82,8 @@ class Session:
         self._recorder: Recorder | None = None
         self.probed: list[Probed] = []
         """Answers of the probes of collectives that were asked for, oldest first."""
+        self.traces: TracePicture | None = None
+        """What the profiler traces that were read last say together."""
         self.recording_fault = ""
         """Why the recording ended before the session; empty while all is well."""
 
@@ -209,7 +212,7 @@ class Session:
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
-        job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed))
+        job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed), traces=self.traces)
         self._strangers = {(other.node, other.process.pid) for other in job.others}
         return job
 

@@ -105,6 +105,7 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
         await shown.press("T", "y")
         assert "the others wait for rank 1" in await answered(shown)
         assert asked == [2.0]
+        assert session.job().traces is not None
 
 
 async def test_read_only_refuses_to_trace() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from collectors.node.nvidia_smi_rows import bus_key
 from collectors.samples import LogEvent, RankProcess
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
+from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators
 
@@ -37,7 +38,7 @@ def job_of(contents: Contents, now: float | None = None) -> Job:
         event_nodes=tuple(event.host for event in events),
         progress=tuple(progress),
         recorders=tuple(contents.recorders),
-        traces=tuple(contents.traces),
+        traces=picture(contents.traces) if contents.traces else None,
         ras=tuple(Look(report.at, report) for report in sorted(contents.ras, key=lambda report: report.at)),
     )
 

@@ -10,6 +10,8 @@ from collectors.formats import kineto
 from collectors.samples import RankTrace, TraceCall, TraceTotal
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.rules.traced import traced
 from hangtop.diagnosis.traces.words import lasting
 from tests.support.traces import rank_document
 
@@ -155,3 +157,11 @@ def test_the_heaviest_collectives_over_all_ranks() -> None:
 
 def test_times_in_words() -> None:
     assert [lasting(s) for s in (8e-5, 0.0042, 0.25, 1.5, 300)] == ["80 µs", "4.2 ms", "250 ms", "1.5 s", "5 min"]
+
+
+@pytest.mark.parametrize(("live", "age", "fires"), [(True, 60, True), (True, 3600, False), (False, 10**8, True)])
+def test_traces_count_in_the_verdict_while_they_are_fresh(live: bool, age: float, fires: bool) -> None:
+    slow = EMPTY._replace(rank=0, exposed=0.9, communication=0.9, began=2e9 - age)
+    job = Job(now=2e9, watched=10.0, live=live, traces=traces.picture([slow]))
+    assert [finding.kind for finding in traced(job)] == ["communication_bound"] * fires
+    assert list(traced(Job(now=2e9, watched=10.0, live=live))) == []
