@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -32,6 +33,8 @@ FATAL_KINDS: dict[str, Manner] = {
 }
 VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers end the rest of a job."""
+_THROWN = re.compile(r"\w+(?:::\w+)+: ")
+"""``std::runtime_error: …``, as C++ tells it when nobody catches it."""
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
 """Words after which torch aborts the process itself."""
 
@@ -155,7 +158,9 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
         return
     signal = signal_name(event)
     code = number_of(event, "exitcode")
-    if (event.kind == "launcher.exit" and not code and not signal) or (manner == "device" and not cuda_error(event)):
+    if (event.kind == "launcher.exit" and not code and not signal and not _of_ray(event)) or (
+        manner == "device" and not cuda_error(event)
+    ):
         return
     consequence = event.data.get("consequence") is True or signal in VICTIM_SIGNALS
     if text_of(event, "signature") == "interrupt":
@@ -171,6 +176,11 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
         consequence=consequence,
         event=event,
     )
+
+
+def _of_ray(event: LogEvent) -> bool:
+    """Ray's word that a worker is gone, without an exit code."""
+    return text_of(event, "launcher") == "ray" and bool(text_of(event, "reason"))
 
 
 def cuda_error(event: LogEvent) -> str:
@@ -197,8 +207,12 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
         return said[:200] or "an exception, the end of its traceback is cut off"
     if event.kind == "python.fatal":
         return text_of(event, "error") or "Fatal Python error"
+    if event.kind == "process.signal" and _THROWN.match(text_of(event, "what")):
+        return text_of(event, "what").splitlines()[0][:200]
     if signal:
         return f"signal {signal}"
     if code is not None:
         return f"exit code {code}"
+    if event.kind == "launcher.exit" and _of_ray(event):
+        return f"no word but Ray's ({text_of(event, 'reason')[:120]})"
     return event.text.splitlines()[0][:120] if event.text else event.kind

@@ -9,7 +9,8 @@ from collectors.node.logs.said import Data, Signature
 from collectors.samples import Scalar
 
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?\s*$')
-HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|)\s*$", re.S)
+HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:: ?(?P<message>.*)|)\s*$", re.S)
+"""Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
 
 KEPT = 60
 """Frames kept of one traceback."""
@@ -22,7 +23,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("child_failed", (r"ChildFailedError|CalledProcessError.*returned non-zero|ProcessRaisedException"
-        r"|ProcessExitedException|RayTaskError|TrainingFailedError")),
+        r"|ProcessExitedException|TrainingFailedError"
+        r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),
         ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\bMemoryError\b"
@@ -69,13 +71,22 @@ def headline(text: str) -> Data:
     match = HEADLINE.match(text.strip())
     name = match.group("type") if match is not None else ""
     message = (match.group("message") or "") if match is not None else text
-    what = signature(text)
+    if match is not None and match.group("carried"):
+        name = match.group("carried")
+        text = message = _carried(name, message)
+    what = signature(f"{name}: {text}" if text is message else text)
     return {
         "type": name.rsplit(".", 1)[-1],
         "message": message.strip()[:2000],
         "signature": what,
         "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
     }
+
+
+def _carried(name: str, message: str) -> str:
+    """What the worker's own exception said: the last line of Ray's message that begins with its type."""
+    told = [line for line in message.splitlines() if re.match(r"(?:\w+\.)*%s: " % re.escape(name), line.strip())]
+    return told[-1].partition(": ")[2] if told else message
 
 
 def signature(text: str) -> str:

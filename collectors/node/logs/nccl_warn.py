@@ -93,6 +93,13 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
                 r"|\bNCCL_[A-Z_]+.*(?:invalid|not supported|ignored|deprecated)"
             ),
         ),
+        (
+            "net_failed",
+            (
+                r"NET/OFI [^\r\n]*?"
+                r"(?P<error>completed with error[^\r\n]*|[Cc]ouldn't [^\r\n]*|Creating [^\r\n]*failed[^\r\n]*)"
+            ),
+        ),
         ("net_plugin", r"NET/(?:Plugin|OFI)|[Pp]lugin|OFI "),
     )
 )

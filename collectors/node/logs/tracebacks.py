@@ -20,7 +20,7 @@ _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred"
     r"|The above exception was the direct cause of the following exception):"
 )
-_EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?: .*)?)?$", re.S)
+_EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
 _LOOKS_RAISED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*|Canceled|Cancelled|Mismatch|Died)$"
 )

@@ -71,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     nccl_log.warnings,
     nccl_log.mismatched,
     nccl_log.connect_failed,
+    nccl_log.plugin_failed,
     nccl_log.duplicate_gpu,
     nccl_log.ib_retry_exceeded,
     nccl_log.remote_error,

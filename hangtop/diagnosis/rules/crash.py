@@ -131,7 +131,8 @@ def _same_exit(one: Failure, other: Failure) -> bool:
 
 def _bare(words: Sequence[Failure]) -> bool:
     """A launcher's word that a rank ended, without a signal, a traceback or a message."""
-    return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in words)
+    own = [word for word in words if not word.consequence] or words
+    return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in own)
 
 
 def _ended(case: Case) -> list[tuple[Failure, ...]]:

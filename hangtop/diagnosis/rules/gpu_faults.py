@@ -15,6 +15,9 @@ from hangtop.diagnosis.tables.xid import xid
 from hangtop.diagnosis.words import count, duration, listed, ranks_text
 
 LOST_XID = 79
+CONSEQUENT_XIDS = frozenset({43, 45})
+EARLIER_XID = re.compile(r"caused by previous Xid (\d+)")
+"""Newer drivers say which error it was that ended the channels."""
 LOST_WORDS = re.compile(
     r"is lost|fallen off|unable to determine the device handle|not found|requires reset", re.IGNORECASE
 )
@@ -99,6 +102,9 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
         codes: dict[tuple[int, str], list[Evidence]] = {}
         for event in events_on(job, node, "kernel.xid"):
             code = number_of(event, "code")
+            before = EARLIER_XID.search(text_of(event, "detail"))
+            if code in CONSEQUENT_XIDS and before is not None:
+                code = int(before.group(1))
             if code is not None and code != LOST_XID:
                 codes.setdefault((code, text_of(event, "bus_id")), []).append(event_line(event))
         for (code, bus_id), evidence in sorted(codes.items()):
@@ -108,7 +114,7 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
                 "gpu_xid", SEVERITY[meaning.kind], 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
                 f"Xid {code} on {where} of {name}: {meaning.meaning}",
                 ranks=ranks_on_gpu(job, node, index), nodes=(name,),
-                gpus=() if index is None else (f"{name}:{index}",),
+                gpus=(f"{name}:{bus_id if index is None else index}",) if bus_id else (),
                 evidence=tuple(evidence[:4]), advice=meaning.action,
             )  # fmt: skip
 

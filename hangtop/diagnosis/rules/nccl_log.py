@@ -123,6 +123,29 @@ def failing_warnings(job: Job) -> tuple[LogEvent, ...]:
     )
 
 
+def plugin_failed(job: Job) -> Iterator[Finding]:
+    """nccl_init_failed by the network plugin (libfabric): endpoints that cannot be made, requests that end in an error.
+
+    Needs NCCL's warnings. What it says about its start is left out where communicators came up afterwards: then NCCL
+    went on with another network.
+    """
+    came_up = any(text_of(event, "phase") == "complete" for event in said(job, "nccl.init"))
+    events = tuple(
+        event
+        for event in warned(job, "net_failed")
+        if not came_up or text_of(event, "error").startswith("completed with error")
+    )
+    if events:
+        ranks = ranks_in(events)
+        yield Finding(
+            "nccl_init_failed", "critical", 0.6,
+            f"NCCL's network plugin fails on {who(ranks, 'some ranks')}{_detail(events)}",
+            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            advice="With EFA: do the security groups let the nodes reach each other in both directions, and do plugin, "
+            "libfabric and driver fit together (fi_info -p efa on every node)?",
+        )  # fmt: skip
+
+
 def connect_failed(job: Job) -> Iterator[Finding]:
     """nccl_connect_failed: a rank could not connect to a peer; many ranks and one peer accuse the peer.
 

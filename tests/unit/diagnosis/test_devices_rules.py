@@ -62,6 +62,15 @@ def test_xid_classes(code: int, severity: str) -> None:
     assert (found.kind, found.severity, found.gpus) == ("gpu_xid", severity, ("node1:0",))
 
 
+def test_channels_that_ended_for_another_xid_tell_that_one() -> None:
+    job = watched(gpu(0, [LOAD] * 3))
+    detail = "Ch 00000001 caused by previous Xid 149"
+    job.says("kernel.xid", node="node1", ago=5, code=45, bus_id="0000:10:00", detail=detail)
+    found = first(job.verdict())
+    assert (found.kind, found.severity, found.gpus) == ("gpu_xid", "critical", ("node1:0",))
+    assert "Xid 149" in found.summary
+
+
 def test_driver_hung() -> None:
     late = source("gpus", "late", "no row for 30 s")
     found = first(watched(gpu(0), sources={"gpus": late}).verdict())

@@ -106,6 +106,27 @@ def test_a_traceback_without_its_end_gives_way_to_what_nccl_says() -> None:
     assert [one.kind for one in cut.verdict().findings] == ["nccl_connect_failed"]
 
 
+def test_ray_s_word_alone_that_a_worker_is_gone() -> None:
+    found = first(after().says("launcher.exit", None, ago=9, launcher="ray", reason="The actor died").verdict())
+    assert found.kind == "child_failed_no_detail"
+    assert "no word but Ray's (The actor died)" in found.summary
+    assert not after().says("launcher.exit", None, ago=9, launcher="deepspeed").verdict().findings
+
+
+def test_what_c_plus_plus_threw_is_told() -> None:
+    what = "std::runtime_error: NCCL Error 1: unhandled cuda error"
+    assert what in first(after().says("process.signal", 2, ago=9, signal="ABRT", what=what).verdict()).summary
+    shell = first(after().says("process.signal", 2, ago=9, signal="ABRT", what="bash: line 1: 99 Aborted").verdict())
+    assert "signal ABRT" in shell.summary
+
+
+def test_a_network_plugin_that_fails_is_told_unless_nccl_goes_on() -> None:
+    failed = after().says("nccl.warn", 3, ago=9, signature="net_failed", error="Couldn't open AV. RC: -22")
+    assert [one.kind for one in failed.verdict().findings] == ["nccl_init_failed"]
+    failed.says("nccl.init", 3, ago=8, phase="complete")
+    assert not failed.verdict().findings
+
+
 def test_a_warning_that_nobody_knows_is_shown() -> None:
     job = after().says("nccl.warn", 3, ago=9, signature="other", message="the flux is out of phase")
     assert "the flux is out of phase" in job.verdict().summary

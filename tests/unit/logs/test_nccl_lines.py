@@ -110,6 +110,8 @@ WARNINGS: dict[str, tuple[str, dict[str, Value]]] = {
         {"group_ranks": [11]},
     ),
     "Bootstrap Root : rank 1 of 8 ranks has already checked in": ("duplicate_rank", {"group_ranks": [1], "size": 8}),
+    "NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument": ("net_failed", {}),
+    "NET/OFI Failed to initialize rdma protocol": ("net_plugin", {}),
     "Invalid rank requested : 2/2": ("duplicate_rank", {"group_ranks": [2], "size": 2}),
     "NET/IB : req 0/1 tag 0 peer 10.0.0.6<58683> collective mismatch error, local size 496640 remote size 65536": (
         "size_mismatch",
@@ -145,7 +147,7 @@ def test_the_time_and_function_of_new_warnings() -> None:
 def test_a_warning_whose_words_stand_on_the_next_line() -> None:
     text = "a:1:2 [0] ofi_process_cq:196 NCCL WARN\n    NET/OFI Request 0x4 completed with error. RC: 107\n"
     event = only(parse(text), "nccl.warn")
-    assert event.data["signature"] == "net_plugin"
+    assert event.data["signature"] == "net_failed"
     assert "completed with error" in str(event.data["message"])
 
 

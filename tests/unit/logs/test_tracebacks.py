@@ -198,3 +198,20 @@ def test_deep_recursion_stays_small() -> None:
 
 def test_kinds_of_a_finished_run() -> None:
     assert kinds(fixture("fine")) == ["job.finished"]
+
+
+def test_what_a_worker_of_ray_raised_is_told_and_not_ray_s_wrapping() -> None:
+    wrapped = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/train/main.py", line 45, in main\n'
+        "    ray.get(task)\n"
+        "ray.exceptions.RayTaskError({}): ray::Task.run() (pid=4030, ip=10.0.2.100)\n"
+        '  File "/opt/train/loop.py", line 9, in fit\n'
+        "{}\n\n"
+    )
+    own = only(parse(wrapped.format("ValueError", "ValueError: bad shard 3")), "python.exception")
+    assert (own.data["type"], own.data["message"], own.data["consequence"]) == ("ValueError", "bad shard 3", False)
+    died = only(parse(wrapped.format("ActorDiedError", "The actor died unexpectedly.")), "python.exception")
+    assert (died.data["type"], died.data["signature"], died.data["consequence"]) == (
+        "ActorDiedError", "child_failed", True,
+    )  # fmt: skip
