@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
@@ -114,6 +114,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             + (f", on GPU {listed(holds)}" if holds else ""),
             nodes=(name,), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
             advice=f"If that run is over, end them: kill {' '.join(str(o.process.pid) for o in others[:8])}",
+            next=(NextStep("K", f"hangtop repair orphans {name}"),),
         )  # fmt: skip
     for node, gpu in all_gpus(job):
         strangers = _strangers(job, node, gpu)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangtop.diagnosis.failures import number_of, text_of
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.scene import world_size
@@ -38,7 +38,13 @@ def address_in_use(job: Job) -> Iterator[Finding]:
         f"port {port if port is not None else 'of the rendezvous'} is already in use{held}",
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *proof[:2]),
         advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
+        next=_repairs(job),
     )  # fmt: skip
+
+
+def _repairs(job: Job) -> tuple[NextStep, ...]:
+    nodes = " ".join(sorted(job.nodes))
+    return tuple(NextStep("K", f"hangtop repair {what} {nodes}") for what in ("orphans", "port")) if job.live else ()
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
