@@ -89,11 +89,11 @@ async def _live(options: SessionOptions, seconds: float, yes: bool) -> tuple[lis
         job = session.job()
         asking = await traces.find_ways(session, job, seconds)
         status.clear()
+        if not asking.possible:
+            click.echo("\n".join((*asking.missing(), *traces.HOW_TO_ENABLE)), err=True)
+            return asking.unread(), job
         for line in asking.missing():
             click.echo(line, err=True)
-        if not asking.possible:
-            click.echo("\n".join(("", *traces.HOW_TO_ENABLE)), err=True)
-            return [], job
         for node, commands in asking.commands().items():
             for shown in commands:
                 click.echo(f"on {node}: {shown}", err=True)

@@ -203,7 +203,9 @@ def as_json(answer: Traced) -> dict[str, Any]:
             }
             for one in seen.together
         ],
-        "unread": [{"node": trace.node, "path": trace.path, "why": trace.why} for trace in seen.unread],
+        "unread": [
+            {"rank": trace.rank, "node": trace.node, "path": trace.path, "why": trace.why} for trace in seen.unread
+        ],
     }  # fmt: skip
 
 

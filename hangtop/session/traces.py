@@ -124,6 +124,15 @@ class Asking:
         shown = {node: shown_commands(ways, self.seconds, self.token) for node, ways in self.ways.items()}
         return {node: commands for node, commands in shown.items() if commands}
 
+    def unread(self) -> list[RankTrace]:
+        """Instead of traces: why each rank that cannot be asked has none."""
+        return [
+            _unread(node, f"pid {way.pid}", way.why)._replace(rank=way.rank)
+            for node, ways in self.ways.items()
+            for way in ways
+            if not way.way
+        ]
+
     def missing(self) -> list[str]:
         """Why ranks cannot be asked, one line a reason."""
         if not self.ways:
