@@ -20,8 +20,8 @@ COMPARED = 400
 """Calls by which a shift is judged."""
 AGREE = 0.9
 """Ours: share of pairs with equal operation and size from which two lists count as the same calls."""
-ONE_SIDED = frozenset(("send", "recv", "send_recv"))
-"""Not met by a whole group."""
+ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gather", "scatter"))
+"""Not every rank waits for every other one: the root of a broadcast is done first though it may have come first."""
 
 
 class Meeting(NamedTuple):

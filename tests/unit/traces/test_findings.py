@@ -112,7 +112,8 @@ def test_numbers_of_calls_pair_them_whatever_their_order() -> None:
 def test_different_work_is_not_compared() -> None:
     assert traces.meetings([rank_with(0, [0.1] * 9), rank_with(1, [0.1] * 9, op="broadcast")]) == []
     assert traces.meetings([rank_with(0, [0.1] * 9, group="1"), rank_with(1, [0.1] * 9, group="2")]) == []
-    assert traces.meetings([rank_with(0, [0.1] * 9, op="send"), rank_with(1, [0.1] * 9, op="send")]) == []
+    for op in ("send", "broadcast", "reduce"):
+        assert traces.meetings([rank_with(0, [0.1] * 9, op=op), rank_with(1, [0.1] * 9, op=op)]) == []
 
 
 def test_a_part_of_the_ranks_makes_it_less_sure() -> None:
