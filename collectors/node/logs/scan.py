@@ -11,7 +11,7 @@ different ones, and what none of those has, no line has.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence, Set, Tuple
 
 GATE = 4
 """Characters of a gate: shorter ones occur in any text."""
@@ -112,15 +112,18 @@ class _Search:
 def _gates(stems: List[bytes]) -> List[Tuple[bytes, List[bytes]]]:
     """Few substrings that cover all literals, each with the literals that it stands for."""
     gates: List[Tuple[bytes, List[bytes]]] = []
-    left = sorted(set(stems))
-    while left:
-        covers: Dict[bytes, List[bytes]] = {}
-        for stem in left:
-            for part in {stem[i : i + GATE] for i in range(max(1, len(stem) - GATE + 1))}:
-                if part not in _COMMON:
-                    covers.setdefault(part, []).append(stem)
-        gate = max(covers, key=lambda part: (len(covers[part]), part)) if covers else left[0]
-        chosen = covers.get(gate, [left[0]])
-        gates.append((gate, chosen) if len(chosen) > 1 else (chosen[0], chosen))
-        left = [stem for stem in left if stem not in chosen]
-    return gates
+    left = set(stems)
+    covers: Dict[bytes, Set[bytes]] = {}
+    for stem in left:
+        for at in range(max(1, len(stem) - GATE + 1)):
+            covers.setdefault(stem[at : at + GATE], set()).add(stem)
+    for common in _COMMON:
+        covers.pop(common, None)
+    while True:
+        narrowed = [(part, shared & left) for part, shared in covers.items()]
+        covers = {part: shared for part, shared in narrowed if len(shared) > 1}
+        if not covers:
+            return [*gates, *((stem, [stem]) for stem in sorted(left))]
+        gate = max(covers, key=lambda part: (len(covers[part]), part))
+        gates.append((gate, sorted(covers[gate])))
+        left -= covers[gate]

@@ -133,9 +133,9 @@ def _kind(key: bytes) -> int:
     usual = len(key) <= _LONGEST and key.count(b"NCCL") == 1 and _GLUED not in key and COUNT not in key
     if usual and holes == 1 and _COLLECTIVE.search(key):
         return COLLECTIVE
-    if usual and not holes and _TALK.search(key):
-        return TALK
-    return ODD if holes or COUNT in key or b" nranks " in key else OTHER
+    if holes or COUNT in key or b" nranks " in key:
+        return ODD
+    return TALK if usual and _TALK.search(key) else OTHER
 
 
 def last(keys: List[bytes], wanted: Iterable[bytes]) -> Dict[bytes, int]:

@@ -42,7 +42,13 @@ lines = st.one_of(
     st.builds(short, few, st.integers(0, 40), st.sampled_from(["", " DONE"])),
     st.builds(begun, few, few, st.sampled_from(["Init START", "Init COMPLETE", "Destroy COMPLETE"])),
     st.sampled_from(
-        ["n1:1:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P", "loss 0.1", "", "n1:1:7 [0] a.cc:1 NCCL WARN x"]
+        [
+            begun(1, 1, "Init START").replace("nccl", "?ccl"),
+            "n1:1:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]",
+            "loss 0.1",
+            "",
+            "n1:1:7 [0] a.cc:1 NCCL WARN x",
+        ]
     ),
 )
 changes = st.lists(
