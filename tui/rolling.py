@@ -9,7 +9,7 @@ from hangtop.session.state import NodeState
 
 T = TypeVar("T")
 
-AT_ONCE = 512
+AT_ONCE = 256
 """Nodes looked at in one tick; a larger job comes round in a few ticks."""
 
 
