@@ -131,7 +131,8 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
         yield ""
         yield "not known:"
         for unknown in verdict.unknown:
-            yield from _wrapped(f"- {unknown.source} on {_some(unknown.nodes)}: {unknown.why}", "  ")
+            where = f" on {_some(unknown.nodes)}" if unknown.nodes else ""
+            yield from _wrapped(f"- {unknown.source}{where}: {unknown.why}", "  ")
 
 
 def _scope(answer: Answer) -> str:

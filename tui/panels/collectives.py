@@ -20,10 +20,7 @@ from tui.widgets.bar import Bar
 from tui.widgets.blocks import Blocks
 from tui.widgets.lines import Move, Piece
 
-EMPTY = (
-    "nothing known of collectives yet: r asks for the flight recorder's dumps; NCCL_DEBUG=INFO with "
-    "NCCL_DEBUG_SUBSYS=INIT,COLL fills this from logs, NCCL 2.24 and newer by itself (RAS)"
-)
+EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
 PERIOD = 2.0
 """Seconds between two tables of a job that moves."""
 

@@ -98,8 +98,8 @@ def left_no_detail(case: Case) -> Iterator[Finding]:
     """
     ended = _ended(case)
     first = _first(ended)
-    if first is None or not _bare(first):
-        return
+    if first is None or not _bare(first) or failing_warnings(case.job):
+        return  # why NCCL failed says more than a bare code
     earliest = first[0]
     alike = [own[0] for own in ended if own is first or _same_exit(own[0], earliest)]
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))

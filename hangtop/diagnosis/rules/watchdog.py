@@ -16,6 +16,10 @@ from hangtop.diagnosis.words import count, duration, listed, ranks_text
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
 """Operations that need the same number of elements on every rank."""
+WHOLE = frozenset({"default_pg", "0"})
+"""Names of the group of all ranks."""
+FAR = 16
+"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
 SHAPE_ONLY = frozenset({"shape", "dtype"})
 
 
@@ -26,14 +30,12 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     nothing at all while its peers do had nothing outstanding, so it had not come either. Where operations or sizes at
     one sequence number differ, it is a mismatch.
     """
-    groups: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in (*said(job, "torch.watchdog_timeout"), *said(job, "torch.watchdog_status")):
-        groups[text_of(event, "group_name") or text_of(event, "group")].append(event)
+    groups = _by_group(job)
     if not groups:
         return
     name, events = min(groups.items(), key=lambda item: (min(e.at or float("inf") for e in item[1]), item[0]))
     timeouts = [event for event in events if event.kind == "torch.watchdog_timeout"]
-    mismatched = _mismatch(job, timeouts)
+    mismatched = _mismatch(job, timeouts) or _apart(job, timeouts, name in WHOLE)
     if mismatched:
         yield mismatched
     behind, how, sure = _behind(job, events)
@@ -52,6 +54,66 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
         if behind else "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the "
         "one that had not is to blame: look at the logs of all ranks.",
     )  # fmt: skip
+
+
+def _by_group(job: Job) -> dict[str, list[LogEvent]]:
+    """Words about time-outs by group. torch 2.4 and 2.5 name it in the status alone, which has the same work."""
+    statuses = said(job, "torch.watchdog_status")
+    named = {
+        (event.rank, number_of(event, "work")): text_of(event, "group_name") or text_of(event, "group")
+        for event in statuses
+    }
+    of_work: dict[int | None, set[str]] = defaultdict(set)
+    for (_, work), group in named.items():
+        of_work[work].add(group)
+    every = set(named.values())
+    groups: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in (*said(job, "torch.watchdog_timeout"), *statuses):
+        work = number_of(event, "seq")
+        own = text_of(event, "group_name") or text_of(event, "group") or named.get((event.rank, work), "")
+        likely = of_work[work] or every
+        groups[own or (min(likely) if len(likely) == 1 else "")].append(event)
+    return groups
+
+
+def _apart(job: Job, timeouts: Sequence[LogEvent], whole: bool) -> Finding | None:
+    """Ranks of one group that wait at different numbers: those ahead had left the others' collective behind.
+
+    But for the group of all ranks, one name may stand for several groups: those whose ranks within the group are the
+    same, or whose numbers lie far apart.
+    """
+    own: dict[int, LogEvent] = {}
+    for event in timeouts:
+        sequence = number_of(event, "seq")
+        if event.rank is not None and sequence is not None:
+            known = own.get(event.rank)
+            if known is None or sequence < (number_of(known, "seq") or 0):
+                own[event.rank] = event
+    at = {rank: (text_of(event, "op"), number_of(event, "seq") or 0) for rank, event in own.items()}
+    counted = vote(at)
+    if counted is None or not counted.odd:
+        return None
+    numbers = {number for _, number in at.values()}
+    within = [place for event in own.values() if (place := number_of(event, "group_rank")) is not None]
+    several = len(set(within)) < len(within) or max(numbers) - min(numbers) > FAR
+    if len(numbers) < 2 or (several and not whole):
+        return None
+    told = listed([f"{ranks_text(ranks)} in {op} #{number}" for (op, number), ranks in sorted(_gathered(at).items())])
+    ranks = tuple(sorted(counted.odd)) if not counted.tied else tuple(sorted(at))
+    return Finding(
+        "collective_mismatch", "critical", 0.7 if whole else 0.55,
+        f"ranks of one group wait at different collectives: {told}",
+        ranks=ranks, nodes=_homes(job, ranks), evidence=lines([own[rank] for rank in sorted(own)]),
+        advice="Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), or "
+        "ranks with a different number of batches.",
+    )  # fmt: skip
+
+
+def _gathered(at: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
+    gathered: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for rank, place in sorted(at.items()):
+        gathered[place].append(rank)
+    return gathered
 
 
 def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str, float]:

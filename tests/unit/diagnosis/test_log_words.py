@@ -106,6 +106,13 @@ def test_a_traceback_without_its_end_gives_way_to_what_nccl_says() -> None:
     assert [one.kind for one in cut.verdict().findings] == ["nccl_connect_failed"]
 
 
+def test_a_bare_exit_code_gives_way_to_what_nccl_says() -> None:
+    bare = after().says("elastic.failure", None, ago=5, failed_rank=0, exitcode=1)
+    assert [one.kind for one in bare.verdict().findings] == ["child_failed_no_detail"]
+    bare.says("nccl.warn", None, ago=9, signature="connect_failed", peer="10.0.0.4<5>", error="No route to host")
+    assert [one.kind for one in bare.verdict().findings] == ["nccl_connect_failed"]
+
+
 def test_ray_s_word_alone_that_a_worker_is_gone() -> None:
     found = first(after().says("launcher.exit", None, ago=9, launcher="ray", reason="The actor died").verdict())
     assert found.kind == "child_failed_no_detail"
@@ -278,3 +285,41 @@ def test_lost_connections_of_an_exception_are_a_victim_s_words() -> None:
 
 def test_words_of_the_ended_alone_are_said_to_be_that() -> None:
     assert "other ranks' logs" in after().says("elastic.closing", None, ago=9, signal="TERM").verdict().summary
+
+
+def waits(places: dict[int, tuple[str, int]], group: str = "default_pg") -> Sketch:
+    job = after()
+    for rank, (op, seq) in places.items():
+        job.says("torch.watchdog_timeout", rank, ago=9, op=op, seq=seq, ran_ms=600_000, group_name=group)
+    return job
+
+
+def test_ranks_that_wait_at_different_numbers_are_told() -> None:
+    same = dict.fromkeys((0, 1, 2), ("ALLREDUCE", 126))
+    found = first(waits({**same, 3: ("BROADCAST", 122)}).verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (3,))
+    assert "rank 3 in BROADCAST #122" in found.summary
+    assert first(waits({**same, 3: ("ALLREDUCE", 126)}).verdict()).kind == "watchdog_timeout"
+
+
+def test_numbers_that_lie_far_apart_are_of_different_groups() -> None:
+    places = {0: ("ALLREDUCE", 9_000), 1: ("ALLREDUCE", 9_000), 2: ("ALLREDUCE", 120)}
+    assert first(waits(places, group="").verdict()).kind == "watchdog_timeout"
+    assert first(waits(places).verdict()).kind == "collective_mismatch"
+
+
+def test_one_name_of_several_groups_compares_nobody() -> None:
+    job = after()
+    for rank, seq in ((0, 12), (1, 12), (2, 14), (3, 14)):
+        job.says(
+            "torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=seq, ran_ms=1, group="3", group_rank=rank % 2
+        )
+    assert first(job.verdict()).kind == "watchdog_timeout"
+
+
+def test_a_status_names_the_group_of_a_time_out() -> None:
+    job = after()
+    for rank, seq in ((0, 122), (1, 126)):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=seq, ran_ms=600_000)
+        job.says("torch.watchdog_status", rank, ago=9, work=seq, enqueued=127, group_name="default_pg")
+    assert (first(job.verdict()).kind, first(job.verdict()).confidence) == ("collective_mismatch", 0.7)
