@@ -87,4 +87,4 @@ async def test_nothing_known_says_what_to_press() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("9")
         assert "no collective seen yet" in shown.text()
-        assert "r asks for the flight recorder's dumps" in shown.text()
+        assert "r asks for flight recorder dumps" in shown.text()
