@@ -27,7 +27,7 @@ _CALLS: Tuple[Tuple[str, int, int], ...] = (
     ("syncfs", 306, 267), ("truncate", 76, 45), ("ftruncate", 77, 46), ("fallocate", 285, 47),
     ("getdents64", 217, 61), ("mkdir", 83, -1), ("mkdirat", 258, 34), ("unlink", 87, -1), ("unlinkat", 263, 35),
     ("rename", 82, -1), ("renameat", 264, 38), ("renameat2", 316, 276), ("rt_sigtimedwait", 128, 137),
-    ("io_getevents", 208, 4), ("io_uring_enter", 426, 426), ("exit_group", 231, 94),
+    ("io_getevents", 208, 4), ("io_uring_enter", 426, 426), ("exit_group", 231, 94), ("kill", 62, 129),
 )  # fmt: skip
 
 _ON_A_FILE = frozenset(
