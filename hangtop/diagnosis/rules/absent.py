@@ -110,7 +110,7 @@ def _left_early(case: Case, leavers: Sequence[Standing]) -> Finding:
     doing = listed(sorted({standing.where for standing in leavers if standing.where}))
     return Finding(
         "rank_left_early", "critical", 0.85,
-        f"{ranks_text(numbers)} {on_nodes(s.node for s in leavers)} left training"
+        f"{ranks_text(numbers)} {on_nodes(s.node for s in leavers)}".rstrip() + " left training"
         f"{f' ({doing})' if doing else ''} while {count(len(crowd), 'other')} wait in it",
         ranks=numbers,
         nodes=tuple(sorted({standing.node for standing in leavers if standing.node})),
