@@ -14,6 +14,7 @@ import click
 
 from hangtop.diagnosis.finding import Finding, Outcome, Verdict
 from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.words import count
 
 SCHEMA = 1
 EVIDENCE_SHOWN = 4
@@ -137,6 +138,13 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
 
 def _scope(answer: Answer) -> str:
     job = answer.job
+    if not job.live and not job.ranks:
+        named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
+        speaking = len(named)
+        who = (
+            "no rank is named" if not speaking else f"{count(speaking, 'rank')} {'speak' if speaking > 1 else 'speaks'}"
+        )
+        return f"{who} in what was read; took {answer.took:.1f} s"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
     of = "" if job.world_size is None else f" of {job.world_size}"
     watched = f", watched {job.watched:.0f} s" if job.live else ""

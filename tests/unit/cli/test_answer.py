@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from collectors.samples import LogEvent
 from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank
@@ -105,3 +106,11 @@ def test_colours_are_only_paint() -> None:
     answer = _answer()
     assert click.unstyle(as_text(answer, colour=True)) == as_text(answer, colour=False)
     assert "\x1b[" in as_text(answer, colour=True)
+
+
+def test_after_the_fact_those_count_who_speak() -> None:
+    event = LogEvent("torch.watchdog_timeout", None, 3, "", None, "log", 1, "", {})
+    for events, said in (((event,), "1 rank speaks"), ((), "no rank is named")):
+        job = Job(now=1000.0, watched=0.0, live=False, events=events)
+        told = as_text(Answer(Verdict("unknown", ""), job, 0.1), colour=False).splitlines()
+        assert told[1] == f"{said} in what was read; took 0.1 s"
