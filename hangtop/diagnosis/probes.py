@@ -156,7 +156,7 @@ def _guilty(report: ProbeReport, bad: set[tuple[str, str]]) -> tuple[list[str], 
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
-    """path_blocked: pairs that do not finish, or only when the store is on the other side."""
+    """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
     nodes, links = _guilty(report, bad)
     for name in nodes:

@@ -126,13 +126,13 @@ class Rounds:
         limit: asyncio.Timeout,
     ) -> None:  # fmt: skip
         seats = outcome.seats
-        self._tell(number, seats[:1], work, 0, len(seats))
+        self._tell(number, seats, work, 0, range(1))
         told = False
         while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
             name, (kind, fields) = await queue.get()
             if kind == "store" and not told:
                 told = True
-                self._tell(number, seats, work, int(fields["port"]), len(seats), skip=1)
+                self._tell(number, seats, work, int(fields["port"]), range(1, len(seats)))
             elif kind == "ended":
                 _hurry(limit)
                 gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
@@ -147,11 +147,11 @@ class Rounds:
                 if kind == "done" and fields["rank"] == 0 and (outcome.absent or not told):
                     return  # nobody else can get any further without the store
 
-    def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, world: int, skip: int = 0) -> None:
+    def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
         host = seats[0].node.address
         by_worker: dict[str, list[tuple[int, Seat]]] = {}
-        for rank, seat in list(enumerate(seats))[skip:]:
-            by_worker.setdefault(seat.node.name, []).append((rank, seat))
+        for rank in ranks:
+            by_worker.setdefault(seats[rank].node.name, []).append((rank, seats[rank]))
         for group in by_worker.values():
             fresh = self._hanging & {seat.place for _, seat in group}
             self._hanging -= fresh
@@ -161,8 +161,9 @@ class Rounds:
                     "fresh": sorted(local for _, local in fresh),
                     "locals": [seat.local for _, seat in group],
                     "ranks": [rank for rank, _ in group],
-                    "world": world,
+                    "world": len(seats),
                     "store": [host, port],
+                    "hosts": [seat.node.address for seat in seats[:2]],
                     "ops": list(work.operations),
                     "sizes": list(work.sizes),
                     "barrier": work.barrier,

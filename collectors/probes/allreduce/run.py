@@ -175,17 +175,12 @@ class AllreduceProbe:
     # --- pairs ---------------------------------------------------------------------------------------------------
 
     async def _pair(self, a: str, b: str) -> ProbePair:
-        """Measure two nodes alone; when they do not even meet, once more with the store on the other one."""
+        """Measure two nodes alone: whether each reaches the other, then what they reach together."""
         plan = self.plan
         work = Work(("all_reduce",), plan.pair_sizes, PAIR_BARRIER, plan.pair_timeout, deadline=plan.pair_deadline)
         outcome = await self._rounds.run([Seat(self._workers[a], 0), Seat(self._workers[b], 0)], work)
-        if outcome.apart:
-            swapped = await self._rounds.run([Seat(self._workers[b], 0), Seat(self._workers[a], 0)], work)
-            if swapped.good:
-                return self._as_pair(a, b, swapped)._replace(
-                    error=f"{b} cannot reach a port of {a}: {outcome.complaint()}"
-                )
-        return self._as_pair(a, b, outcome)
+        pair = self._as_pair(a, b, outcome)
+        return pair._replace(error=f"{b} cannot reach a port of {a}: {pair.error}") if outcome.apart else pair
 
     @staticmethod
     def _as_pair(a: str, b: str, outcome: Outcome) -> ProbePair:

@@ -145,7 +145,7 @@ def test_equal_work_that_took_equally_long_is_done_once() -> None:
     assert max(rank.late_over_median or 0.0 for rank in report.ranks) == pytest.approx(1.1)
 
 
-def test_two_that_do_not_meet_are_tried_with_the_store_on_the_other_side() -> None:
+def test_two_that_do_not_meet_are_told_with_the_direction() -> None:
     report, _ = probe(Network(apart="n1"))
     blocked = {(pair.a, pair.b): pair.error for pair in report.pairs if pair.error}
     assert all("cannot reach a port of n1" in error for error in blocked.values())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from datetime import timedelta
@@ -163,6 +164,9 @@ class Round:
         Round.stage = "barrier"
         if not self._everybody_is_here(store):
             return
+        if self.world == 2:
+            Round.stage = "reach"
+            self._reach_the_other(store)
         Round.stage = "connect"
         backend = "nccl" if self.device != "cpu" else "gloo"
         dist.init_process_group(
@@ -206,6 +210,28 @@ class Round:
             store.set("go", json.dumps(missing))
         missing = json.loads(store.get("go"))
         return not missing
+
+    def _reach_the_other(self, store: Any) -> None:
+        """Rank 1 has reached the store of rank 0: see that rank 0 reaches a port of rank 1 too.
+
+        Which of two ranks connects to the other is the library's choice, so a node that drops what comes in would be
+        seen with some partners and not with others, after the time-out of a collective. Raises OSError on both.
+        """
+        if self.rank == 1:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+            with socket.create_server(("", 0), family=family, dualstack_ipv6=family == socket.AF_INET6) as server:
+                store.set("port", str(server.getsockname()[1]))
+                why = store.get("reached").decode()
+        else:
+            host, port = self.command["hosts"][1], int(store.get("port"))
+            try:
+                socket.create_connection((host, port), timeout=float(self.command["barrier"])).close()
+                why = ""
+            except OSError as error:
+                why = "a port of %s is not reached: %s" % (host, error)
+            store.set("reached", why or "yes")
+        if why not in ("", "yes"):
+            raise ConnectionError(why)
 
     def _wait_for(self, store: Any, name: str, deadline: float) -> List[int]:
         """Ranks whose key is not there at the deadline."""
