@@ -16,7 +16,7 @@ from benchmarks.nccl_logs import lines
 from benchmarks.report import Row, report
 from collectors.node.logs.source import LogSource
 from collectors.node.source import Shared
-from collectors.samples import CommProgress, LogEvent, LogFile, Settings
+from collectors.samples import CommProgress, LogFile, Settings
 
 RATE = 100_000_000
 """Bytes a second."""
@@ -59,9 +59,8 @@ def main() -> None:
             seen = list(source.look(time.time()))
             cpu.append((time.thread_time() - used) * 100)
             samples.append(float(len(seen)))
-            sampled += sum(float(str(e.data["bytes"])) for e in seen if isinstance(e, LogEvent) and "bytes" in e.data)
-            size = next((file.size for file in seen if isinstance(file, LogFile)), 0)
-            behind.append(max(0.0, log.stat().st_size - size) / 1e6)
+            sampled = max((float(file.left_out) for file in seen if isinstance(file, LogFile)), default=sampled)
+            behind.append(sum(each.tail.behind for each in source._followed.values()) / 1e6)  # noqa: SLF001
             launched = max((p.launched for p in seen if isinstance(p, CommProgress)), default=launched)
             time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
         written = int(writer.communicate()[0])

@@ -60,6 +60,7 @@ class Agent:
         self._page = os.sysconf("SC_PAGE_SIZE")
         self._allocator = Allocator()
         self._allocator.share_one_arena()
+        self._allocator.reuse_blocks()
         shared = Shared()
         self._runners = [
             Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]

@@ -36,7 +36,7 @@ _LONGEST = 600
 """Bytes of a line that may be taken for a usual one."""
 _KNOWN = 8192
 """Kinds that are remembered."""
-_NEAR = 128 << 10
+_NEAR = 24 << 10
 """Bytes at a block's end in which the last collectives of all communicators stand as a rule."""
 
 TALK, COLLECTIVE, OTHER, ODD = range(4)
@@ -87,8 +87,14 @@ class Sifter:
 
     def sift(self, text: bytes, count: int) -> Sifted:
         """Sort so many whole lines, each ended by LF."""
-        keys = _keys(text, count)
+        if _HOLE in text:
+            text = text.replace(_HOLE, b"\1")
+        keys = _without_times(_USUAL.sub(_HOLE, text))
         counts = Counter(keys)
+        if len(keys) != count or any(COUNT in key for key in counts):
+            whole = text if len(keys) != count else _USUAL.sub(_HOLE, text)
+            keys = _without_times(_VARYING.sub(_HOLE, whole))
+            counts = Counter(keys)
         kinds = {key: self._kind(key) for key in counts}
         rest: List[int] = []
         if any(kind >= OTHER for kind in kinds.values()):
@@ -109,18 +115,8 @@ class Sifter:
         return kind
 
 
-def _keys(text: bytes, count: int) -> List[bytes]:
-    """The lines without what varies from one collective to the next, and without times in front."""
-    if _HOLE in text:
-        text = text.replace(_HOLE, b"\1")
-    body = _USUAL.sub(_HOLE, text)
-    if COUNT in body:
-        body = _VARYING.sub(_HOLE, body)
-    keys = _without_times(body)
-    return keys if len(keys) == count else _without_times(_VARYING.sub(_HOLE, text))
-
-
 def _without_times(body: bytes) -> List[bytes]:
+    """Lines without the times in front of them."""
     if _TIMED.match(body):
         body = _TIMES.sub(b"\n", b"\n" + body)[1:]
     keys = body.split(b"\n")

@@ -12,6 +12,7 @@ from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_te
 from collectors.node import ibstat, perfquery
 from collectors.node.logs import elastic, names
 from collectors.node.logs.parser import LogParser
+from collectors.node.thrift import Allocator
 from collectors.samples import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
@@ -35,6 +36,7 @@ class _Document(NamedTuple):
 
 def read(paths: Sequence[Path], advance: Advance = lambda _: None) -> Contents:
     """Everything under the paths. ``advance`` is told how many bytes were read from disk."""
+    Allocator().reuse_blocks()
     contents = Contents()
     for member in members(paths, advance):
         if isinstance(member, Unreadable):
