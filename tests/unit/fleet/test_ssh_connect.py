@@ -8,7 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import asyncssh
 import pytest
 
 from collectors.fleet import connector as connector_module
@@ -142,7 +144,21 @@ async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: 
             await dead.wait()
         return await sockets.connect(settings)
 
+    # The server counts from the moment it accepts, which a host that wakes up does before there is a place.
+    shaking, most = 0, 0
+    handshake = Connector._handshake
+
+    async def counted(*arguments: Any) -> asyncssh.SSHClientConnection:
+        nonlocal shaking, most
+        shaking += 1
+        most = max(most, shaking)
+        try:
+            return await handshake(*arguments)
+        finally:
+            shaking -= 1
+
     monkeypatch.setattr(connector_module, "connect", connect)
+    monkeypatch.setattr(Connector, "_handshake", counted)
     async with serve() as host:
         user.knows(host)
         names = [f"dead{number}" for number in range(20)] + ["node0"]
@@ -155,7 +171,7 @@ async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: 
             assert not any(task.done() for task in waiting)
             dead.set()
             await asyncio.gather(*waiting)
-        assert host.most_handshakes <= HANDSHAKES, "those that come late take a place too"
+        assert 1 < most <= HANDSHAKES, "those that come late take a place too"
 
 
 async def test_a_gate_gives_up_and_takes_back() -> None:
