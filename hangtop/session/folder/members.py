@@ -161,7 +161,7 @@ def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member | Unr
         yield Unreadable(str(path), "no regular file")
         return
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             counted = cast("BinaryIO", io.BufferedReader(_Counted(cast("BinaryIO", file), advance), CHUNK))
             yield from _stream(str(path), counted, path.stat().st_mtime, seekable=True)
     except _DAMAGED as error:
