@@ -116,8 +116,8 @@ def _names(seen: Surroundings) -> Iterator[Finding]:
             f"nodes disagree about {what}: {'; '.join(parts)}",
             nodes=bad,
             evidence=tuple(Evidence(f"name service of {node}", seen.at, _proof(seen, node, name)) for node in bad[:6]),
-            advice=f"Make all nodes mean the same by {name}: one line in /etc/hosts everywhere, or DNS; or give addresses "
-            "to MASTER_ADDR and the rendezvous.",
+            advice=f"Make all nodes mean the same by {name}: one line in /etc/hosts everywhere, or DNS; or give "
+            "addresses to MASTER_ADDR and the rendezvous.",
         )
 
 

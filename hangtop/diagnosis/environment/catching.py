@@ -126,9 +126,7 @@ def _recorder(torch: Release) -> Iterator[_Wish]:
     yield _Wish(
         Setting("TORCH_NCCL_DESYNC_DEBUG", "1", "the watchdog names the rank that did not come"), ("NCCL_DESYNC_DEBUG",)
     )
-    yield _Wish(
-        Setting("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "480", "seconds until a rank with a silent watchdog ends")
-    )
+    yield _Wish(Setting("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "480", "seconds until a rank with a silent watchdog ends"))
 
 
 CODE = (
