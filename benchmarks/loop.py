@@ -26,6 +26,9 @@ PANELS = {"overview": "1", "ranks": "2", "gpus": "3", "fabric": "4", "nodes": "6
 KEYS = ("down", "down", "pagedown", "pageup", "right", "left", "up", "up")
 """A round that ends where it began, so that every key has something to repaint."""
 
+LONGEST = 8.0
+"""Seconds after which no more keys are pressed on a panel: a machine that has other things to do takes its time."""
+
 
 class Stalls:
     """How long the loop works without a pause, in CPU time of all threads.
@@ -90,10 +93,11 @@ class Painted:
 
     async def keys(self, pilot: Pilot[None], presses: int) -> list[Press]:
         """The same for many keys, at the pace of somebody in a hurry."""
-        times = []
-        for number in range(presses):
+        times: list[Press] = []
+        end = time.monotonic() + LONGEST
+        while len(times) < presses and time.monotonic() < end:
             await asyncio.sleep(random.uniform(0.02, 0.12))
-            times.append(await self.key(pilot, KEYS[number % len(KEYS)]))
+            times.append(await self.key(pilot, KEYS[len(times) % len(KEYS)]))
         return times
 
 
