@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ for step in range(100000):
     time.sleep(0.2)
 """
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 SCREENS = {"hangtop node[1-8]"}
 ON_CLUSTER = [line for line in commands() if line.startswith("hangtop ")]
 
@@ -53,6 +55,7 @@ def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
+    shutil.copytree(TRACES, tmp_path / "traces")
     return {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
 
 
