@@ -45,6 +45,9 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason.
     slow_nodes = {node for finding in found if finding.kind == "slow_node" for node in finding.nodes}
     found = [f for f in found if not (f.kind == "packet_loss" and len(f.nodes) > 1 and set(f.nodes) & slow_nodes)]
+    # Where nothing gets through, the attempts are all that was sent, and all of them were sent again.
+    blocked = {node for finding in found if finding.kind == "path_blocked" for node in finding.nodes}
+    found = [f for f in found if not (f.kind == "packet_loss" and set(f.nodes) & blocked)]
     blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
     return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
 

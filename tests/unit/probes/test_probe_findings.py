@@ -89,6 +89,11 @@ def test_a_node_that_nobody_reaches_is_named_alone() -> None:
     assert outcome(found, findings(found)) == "failed"
 
 
+def test_attempts_that_are_sent_again_are_no_loss_where_nothing_gets_through() -> None:
+    blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
+    assert named(report(speeds=blocked, lost=with_node("node4", 0.3))) == [("path_blocked", ("node4",))]
+
+
 def test_one_direction_that_is_blocked_names_the_pair() -> None:
     one = report(errors={frozenset(("node1", "node2")): "node2 cannot reach a port of node1"})
     assert named(one) == [("path_blocked", ("node1", "node2"))]
