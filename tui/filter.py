@@ -15,6 +15,7 @@ does not, unknown values included; no other comparison holds for what is unknown
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -152,7 +153,9 @@ def _contains(word: str) -> Test:
 
 def _matches(pattern: str) -> Test:
     try:
-        search = re.compile(pattern, re.IGNORECASE).search
+        with warnings.catch_warnings():  # "[[" may mean something else to a later Python: no matter for who types it
+            warnings.simplefilter("ignore", FutureWarning)
+            search = re.compile(pattern, re.IGNORECASE).search
     except (re.error, OverflowError) as error:
         raise FilterError(f"“{pattern}” is no regular expression: {error}") from None
     return lambda value: value is not None and search(str(value)) is not None
