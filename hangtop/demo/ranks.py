@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hangtop.demo.job import witness
 from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
 NODE = "HANGTOP_DEMO_NODE"
@@ -56,6 +57,9 @@ def environment(options: DemoOptions, place: Place, port: int, devices: Path) ->
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(_ROOT),
         "PYTHONUNBUFFERED": "1",
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        witness.STEM: str(devices.parent / "recorder_"),
+        witness.PIPE: str(devices.parent / "recorder_"),
         "HANGTOP_DEMO_DEVICES": str(devices),
         NODE: str(devices),
     }

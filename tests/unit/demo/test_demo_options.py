@@ -40,6 +40,7 @@ def test_a_rank_is_told_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     environment = ranks.environment(DemoOptions(), ranks.Place(3, 1, 1), 4711, tmp_path)
     assert (environment["RANK"], environment["LOCAL_RANK"], environment["WORLD_SIZE"]) == ("3", "1", "4")
     assert environment[ranks.NODE] == environment["HANGTOP_DEMO_DEVICES"] == str(tmp_path)
+    assert environment["TORCH_FR_DUMP_TEMP_FILE"] == str(tmp_path.parent / "recorder_")
     assert not {"NCCL_DEBUG", "TORCHELASTIC_RUN_ID"} & environment.keys()
 
 
