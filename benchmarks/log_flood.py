@@ -16,7 +16,8 @@ from benchmarks.nccl_logs import lines
 from benchmarks.report import Row, report
 from collectors.node.logs.source import LogSource
 from collectors.node.source import Shared
-from collectors.samples import CommProgress, LogFile, Settings
+from collectors.samples.control import Settings
+from collectors.samples.logs import CommProgress, LogFile
 
 RATE = 100_000_000
 """Bytes a second."""

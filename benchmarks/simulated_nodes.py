@@ -24,19 +24,10 @@ from typing import NamedTuple
 
 import asyncssh
 
-from collectors.samples import (
-    GpuFacts,
-    GpuProcess,
-    GpuProcesses,
-    HostFacts,
-    HostSample,
-    Interface,
-    InterfaceCounters,
-    PortCounters,
-    PortFacts,
-    SourceState,
-    Tick,
-)
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.stream import SourceState, Tick
 from tests.support.made import gpu_row, hello, process, pulse
 
 EACH = 8

@@ -20,7 +20,7 @@ from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.targets import resolve
-from collectors.samples import Settings
+from collectors.samples.control import Settings
 from tests.support.ssh_server import Person
 
 SECONDS = 15.0

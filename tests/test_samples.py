@@ -5,17 +5,17 @@ import json
 import msgspec
 import pytest
 
-from collectors import samples
+from collectors.samples.control import CONTROLS
+from collectors.samples.logs import LogEvent
+from collectors.samples.registry import SAMPLES
 
 
-@pytest.mark.parametrize("kind", samples.SAMPLES + samples.CONTROLS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", SAMPLES + CONTROLS, ids=lambda kind: kind.__name__)
 def test_every_kind_has_a_decoder(kind: type) -> None:
     msgspec.json.Decoder(tuple[str, kind])  # type: ignore[valid-type]
 
 
 def test_a_sample_survives_the_wire() -> None:
-    event = samples.LogEvent(
-        "nccl.warn", None, 3, "node1", 77, "/tmp/x.log", 12, "NCCL WARN x", {"a": [1, "b"], "c": 0.5}
-    )
+    event = LogEvent("nccl.warn", None, 3, "node1", 77, "/tmp/x.log", 12, "NCCL WARN x", {"a": [1, "b"], "c": 0.5})
     line = json.dumps(["LogEvent", event])
-    assert msgspec.json.Decoder(tuple[str, samples.LogEvent]).decode(line)[1] == event
+    assert msgspec.json.Decoder(tuple[str, LogEvent]).decode(line)[1] == event

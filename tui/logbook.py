@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-from collectors.samples import LogEvent, LogLines
+from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state import JobState
 from tui.filter import Filter, Value, parse
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from collectors.samples import GpuSample, RankPulse
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 from hangtop.session.state import GpuState, NodeState, PortState, RankState
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.samples import Frame, StackDump
+from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode, rank_set
 from hangtop.session.state import JobState
 from tui.format import UNKNOWN, plural

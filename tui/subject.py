@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.questions import Asker
 from collectors.fleet.transport import Transport
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions

@@ -13,7 +13,7 @@ from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
-    from collectors.samples import RankTrace
+    from collectors.samples.traces import RankTrace
     from hangtop.session.traced import Line, Part
     from hangtop.session.traces import Asking
     from tui.app import HangtopApp

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from collectors.fleet.clean import clean_bytes, clean_value
-from collectors.samples import SAMPLES
+from collectors.samples.registry import SAMPLES
 
 LINE_LIMIT = 1 << 20
 """Bytes after which a line without an end is dropped."""

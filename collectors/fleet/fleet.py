@@ -24,7 +24,7 @@ from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused, Transport, TransportError
-from collectors.samples import Settings
+from collectors.samples.control import Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.connector import Connector

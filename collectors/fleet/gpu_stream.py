@@ -12,7 +12,7 @@ from collectors.fleet.transport import Transport
 from collectors.node.gpu_roster import Roster
 from collectors.node.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
 from collectors.node.nvidia_smi_rows import gpu_row
-from collectors.samples import Hello, Tick
+from collectors.samples.stream import Hello, Tick
 
 FORMAT = "--format=csv,noheader,nounits"
 SILENCE = 9

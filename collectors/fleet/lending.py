@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import collectors
-from collectors.samples import Lent
+from collectors.samples.control import Lent
 
 _WATCH = Path(collectors.__file__).parent / "node" / "nvml_watch.py"
 

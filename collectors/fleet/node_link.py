@@ -17,7 +17,8 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
 from collectors.fleet.sink import Link, LinkChange, Sink
 from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
-from collectors.samples import Hello, Settings, Tick
+from collectors.samples.control import Settings
+from collectors.samples.stream import Hello, Tick
 
 if TYPE_CHECKING:
     from collectors.fleet.gpu_stream import GpuStream

@@ -22,7 +22,8 @@ from typing import NoReturn
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, integer, items, mapping, text
-from collectors.samples import Collective, Frame, GroupStatus, RecorderDump
+from collectors.samples.collectives import Collective, GroupStatus, RecorderDump
+from collectors.samples.stacks import Frame
 
 ENTRIES = 100_000
 """Entries of a dump that are read; torch keeps 2,000 unless told otherwise."""

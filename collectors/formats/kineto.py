@@ -18,7 +18,7 @@ from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile
 from collectors.probes.trace.remote.reduction import COUNTED, NAMED, Reduction
 from collectors.probes.trace.remote.scan import BadTrace, Scanner, looks_like
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 
 __all__ = ["looks_like", "of_stream", "read"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from collectors.formats.loose import Loose, items, mapping
 from collectors.node.nvidia_smi_fields import NAMES
 from collectors.node.nvidia_smi_rows import GONE, Row, build_app, build_row, device_line, header, saved_apps, saved_rows
-from collectors.samples import GpuFault, GpuProcess
+from collectors.samples.gpus import GpuFault, GpuProcess
 
 Path = tuple[str, ...]
 

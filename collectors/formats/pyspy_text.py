@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, integer, items, mapping, text
-from collectors.samples import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 
 _PROCESS = re.compile(r"^(?:\[?\w*\]?:? ?)?Process (?P<pid>\d+): ?(?P<command>.*)$")
 _TITLE = re.compile(r"^Process \d+: ", re.MULTILINE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, integer, items, mapping, text
-from collectors.samples import RasCommunicator, RasRank, RasReport
+from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 
 RANKS = 65_536
 """Ranks of one communicator that are listed at most."""

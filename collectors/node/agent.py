@@ -18,7 +18,8 @@ from collectors.node.runner import Runner
 from collectors.node.source import ChangeFilter, Shared
 from collectors.node.sources import SOURCES, WANTS, load
 from collectors.node.thrift import Allocator, yield_to_all
-from collectors.samples import Fault, Hello, Lent, Settings, Tick
+from collectors.samples.control import Lent, Settings
+from collectors.samples.stream import Fault, Hello, Tick
 
 TICK_BYTES = 512 << 10
 """Bytes that one tick may send; a node must not be able to flood the machine that watches it."""

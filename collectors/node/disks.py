@@ -14,7 +14,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple, Union
 from collectors.node.files import link, read_or_none, text
 from collectors.node.patient import Patient
 from collectors.node.source import Shared, Silent, Source
-from collectors.samples import Disk, RankProcess
+from collectors.samples.host import Disk
+from collectors.samples.ranks import RankProcess
 
 _SAVES = re.compile(r"(?i)^--?(?:[\w.-]*(?:ckpt|checkpoint|save|output)[\w.-]*)(?:=(.+))?$")
 _OCTAL = re.compile(r"\\([0-7]{3})")

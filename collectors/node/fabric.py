@@ -10,7 +10,8 @@ from collectors.node import hca_ports
 from collectors.node.fabric_tools import PortCounts, PortStates
 from collectors.node.hca_counters import Counters
 from collectors.node.source import Shared, Source
-from collectors.samples import Fault, PortCounters, PortFacts
+from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.stream import Fault
 
 SYS = "HANGTOP_SYS"
 """Folder in place of ``/sys``, in the node side's own environment, when one machine plays several nodes."""

@@ -9,7 +9,8 @@ from collectors.node.child import Ended
 from collectors.node.files import text
 from collectors.node.source import Absent
 from collectors.node.tool import Query, find
-from collectors.samples import Fault, PortCounters, PortFacts
+from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.stream import Fault
 
 PERIOD = 5.0
 """Seconds between two questions."""

@@ -8,7 +8,7 @@ from typing import Dict, Mapping, NamedTuple, Optional, Sequence
 from collectors.node.environ import RankEnvironment, presentable_command
 from collectors.node.files import link, read_int, read_or_none, read_text, text
 from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, Stat, Status, parse_cgroup, parse_limit
-from collectors.samples import RankProcess
+from collectors.samples.ranks import RankProcess
 
 _V1_UNLIMITED = 1 << 60
 

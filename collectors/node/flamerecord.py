@@ -54,7 +54,7 @@ class Recording(NamedTuple):
     """How long it was recorded."""
     stacks: str
     error: str
-    """``word: what was said``, as in :class:`collectors.samples.StackDump`."""
+    """``word: what was said``, as in :class:`collectors.samples.stacks.StackDump`."""
 
 
 def main(arguments: Sequence[object]) -> None:

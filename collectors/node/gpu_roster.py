@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.nvidia_smi_rows import GONE, Row, bus_key, device_line, lost_row
-from collectors.samples import Fault, GpuFacts, GpuFault
+from collectors.samples.gpus import GpuFacts, GpuFault
+from collectors.samples.stream import Fault
 
 Place = Tuple[Optional[int], str]
 

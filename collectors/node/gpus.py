@@ -13,7 +13,9 @@ from collectors.node.nvidia_smi_rows import APP_FIELDS, app_row, bus_key, gpu_ro
 from collectors.node.nvidia_smi_stream import FORMAT, GIVE_UP, Stream
 from collectors.node.source import Absent, Shared, Source
 from collectors.node.tool import Query
-from collectors.samples import Fault, GpuProcess, GpuProcesses, Settings
+from collectors.samples.control import Settings
+from collectors.samples.gpus import GpuProcess, GpuProcesses
+from collectors.samples.stream import Fault
 
 APPS_PERIOD = 5.0
 """Seconds between two lists of processes."""

@@ -6,7 +6,7 @@ import os
 from typing import List, Optional, Tuple
 
 from collectors.node.files import list_folder, read_int, read_text
-from collectors.samples import PortFacts
+from collectors.samples.fabric import PortFacts
 
 FOLDER = "class/infiniband"
 

@@ -9,7 +9,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 from collectors.node.files import read_or_none, read_text
 from collectors.node.procfs import boot_time
 from collectors.node.source import Shared, Source
-from collectors.samples import HostFacts, HostSample
+from collectors.samples.host import HostFacts, HostSample
 
 SETTINGS = {
     "ptrace_scope": "kernel/yama/ptrace_scope",

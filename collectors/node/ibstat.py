@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional
 
-from collectors.samples import PortFacts
+from collectors.samples.fabric import PortFacts
 
 STATES = {"active": "ACTIVE", "initializing": "INIT", "armed": "ARMED", "down": "DOWN"}
 """ibstat's words for the state of a port → the kernel's."""

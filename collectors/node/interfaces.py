@@ -12,7 +12,7 @@ import struct
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import link, read_int, text
-from collectors.samples import Interface, InterfaceCounters
+from collectors.samples.fabric import Interface, InterfaceCounters
 
 _SIOCGIFCONF = 0x8912
 _SIOCGIFFLAGS = 0x8913

@@ -9,7 +9,7 @@ from collectors.node.files import read_text
 from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader
 from collectors.node.logs.kernel import event
 from collectors.node.source import Absent, Denied, Shared, Source
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 HISTORY = 24 * 3600.0
 """Seconds before the start of which events are told: what was long before the job says nothing about it."""

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
 from collectors.node import pyspy, pyspy_output, standing, tracing
-from collectors.samples import StackDump, ThreadStack
+from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
 DEAD = frozenset("ZXx")

@@ -9,7 +9,7 @@ from collectors.node.files import link, read_or_none
 from collectors.node.interfaces import Asker, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
 from collectors.node.ports import Owners, usage_of
 from collectors.node.source import Shared, Source
-from collectors.samples import InterfaceCounters, PortUse, TcpCounters
+from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
 
 DEFAULT_PORTS = (29500, 29400)
 """Ports of torch's store and of torchrun's rendezvous when nobody names others: told of when they are in use."""

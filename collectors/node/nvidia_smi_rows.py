@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.nvidia_smi_fields import NAMES
 from collectors.node.nvidia_smi_values import Values
-from collectors.samples import GpuFacts, GpuFault, GpuProcess, GpuSample
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample
 
 APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
 """Columns of the compute-apps list, in the order in which they are asked for."""

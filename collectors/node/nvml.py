@@ -13,7 +13,10 @@ from collectors.node.child import Child
 from collectors.node.nvidia_smi_rows import bus_key
 from collectors.node.source import Absent, Failed, Shared, Silent, Source
 from collectors.node.tool import Lines
-from collectors.samples import Fault, LogEvent, NvlinkCounters, Value
+from collectors.samples.gpus import NvlinkCounters
+from collectors.samples.logs import LogEvent
+from collectors.samples.stream import Fault
+from collectors.samples.values import Value
 
 DEVICE = "/dev/nvidiactl"
 """There where the driver is loaded."""

@@ -22,7 +22,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import lifeline, tcp, wire
 from collectors.node.files import read_int
-from collectors.samples import Observation, PathFigure
+from collectors.samples.asked import Observation, PathFigure
 
 ECHO, SINK = b"e", b"s"
 ECHOES = 15

@@ -16,7 +16,8 @@ from typing import Dict, Iterator, List, Tuple
 
 from collectors.node import lifeline, tcp, wire
 from collectors.node.files import read_or_none, read_text
-from collectors.samples import Observation, Value
+from collectors.samples.asked import Observation
+from collectors.samples.values import Value
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,

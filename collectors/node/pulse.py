@@ -8,7 +8,7 @@ from typing import Optional
 from collectors.node.files import read_or_none
 from collectors.node.held import Held
 from collectors.node.procfs import Stat, Status, parse_io, parse_stat, parse_syscall, parse_wchan
-from collectors.samples import Helper, RankPulse
+from collectors.samples.ranks import Helper, RankPulse
 
 
 def read_stat(proc: str, pid: int) -> Optional[Stat]:

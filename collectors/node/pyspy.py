@@ -82,7 +82,7 @@ def borrow(compressed: bytes) -> PySpy:
 
 
 def dump_command(path: str, pid: int, method: str, with_locals: bool) -> List[str]:
-    """Words of one dump. ``method`` as in :class:`collectors.samples.StackDump`."""
+    """Words of one dump. ``method`` as in :class:`collectors.samples.stacks.StackDump`."""
     words = [path, "dump", "--json", "--pid", str(pid)]
     if method == "nonblocking":
         words.append("--nonblocking")

@@ -6,7 +6,7 @@ import json
 from typing import Dict, Iterable, List, NamedTuple, Optional
 
 from collectors.node import files
-from collectors.samples import Frame, ThreadStack
+from collectors.samples.stacks import Frame, ThreadStack
 
 _ARGUMENTS = frozenset("src dst group group_src group_dst group_name peer".split())
 _ARGUMENT_FILES = ("torch/distributed/", "deepspeed/comm/", "megatron/core/")
@@ -17,7 +17,7 @@ _NATIVE_NAME_LENGTH = 200
 
 
 class Failure(NamedTuple):
-    """Why there are no frames: one of the words of :class:`collectors.samples.StackDump`, and what was said."""
+    """Why there are no frames: one of the words of :class:`collectors.samples.stacks.StackDump`, and what was said."""
 
     word: str
     said: str

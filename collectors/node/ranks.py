@@ -21,7 +21,9 @@ from collectors.node.pulse import helper_sample, rank_pulse, read_stat
 from collectors.node.search import YOUNG, Found, Search
 from collectors.node.slept import Wait
 from collectors.node.source import Denied, Shared, Source
-from collectors.samples import Fault, HelperGone, RankGone, RankProcess, Settings
+from collectors.samples.control import Settings
+from collectors.samples.ranks import HelperGone, RankGone, RankProcess
+from collectors.samples.stream import Fault
 
 LIST_EVERY = 2.5
 """Seconds between looks for new processes: listing /proc costs as much as reading eight ranks."""

@@ -18,7 +18,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from collectors.node import environ, lifeline, wire
 from collectors.node.files import read_or_none
-from collectors.samples import RecorderFile
+from collectors.samples.asked import RecorderFile
 
 STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 PIPES = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",)

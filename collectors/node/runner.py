@@ -7,7 +7,8 @@ import time
 from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
 from collectors.node.source import Absent, Denied, Failed, Shared, Silent, Source
-from collectors.samples import Settings, SourceState
+from collectors.samples.control import Settings
+from collectors.samples.stream import SourceState
 
 
 class Runner:

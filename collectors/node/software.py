@@ -15,7 +15,7 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 from collectors.node.files import link, list_folder, read_or_none, read_text, text
 from collectors.node.patient import PatientReader
 from collectors.node.source import Shared, Source
-from collectors.samples import RankProcess
+from collectors.samples.ranks import RankProcess
 
 _TORCH_LIBRARY = re.compile(rb" (/[^\n]*?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so")
 _NCCL_LIBRARY = re.compile(rb" (/[^\n]*?/libnccl\.so[0-9.]*)")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from collectors.samples import RankProcess, Settings
+from collectors.samples.control import Settings
+from collectors.samples.ranks import RankProcess
 
 
 class Absent(Exception):

@@ -19,7 +19,7 @@ from collectors.node import asking, lifeline, pyspy_output, standing
 from collectors.node.child import Child
 from collectors.node.look import Look, Manner, Sudo
 from collectors.node.source import Absent
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")
 """A main thread with one of these among its files may be waiting for a process that it forked."""

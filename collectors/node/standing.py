@@ -38,7 +38,7 @@ _ON_A_FILE = frozenset(
 
 
 class Standing(NamedTuple):
-    """One look at /proc/PID. Fields as in :class:`collectors.samples.StackDump`."""
+    """One look at /proc/PID. Fields as in :class:`collectors.samples.stacks.StackDump`."""
 
     state: str
     wchan: str

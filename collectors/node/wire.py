@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import List, NamedTuple, Optional, Union
 
-from collectors.samples import Beat, Lent, Settings
+from collectors.samples.control import Beat, Lent, Settings
 
 LINE_LIMIT = 1 << 20
 """Bytes after which a control line without an end is given up."""

@@ -11,7 +11,7 @@ import msgspec
 
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Process, Transport, TransportError
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 Take = Callable[[bytes], bool]
 """Gets one line; True when it was the last. Raises :class:`msgspec.DecodeError` for a line that is none."""

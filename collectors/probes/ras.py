@@ -10,7 +10,7 @@ from __future__ import annotations
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
-from collectors.samples import RasReport
+from collectors.samples.collectives import RasReport
 
 ADDRESS = ("localhost", 28028)
 """NCCL_RAS_ADDR's default."""

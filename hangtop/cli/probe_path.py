@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from collectors.probes.path.survey import describe
-from collectors.samples import PathFigure
+from collectors.samples.asked import PathFigure
 from hangtop.cli.answer import Answer
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import click
 
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 from hangtop.cli.answer import Answer, wants_colour
 from hangtop.cli.common import connection
 from hangtop.cli.connecting import connected_session

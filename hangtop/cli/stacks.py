@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.running import interrupted_cleanly

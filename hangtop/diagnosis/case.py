@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.jams import Jam, find_jam, loops
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.scene import Scene, Standing, set_scene

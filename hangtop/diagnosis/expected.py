@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.samples import ProbeFigure, ProbeReport
+from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
-from collectors.samples import LogEvent, Value
+from collectors.samples.logs import LogEvent
+from collectors.samples.values import Value
 from hangtop.diagnosis.job import Job
 
 Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory", "device"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from collectors.samples import GpuSample
+from collectors.samples.gpus import GpuSample
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Look
 from hangtop.diagnosis.tables.thresholds import (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.samples import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis import probes
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.words import listed

@@ -2,7 +2,7 @@
 
 All times are seconds since the epoch on *this* machine's clock (the session shifts every node's clock before it builds
 the picture). ``None`` and empty tuples mean unknown: a rule may conclude something from a source's
-:class:`~collectors.samples.SourceState`, never from the mere absence of values.
+:class:`~collectors.samples.stream.SourceState`, never from the mere absence of values.
 """
 
 from __future__ import annotations
@@ -12,30 +12,15 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
-from collectors.samples import (
-    CommProgress,
-    Disk,
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuSample,
-    Hello,
-    Helper,
-    HostFacts,
-    HostSample,
-    Interface,
-    LogEvent,
-    NvlinkCounters,
-    PortFacts,
-    PortUse,
-    ProbeReport,
-    RankProcess,
-    RankPulse,
-    RasReport,
-    RecorderDump,
-    SourceState,
-    StackDump,
-)
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.fabric import Interface, PortFacts, PortUse
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.probes import ProbeReport
+from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.stacks import StackDump
+from collectors.samples.stream import Hello, SourceState
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture

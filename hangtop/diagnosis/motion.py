@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.samples import RankPulse
+from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
 from hangtop.diagnosis.tables.thresholds import (
     BUSY_CORES,

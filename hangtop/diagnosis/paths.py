@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from collectors.samples import PathFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis import probes
 from hangtop.diagnosis.finding import Evidence, Finding
 

@@ -10,7 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from collectors.samples import ProbePair, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.devices import event_line
 from hangtop.diagnosis.failures import text_of
 from hangtop.diagnosis.finding import Evidence

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.motion import Motion, motion
 from hangtop.diagnosis.stacks import activity

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.samples import Observation, ProbeReport
+from collectors.samples.asked import Observation
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import probes
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.words import listed

@@ -8,7 +8,8 @@ from typing import Protocol
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import Sink
 from collectors.fleet.transport import Transport
-from collectors.samples import Settings, StackDump
+from collectors.samples.control import Settings
+from collectors.samples.stacks import StackDump
 
 
 class Receiver(Sink, Protocol):

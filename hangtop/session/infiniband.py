@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.probes.infiniband.survey import Direction, Looked
-from collectors.samples import ProbeReport
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import infiniband, probes
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.infiniband import Carried, PortSeen

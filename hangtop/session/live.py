@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from collectors.fleet.questions import Question
 from collectors.fleet.targets import Target, resolve
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples import Settings
+from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.transport import TransportError
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.session.feed import Feed
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from collectors.probes.path.around import Around, look_around
 from collectors.probes.path.survey import PathNode, survey
-from collectors.samples import PathFigure, ProbeReport
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import paths, surroundings
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Finding

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from collectors.samples import CommProgress, LogEvent, RankProcess, RasReport, RecorderDump, StackDump
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.ranks import RankProcess
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Gpu, Job, Look, NetworkUse, Node, Port, Rank
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.trail import Looks, Trail

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.samples import RankPulse, StackDump
+from collectors.samples.ranks import RankPulse
+from collectors.samples.stacks import StackDump
 from hangtop.session.state import GpuState, JobState, NodeState, RankState
 
 Key = tuple[str, int]

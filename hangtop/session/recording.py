@@ -16,7 +16,8 @@ import msgspec
 import zstandard
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import SAMPLES, StackDump
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stacks import StackDump
 
 MAGIC = b"hangtop recording 1\n"
 HEADER = struct.Struct("<IIdd")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples import Settings
+from collectors.samples.control import Settings
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import About, BadLine, Entry, Recording, Stacks

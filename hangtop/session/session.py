@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples import Settings, StackDump
+from collectors.samples.control import Settings
+from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job

@@ -9,7 +9,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from collectors.samples import GpuFacts, GpuProcesses, Hello, HostFacts, PortFacts, RankProcess, SourceState
+from collectors.samples.fabric import PortFacts
+from collectors.samples.gpus import GpuFacts, GpuProcesses
+from collectors.samples.host import HostFacts
+from collectors.samples.ranks import RankProcess
+from collectors.samples.stream import Hello, SourceState
 
 S = TypeVar("S", bound=NamedTuple)
 

@@ -10,35 +10,14 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from collectors.samples import (
-    CommProgress,
-    Disk,
-    Fault,
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuSample,
-    Hello,
-    Helper,
-    HostFacts,
-    HostSample,
-    Interface,
-    InterfaceCounters,
-    LogEvent,
-    LogFile,
-    LogLines,
-    NvlinkCounters,
-    PortFacts,
-    PortUse,
-    RankProcess,
-    RankPulse,
-    RasReport,
-    RecorderDump,
-    SourceState,
-    StackDump,
-    TcpCounters,
-    Tick,
-)
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.stacks import StackDump
+from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord, Look
 from hangtop.session.trail import Trail, gpu_rows, pulses
 

@@ -7,21 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import (
-    SAMPLES,
-    CommProgress,
-    Hello,
-    HelperGone,
-    HostFacts,
-    LogEvent,
-    LogLines,
-    RankGone,
-    RankProcess,
-    RankPulse,
-    SourceState,
-    StackDump,
-    Tick,
-)
+from collectors.samples.host import HostFacts
+from collectors.samples.logs import CommProgress, LogEvent, LogLines
+from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stacks import StackDump
+from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.session.apply import gpus, host, network, ranks, stream, words
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.clock import ClockOffset, shift_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from collectors.samples import RankTrace, TraceStep
+from collectors.samples.traces import RankTrace, TraceStep
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.traces import Picture, findings, outcome, picture
 from hangtop.diagnosis.traces.words import lasting

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.probing import Connections
 

@@ -14,7 +14,8 @@ from typing import TypeAlias, TypeVar, overload
 
 import msgspec
 
-from collectors.samples import GpuSample, RankPulse
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 
 T = TypeVar("T")

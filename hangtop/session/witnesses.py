@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat, flight_recorder
-from collectors.samples import RasReport
+from collectors.samples.collectives import RasReport
 from hangtop.diagnosis.job import Look
 from hangtop.session.picture import Process
 from hangtop.session.state import RankState

@@ -15,7 +15,9 @@ import pytest
 
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets import resolve
-from collectors.samples import GpuSample, Hello, Settings, Tick
+from collectors.samples.control import Settings
+from collectors.samples.gpus import GpuSample
+from collectors.samples.stream import Hello, Tick
 from tests.support.cluster import REPOSITORY, Cluster
 from tests.support.cluster_node import Node, NodeProcess
 from tests.support.seen import Seen
@@ -36,7 +38,8 @@ CLIENT = """\
 import asyncio, sys
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets import resolve
-from collectors.samples import Settings, Tick
+from collectors.samples.control import Settings
+from collectors.samples.stream import Tick
 from pathlib import Path
 class Sink:
     def __init__(self): self.ticking = set()

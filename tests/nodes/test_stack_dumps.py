@@ -21,7 +21,7 @@ from collectors.probes.flame import record
 from collectors.probes.stacks import Manner, dump
 from collectors.probes.stacks import dump as dump_module
 from collectors.probes.stacks.lender import loan
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import activity
 
 pytestmark = pytest.mark.nodes

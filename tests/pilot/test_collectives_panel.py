@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples import Collective, CommProgress, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession

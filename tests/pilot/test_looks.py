@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import LogFile
+from collectors.samples.logs import LogFile
 from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
@@ -243,7 +243,7 @@ async def test_what_a_flood_hides_is_said_where_logs_and_nodes_are_shown() -> No
 
 
 async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -> None:
-    from collectors.samples import GpuFault
+    from collectors.samples.gpus import GpuFault
     from tests.support.made import gpu_row
 
     session = Paper(nodes=20).session()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.probes.allreduce.run import AllreduceProbe
-from collectors.samples import ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper
 

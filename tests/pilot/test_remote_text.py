@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import GpuFault, LogEvent, SourceState
+from collectors.samples.gpus import GpuFault
+from collectors.samples.logs import LogEvent
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Evidence, Finding, Unknown, Verdict
 from tests.support.made import process, pulse
 from tests.support.piloted import Screen, screen

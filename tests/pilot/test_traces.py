@@ -9,7 +9,7 @@ import pytest
 
 from collectors.probes.trace import fetch
 from collectors.probes.trace.remote.ways import SERVER, Way
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
 from tui.dialogs.running import RunningDialog

@@ -14,24 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from collectors.samples import (
-    Collective,
-    CommProgress,
-    Frame,
-    GpuFacts,
-    GpuProcess,
-    GpuSample,
-    Helper,
-    LogEvent,
-    PortFacts,
-    RankProcess,
-    RankPulse,
-    RasReport,
-    RecorderDump,
-    SourceState,
-    StackDump,
-    ThreadStack,
-)
+from collectors.samples.collectives import Collective, RasReport, RecorderDump
+from collectors.samples.fabric import PortFacts
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.diagnosis.verdict import diagnose

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collectors.node.logs.parser import LogParser
-from collectors.samples import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, LogEvent
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
 NOW = time.mktime((2026, 11, 21, 12, 0, 0, 0, 0, -1))

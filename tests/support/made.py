@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from collectors.samples import Frame, GpuSample, Hello, RankProcess, RankPulse, StackDump, ThreadStack, Tick
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankProcess, RankPulse
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stream import Hello, Tick
 
 
 def hello(clock: float = 0.0, **fields: Any) -> Hello:

@@ -13,10 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from collectors import samples
 from collectors.fleet import payload
+from collectors.samples.registry import SAMPLES
 
 T = TypeVar("T", bound=NamedTuple)
+
+
+KINDS = {kind.__name__: kind for kind in SAMPLES}
 
 
 class NodeAgent:
@@ -97,7 +100,7 @@ class NodeAgent:
             kind, fields = json.loads(line)
             with self._news:
                 self.lines.append(line)
-                self.samples.append(getattr(samples, kind)(*fields))
+                self.samples.append(KINDS[kind](*fields))
                 self._news.notify_all()
 
 

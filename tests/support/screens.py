@@ -8,24 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import (
-    Frame,
-    GpuFacts,
-    GpuProcess,
-    GpuProcesses,
-    HostFacts,
-    HostSample,
-    Interface,
-    InterfaceCounters,
-    LogEvent,
-    LogFile,
-    LogLines,
-    PortCounters,
-    PortFacts,
-    SourceState,
-    StackDump,
-    Tick,
-)
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.logs import LogEvent, LogFile, LogLines
+from collectors.samples.stacks import Frame, StackDump
+from collectors.samples.stream import SourceState, Tick
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Unknown, Verdict
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session

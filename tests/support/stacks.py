@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.samples import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stacks"
 _decode = msgspec.json.Decoder(tuple[str, StackDump]).decode

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from tui.dialogs.base import TextDialog
 from tui.stacked import full_stack
 from tui.theme import Tone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from collectors.samples import GpuSample
+from collectors.samples.gpus import GpuSample
 from hangtop.session.state import NodeState
 from tui.filter import Value
 from tui.format import UNKNOWN, number, percent, plural, size, spark

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 
-from collectors.samples import GpuSample
+from collectors.samples.gpus import GpuSample
 from hangtop.session.state import GpuState, NodeState
 from tui.filter import Value
 from tui.format import UNKNOWN, age, number, percent, size, spark

@@ -6,7 +6,7 @@ import re
 from typing import Iterator, List
 
 from collectors.node.logs.said import Data, Family, Said, number, numbers
-from collectors.samples import Scalar
+from collectors.samples.values import Scalar
 
 _UNUSED = re.compile(r"Expected to have finished reduction in the prior iteration")
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank (?P<reporter>\d+):\s*(?P<indices>[\d ]+)")

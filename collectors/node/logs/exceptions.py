@@ -6,7 +6,7 @@ import re
 from typing import List, Optional, Sequence, Tuple
 
 from collectors.node.logs.said import Data, Signature
-from collectors.samples import Scalar
+from collectors.samples.values import Scalar
 
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?\s*$')
 HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:: ?(?P<message>.*)|)\s*$", re.S)

@@ -9,7 +9,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 from collectors.node.logs import elastic, line
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.tail import Tail
-from collectors.samples import CommProgress, LogEvent, LogLines
+from collectors.samples.logs import CommProgress, LogEvent, LogLines
 
 WHOLE = 8 << 20
 """A file up to this size is read from its beginning."""

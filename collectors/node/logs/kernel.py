@@ -6,7 +6,7 @@ import re
 from typing import Iterator, Match, Optional
 
 from collectors.node.logs.said import Data, Family, Said, fields, number
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"

@@ -7,7 +7,7 @@ from typing import Iterator, List, Match
 
 from collectors.node.logs import signals
 from collectors.node.logs.said import Family, Said, fields, number
-from collectors.samples import Scalar
+from collectors.samples.values import Scalar
 
 _DS_KILL = re.compile(r"[Kk]illing subprocess (?P<pid>\d+)")
 _DS_EXIT = re.compile(r"exits with return code = (?P<exitcode>-?\d+)")

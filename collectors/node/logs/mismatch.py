@@ -6,7 +6,7 @@ import re
 from typing import Iterator, List, Tuple
 
 from collectors.node.logs.said import Data, Family, Said, fields, number, numbers
-from collectors.samples import Scalar
+from collectors.samples.values import Scalar
 
 _DESYNC = re.compile(
     r"\[(?P<ranks>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join"

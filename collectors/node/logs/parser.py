@@ -12,7 +12,7 @@ from collectors.node.logs import line, sift, times
 from collectors.node.logs.numbers import Numbers
 from collectors.node.logs.progress import Progress
 from collectors.node.logs.reader import SCANNER, Reader
-from collectors.samples import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, LogEvent
 
 PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""

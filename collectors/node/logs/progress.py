@@ -12,7 +12,7 @@ from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, 
 
 from collectors.node.logs import line as lines
 from collectors.node.logs.sift import COUNT, MARK, Sifted, last
-from collectors.samples import CommProgress
+from collectors.samples.logs import CommProgress
 
 _RECORD = re.compile(
     r"(?:(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ (?:\[\d+\] )?(?:\d+"

@@ -11,7 +11,7 @@ from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.said import Data, Said
 from collectors.node.logs.scan import Scanner
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 TEXT = 4000
 """Characters of the text of an event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Optional, Set, Tuple
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 KEPT = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Pattern, Sequence, Tuple, Union
 
-from collectors.samples import Value
+from collectors.samples.values import Value
 
 Data = Dict[str, Value]
 

@@ -10,7 +10,9 @@ from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
-from collectors.samples import CommProgress, LogEvent, LogFile, RankProcess, Settings
+from collectors.samples.control import Settings
+from collectors.samples.logs import CommProgress, LogEvent, LogFile
+from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
 """Part of a core that reading logs may use while they flood."""

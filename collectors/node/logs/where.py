@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.logs import names
-from collectors.samples import RankProcess
+from collectors.samples.ranks import RankProcess
 
 SEARCH = 20.0
 """Seconds between two searches for what a pattern matches, or for who reads a pipe."""

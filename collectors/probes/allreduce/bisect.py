@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Awaitable, Callable, Sequence
 
 from collectors.probes.allreduce.plan import tournament
-from collectors.samples import ProbePair
+from collectors.samples.probes import ProbePair
 
 FULL_TOURNAMENT = 8
 """Up to this many nodes every pair is measured."""

@@ -11,7 +11,7 @@ import re
 
 from collectors.fleet.clean import clean
 from collectors.node.logs.parser import LogParser
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 _OVER_NET = re.compile(rb"Channel \d+(?:/\d+)? : [^\n]*? via NET/(?P<network>\w+)/\d+(?P<gdr>/GDRDMA)?")
 _CHANNELS = re.compile(rb"NCCL INFO (?P<channels>\d+) coll channels")
@@ -19,7 +19,7 @@ _DIRECT = re.compile(rb"GPU Direct RDMA (?P<word>Enabled|Disabled) for")
 
 
 def network_of(log: bytes) -> dict[str, str]:
-    """What one node's log says, by the names of :class:`~collectors.samples.ProbeReport`; empty for none."""
+    """What one node's log says, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none."""
     parser = LogParser("probe")
     events = [*parser.feed(log), *parser.close()]
     paths = list(_OVER_NET.finditer(log))

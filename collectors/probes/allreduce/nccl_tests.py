@@ -17,7 +17,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.formats.nccl_tests import Table, parse
 from collectors.probes.allreduce.plan import ProbeNode
 from collectors.probes.allreduce.workers import BEAT_SECONDS, launch_command
-from collectors.samples import NcclTest, ProbeFigure
+from collectors.samples.probes import NcclTest, ProbeFigure
 
 PROGRAMS = {
     "all_reduce": "all_reduce_perf",

@@ -16,7 +16,7 @@ from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
 from collectors.probes.allreduce.workers import Report, Worker, launch_command
-from collectors.samples import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
 PAIR_BARRIER = 3.0
 """Seconds in which two nodes must have met."""

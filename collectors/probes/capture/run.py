@@ -16,7 +16,7 @@ from collectors.fleet import payload
 from collectors.fleet.transport import Process, Transport, TransportError
 from collectors.formats.pcap import PcapError, whole_length
 from collectors.probes.gather import cleaned
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 ENTRY = "collectors.probes.capture.remote.dump"
 SNAPLEN = 128

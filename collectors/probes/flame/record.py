@@ -21,7 +21,7 @@ from collectors.node.pyspy import record_command
 from collectors.probes.stacks.lender import loan
 
 _PARTS = "asking child files flamerecord lifeline pyspy pyspy_output source standing tracing wire"
-MODULES = ("collectors.samples", *(f"collectors.node.{part}" for part in _PARTS.split()))
+MODULES = tuple(f"collectors.node.{part}" for part in _PARTS.split())
 
 _MARGIN = 40.0
 _KIND = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode

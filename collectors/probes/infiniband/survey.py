@@ -14,7 +14,7 @@ from collectors.probes.gather import Running, cleaned
 from collectors.probes.infiniband.remote.read import IbPort
 from collectors.probes.path.around import ask
 from collectors.probes.path.survey import PathNode, rounds
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 ENTRY = "collectors.probes.infiniband.remote.tools"
 BANDWIDTH_TOOLS = ("ib_write_bw", "ib_send_bw")

@@ -12,7 +12,7 @@ import msgspec
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.gather import Running, cleaned, gather
-from collectors.samples import Observation, PathFigure
+from collectors.samples.asked import Observation, PathFigure
 
 AROUND = "collectors.probes.path.remote.around"
 IPERF = "collectors.probes.path.remote.iperf"

@@ -17,7 +17,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import tournament
 from collectors.probes.gather import Running, gather
 from collectors.probes.path.around import with_iperf
-from collectors.samples import Observation, PathFigure
+from collectors.samples.asked import Observation, PathFigure
 
 ENTRY = "collectors.node.path"
 LIFETIME = 90

@@ -11,7 +11,7 @@ import msgspec
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.gather import Running, cleaned
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 ENTRY = "collectors.node.preflight"
 _DECODER = msgspec.json.Decoder(tuple[str, Observation])

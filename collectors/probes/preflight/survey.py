@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.preflight.ask import Asked
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 LOOK_SECONDS = 12.0
 REACH_SECONDS = 10.0

@@ -13,7 +13,7 @@ from collectors.fleet import payload
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport
 from collectors.probes.gather import gather
-from collectors.samples import RecorderFile
+from collectors.samples.asked import RecorderFile
 
 ENTRY = "collectors.node.recorder"
 SECONDS = 20.0

@@ -9,7 +9,7 @@ import msgspec
 from collectors.fleet.clean import clean
 from collectors.fleet.decode import Decoder
 from collectors.node.asking import WantsPySpy
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 
 LINE_LIMIT = 16 << 20
 """Bytes of one dump: a process of a thousand threads, with native frames, stays under it."""

@@ -11,7 +11,7 @@ from collectors.node.pyspy import dump_command
 from collectors.node.stackdump import Request
 from collectors.probes.stacks.dumper import Order, carry_out
 from collectors.probes.stacks.lender import loan
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 
 NATIVE_DEADLINE = 20.0
 _START_SECONDS = 20.0

@@ -15,12 +15,11 @@ from collectors.fleet.transport import Process, Transport
 from collectors.node.asking import WantsPySpy
 from collectors.node.stackdump import Request
 from collectors.probes.stacks.answers import Answers
-from collectors.probes.stacks.words import spoken
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 
 _PARTS = "asking child files forked lifeline look pyspy pyspy_output source standing stackdump tracing wire"
 MODULES = tuple(f"collectors.node.{part}" for part in _PARTS.split())
-"""All that the dumper needs on the node, but for the kinds of sample: a third of the whole node side."""
+"""All that the dumper needs on the node: a third of the whole node side."""
 
 _STDERR_LIMIT = 2000
 
@@ -49,8 +48,7 @@ class Dumper:
         words = command(order.python, nice=False)
         made._process = await transport.start(words, on_stdout=made._answers.feed, on_stderr=made._complain)
         made._end = asyncio.create_task(made._process.wait(), name="hangtop dumper")
-        samples = {"collectors/samples.py": spoken(MODULES)}
-        made._process.write(pack("collectors.node.stackdump", list(order.request), modules=MODULES, extra=samples))
+        made._process.write(pack("collectors.node.stackdump", list(order.request), modules=MODULES))
         return made
 
     @property

@@ -16,7 +16,7 @@ from collectors.probes.gather import Running
 from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
 from collectors.probes.trace.remote.program import Done, Listed
 from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
 BEAT = 5.0

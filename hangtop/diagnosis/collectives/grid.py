@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from collectors.samples import Collective, CommProgress, RasRank, RecorderDump
+from collectors.samples.collectives import Collective, RasRank, RecorderDump
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives import launched, ras
 from hangtop.diagnosis.collectives.owners import Owners
 from hangtop.diagnosis.collectives.recorder import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from collectors.samples import CommProgress
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.vote import Vote, vote
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from collectors.samples import CommProgress, RasRank
+from collectors.samples.collectives import RasRank
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.job import Job
 
 

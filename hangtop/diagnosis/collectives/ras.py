@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.samples import RasCommunicator, RasRank, RasReport
+from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.diagnosis.collectives.vote import Vote, vote
 from hangtop.diagnosis.job import Look
 

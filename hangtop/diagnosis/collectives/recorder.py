@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from collectors.samples import Collective, RecorderDump
+from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.collectives.vote import Vote, vote
 
 SAME_INPUT = frozenset(

@@ -1,7 +1,8 @@
 """The environment lint: one rule per kind of mistake, over the settings of all ranks.
 
-Evidence that these rules need: :class:`~collectors.samples.RankProcess` (``env``, ``versions``), and, where names of
-interfaces and adapters are judged, the node's interfaces and ports. Ranks with the same mistake share one finding.
+Evidence that these rules need: :class:`~collectors.samples.ranks.RankProcess` (``env``, ``versions``), and, where
+names of interfaces and adapters are judged, the node's interfaces and ports. Ranks with the same mistake share one
+finding.
 """
 
 from __future__ import annotations

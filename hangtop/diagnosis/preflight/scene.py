@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 from hangtop.diagnosis.job import Job, Node, Rank
 
 State = Literal["fail", "warn", "unknown", "ok"]

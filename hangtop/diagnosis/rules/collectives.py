@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collectors.samples import CommProgress
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.collectives import launched, ras
 from hangtop.diagnosis.collectives.owners import Owners

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.devices import event_line
 from hangtop.diagnosis.failures import VICTIM_SIGNALS, Failure, by_rank, failures, text_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.failures import cuda_error, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job

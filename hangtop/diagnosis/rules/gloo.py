@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.failures import number_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding

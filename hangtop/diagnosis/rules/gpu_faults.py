@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from collectors.samples import GpuFault
+from collectors.samples.gpus import GpuFault
 from hangtop.diagnosis.devices import all_gpus, event_line, events_on, gpu_at, gpu_name, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Evidence, Finding, Severity

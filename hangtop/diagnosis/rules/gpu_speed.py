@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from collectors.samples import GpuSample
+from collectors.samples.gpus import GpuSample
 from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look, Node

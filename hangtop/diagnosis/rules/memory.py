@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.devices import ranks_on_gpu
 from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Evidence, Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.failures import number_of, numbers_of, text_of
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job

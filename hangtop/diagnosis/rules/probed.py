@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collectors.samples import ProbeReport
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job

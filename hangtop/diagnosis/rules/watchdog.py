@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding

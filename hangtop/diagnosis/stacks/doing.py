@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 
 Kind = Literal[
     "collective",
@@ -114,7 +114,7 @@ class Activity:
     """Letter of /proc/PID/stat in the newest look."""
     wchan: str
     syscall: str
-    """System call that the main thread is in, as in :class:`~collectors.samples.StackDump`."""
+    """System call that the main thread is in, as in :class:`~collectors.samples.stacks.StackDump`."""
     waiting_on: str
     """File or socket that the call waits on."""
     error: str

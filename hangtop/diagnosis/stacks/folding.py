@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.frames import is_machinery, is_user, library, place
 from hangtop.diagnosis.stacks.reading import Reading
 

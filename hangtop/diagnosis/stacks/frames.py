@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 
 LIBRARIES = frozenset(
     "torch torchvision torchaudio torchdata torchtitan torchtune torchmetrics functorch triton numpy scipy pandas "

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.frames import function, owner_class, short
 
 Hint = Literal["data", "checkpoint", "evaluation"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.samples import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, Role, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.doing import Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_transparent, is_user
 from hangtop.diagnosis.stacks.tables import is_point_to_point, operation, wait_of

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Activity, Role
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.judge import activity, look

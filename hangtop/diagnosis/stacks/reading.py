@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_user, own, place

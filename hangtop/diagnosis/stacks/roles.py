@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collectors.samples import StackDump, ThreadStack
+from collectors.samples.stacks import StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Role
 from hangtop.diagnosis.stacks.frames import function, is_in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Waits
 
 _SLEEP = frozenset(("nanosleep", "clock_nanosleep"))

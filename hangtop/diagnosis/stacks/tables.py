@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeVar
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.doing import Group
 from hangtop.diagnosis.stacks.frames import function, is_in
 from hangtop.diagnosis.stacks.generic import GENERIC_NATIVE, GENERIC_WAITS

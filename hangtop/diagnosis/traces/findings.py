@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import sqrt
 from statistics import NormalDist
 
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.tables.thresholds import CHANCE
 from hangtop.diagnosis.tables.tracing import (

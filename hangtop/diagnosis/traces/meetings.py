@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from collectors.samples import RankTrace, TraceCall
+from collectors.samples.traces import RankTrace, TraceCall
 
 SHIFT = 16
 """Calls by which two traces may begin apart."""

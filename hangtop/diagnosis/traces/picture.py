@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.traces.meetings import Meeting, meetings
 
 LATE_S = 50e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import GpuState, NodeState
 

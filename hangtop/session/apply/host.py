@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import Disk, HostFacts, HostSample
+from collectors.samples.host import Disk, HostFacts, HostSample
 from hangtop.session.apply.kit import Applier, Here
 
 

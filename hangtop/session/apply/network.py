@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import InterfaceState, NodeState, PortState

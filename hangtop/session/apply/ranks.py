@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import RankState
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import Fault, Hello, SourceState, Tick
+from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples import CommProgress, LogEvent, LogFile, LogLines, StackDump
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.stacks import StackDump
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import NodeState
 

@@ -6,17 +6,12 @@ from dataclasses import dataclass, field
 
 from collectors.node.nvidia_smi_rows import Row
 from collectors.node.perfquery import Block
-from collectors.samples import (
-    CommProgress,
-    GpuFault,
-    GpuProcess,
-    LogEvent,
-    PortFacts,
-    RankTrace,
-    RasReport,
-    RecorderDump,
-    StackDump,
-)
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.fabric import PortFacts
+from collectors.samples.gpus import GpuFault, GpuProcess
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.stacks import StackDump
+from collectors.samples.traces import RankTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 
 from collectors.node.nvidia_smi_rows import bus_key
-from collectors.samples import LogEvent, RankProcess
+from collectors.samples.logs import LogEvent
+from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.contents import Contents

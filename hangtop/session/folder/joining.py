@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from collectors.samples import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, LogEvent
 from hangtop.session.folder.contents import Contents
 
 Process = tuple[str, int]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from collectors.node.logs.names import Hints
 from collectors.node.logs.parser import LogParser
-from collectors.samples import CommProgress, LogEvent, Value
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.values import Value
 
 _KERNEL = re.compile(
     rb"^(?:\[ *\d+\.\d{6}\]|<\d+>\[|\w{3} +\d+ \d\d:\d\d:\d\d \S+ kernel:|\[\w{3} \w{3} +\d+)", re.MULTILINE

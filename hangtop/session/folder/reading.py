@@ -13,7 +13,7 @@ from collectors.node import ibstat, perfquery
 from collectors.node.logs import elastic, names
 from collectors.node.logs.parser import LogParser
 from collectors.node.thrift import Allocator
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members

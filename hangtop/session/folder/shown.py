@@ -11,7 +11,8 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.node.logs import names
 from collectors.node.logs.follow import Followed, Owner
-from collectors.samples import LogFile, LogLines, Settings
+from collectors.samples.control import Settings
+from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict import diagnose
 from hangtop.session.feed import Receiver

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from collectors.probes.allreduce.plan import ProbePlan
 from collectors.probes.allreduce.run import cancelled
-from collectors.samples import ProbeReport
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import expected, probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from collectors.samples import ProbePair
+from collectors.samples.probes import ProbePair
 from hangtop.session.probed.shades import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"

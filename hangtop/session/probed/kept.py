@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.samples import ProbeReport
+from collectors.samples.probes import ProbeReport
 
 FORMAT = 1
 LARGEST = 1 << 20

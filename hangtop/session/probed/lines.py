@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from collectors.samples import NcclTest, ProbeFigure
+from collectors.samples.probes import NcclTest, ProbeFigure
 from hangtop.diagnosis import expected
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import Probed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank

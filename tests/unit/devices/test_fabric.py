@@ -8,7 +8,8 @@ import pytest
 from collectors.node import fabric, fabric_tools
 from collectors.node.fabric import Fabric
 from collectors.node.source import Absent, Shared
-from collectors.samples import Fault, PortCounters, PortFacts
+from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.stream import Fault
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import gather, look, until, until_raised
 from tests.support.sysfs import write_port

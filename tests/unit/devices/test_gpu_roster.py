@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from collectors.node.gpu_roster import Roster
 from collectors.node.nvidia_smi_rows import Row, build_row
-from collectors.samples import Fault, GpuFacts, GpuFault, GpuSample
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuSample
+from collectors.samples.stream import Fault
 
 LOST = "Unable to determine the device handle for GPU{0}: 0000:0{0}:00.0: Unknown Error"
 

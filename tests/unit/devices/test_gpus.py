@@ -9,7 +9,8 @@ import pytest
 from collectors.node import nvidia_smi_stream
 from collectors.node.gpus import Gpus
 from collectors.node.source import Absent, Failed, Shared, Silent
-from collectors.samples import GpuFacts, GpuFault, GpuProcesses, GpuSample, Settings
+from collectors.samples.control import Settings
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench, Hardware
 from hangtop.demo.job.device import RECORD
 from tests.support.looks import look, looks, until, until_raised

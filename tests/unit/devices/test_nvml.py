@@ -14,7 +14,10 @@ from collectors.node import loader, nvml, nvml_watch
 from collectors.node.nvml import Nvml, xid_event
 from collectors.node.source import Absent, Failed, Shared, Silent
 from collectors.node.wire import decode_control
-from collectors.samples import Fault, Lent, LogEvent, NvlinkCounters
+from collectors.samples.control import Lent
+from collectors.samples.gpus import NvlinkCounters
+from collectors.samples.logs import LogEvent
+from collectors.samples.stream import Fault
 from tests.support.looks import gather, look, looks, until, until_raised
 
 Start = Callable[[str], Nvml]

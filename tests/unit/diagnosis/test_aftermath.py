@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.samples import RasCommunicator, RasRank, RasReport
+from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.diagnosis.job import Look
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, after
 

@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from collectors.samples import (
-    Collective,
-    CommProgress,
-    GroupStatus,
-    RasCommunicator,
-    RasRank,
-    RasReport,
-    RecorderDump,
-)
+from collectors.samples.collectives import Collective, GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.job import Look

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collectors.samples import Interface
+from collectors.samples.fabric import Interface
 from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, GIB, Sketch, after, alarms, first, gpu, kinds
 

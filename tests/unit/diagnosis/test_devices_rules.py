@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples import GpuFault, Interface, NvlinkCounters
+from collectors.samples.fabric import Interface
+from collectors.samples.gpus import GpuFault, NvlinkCounters
 from hangtop.diagnosis.job import Gpu, NetworkUse
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples import Collective, CommProgress, RecorderDump
+from collectors.samples.collectives import Collective, RecorderDump
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.grid import Cell, Grid, grids
 from hangtop.diagnosis.job import Job
 

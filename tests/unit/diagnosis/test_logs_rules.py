@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collectors.samples import PortUse
+from collectors.samples.fabric import PortUse
 from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import COMPUTING, NOW, Sketch, after, alarms, first, kinds, port
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from collectors.samples import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first, kinds

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples import Interface, PortFacts, RankProcess
+from collectors.samples.fabric import Interface, PortFacts
+from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.finding import Finding

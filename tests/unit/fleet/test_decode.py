@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from collectors.fleet.clean import clean, clean_bytes
 from collectors.fleet.decode import BAD_LIMIT, Decoder
-from collectors.samples import Fault, LogEvent, SourceState, Tick
+from collectors.samples.logs import LogEvent
+from collectors.samples.stream import Fault, SourceState, Tick
 
 TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
 

@@ -17,7 +17,8 @@ from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.questions import Asker
 from collectors.fleet.targets import resolve
 from collectors.fleet.transport import TransportError
-from collectors.samples import Fault, Hello, Settings, Tick
+from collectors.samples.control import Settings
+from collectors.samples.stream import Fault, Hello, Tick
 from tests.support.seen import Seen
 from tests.support.ssh_server import Home, Host, Person, home, serve
 

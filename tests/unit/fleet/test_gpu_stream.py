@@ -13,7 +13,8 @@ import pytest
 from collectors.fleet import gpu_stream
 from collectors.fleet.local import Local
 from collectors.node.nvidia_smi_fields import Columns
-from collectors.samples import GpuFacts, GpuFault, GpuSample, Tick
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuSample
+from collectors.samples.stream import Tick
 
 COLUMNS = Columns(("index", "bus_id", "utilization", "name"), ("index", "pci.bus_id", "utilization.gpu", "name"))
 

@@ -16,7 +16,8 @@ from collectors.fleet.decode import TICK_LIMIT
 from collectors.fleet.node_link import LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError
-from collectors.samples import Fault, Hello, Settings, Tick
+from collectors.samples.control import Settings
+from collectors.samples.stream import Fault, Hello, Tick
 
 SETTINGS = Settings(1.0, 0.25, None, [], [], [])
 HELLO = Hello("v", "3.11", "/usr/bin/python3", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, flight_recorder
-from collectors.samples import GroupStatus
+from collectors.samples.collectives import GroupStatus
 
 DUMPS = Path(__file__).parent.parent.parent / "fixtures" / "recorder"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collectors.node.logs import kernel, parser
 from collectors.node.logs.parser import LogParser
-from collectors.samples import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, LogEvent
 from tests.support.logs import LOGS, NOW
 
 FILES = [path.read_bytes() for path in sorted(LOGS.glob("*.txt"))]

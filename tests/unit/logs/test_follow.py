@@ -14,7 +14,9 @@ from collectors.node.logs import follow, mounts, names, source, tail, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
-from collectors.samples import CommProgress, LogEvent, LogFile, LogLines, RankProcess, Settings
+from collectors.samples.control import Settings
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
 COLL = (

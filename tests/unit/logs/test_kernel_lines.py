@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.node.logs import kernel
-from collectors.samples import Value
+from collectors.samples.values import Value
 
 LINES: dict[str, tuple[str, dict[str, Value]]] = {
     "NVRM: Xid (PCI:0000:5f:00): 79, pid=1234, name=python, GPU has fallen off the bus.": (

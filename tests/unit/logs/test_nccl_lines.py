@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.samples import Value
+from collectors.samples.values import Value
 from tests.support.logs import kinds, only, parse
 
 INIT: dict[str, tuple[str, dict[str, Value]]] = {

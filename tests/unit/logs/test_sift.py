@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from collectors.node.logs import sift
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.progress import Progress
-from collectors.samples import CommProgress
+from collectors.samples.logs import CommProgress
 from tests.support.logs import NOW
 
 HEADS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.samples import Value
+from collectors.samples.values import Value
 from tests.support.logs import kinds, of_kind, only, parse
 
 LINES: dict[str, tuple[str, dict[str, Value]]] = {

@@ -14,22 +14,11 @@ from pathlib import Path
 import pytest
 
 from collectors.node.sources import SOURCES
-from collectors.samples import (
-    Beat,
-    Fault,
-    Hello,
-    Helper,
-    HelperGone,
-    HostFacts,
-    HostSample,
-    Interface,
-    RankGone,
-    RankProcess,
-    RankPulse,
-    Settings,
-    SourceState,
-    Tick,
-)
+from collectors.samples.control import Beat, Settings
+from collectors.samples.fabric import Interface
+from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from tests.support.node_agent import NodeAgent
 
 MARK = f"node_agent_test_{os.getpid()}"

@@ -17,7 +17,8 @@ from collectors.node.disks import DiskSource, Mount, checkpoint_folders, mount_o
 from collectors.node.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
 from collectors.node.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
 from collectors.node.source import Shared, Silent
-from collectors.samples import Disk, HostFacts, HostSample, RankProcess
+from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.ranks import RankProcess
 from tests.support.fake_proc import FakeProc
 
 

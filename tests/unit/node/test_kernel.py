@@ -18,7 +18,7 @@ from collectors.node.child import Ended
 from collectors.node.kernel import KernelSource
 from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader, Line, parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.source import Absent, Denied, Shared
-from collectors.samples import LogEvent
+from collectors.samples.logs import LogEvent
 
 XID = "NVRM: Xid (PCI:0000:5f:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 OOM = "Out of memory: Killed process 815 (python3) total-vm:1kB, anon-rss:1024kB, file-rss:0kB"

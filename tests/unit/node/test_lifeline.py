@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from collectors.fleet import payload
-from collectors.samples import Beat, LogLines, Tick
+from collectors.samples.control import Beat
+from collectors.samples.logs import LogLines
+from collectors.samples.stream import Tick
 from tests.support.node_agent import NodeAgent, alive, wait_gone
 
 SILENCE = 1
@@ -26,7 +28,8 @@ from collectors.node import agent
 from collectors.node.child import Child
 from collectors.node.source import Source
 from collectors.node.sources import SOURCES
-from collectors.samples import Fault, LogLines
+from collectors.samples.logs import LogLines
+from collectors.samples.stream import Fault
 
 class Flood(Source):
     def look(self, now):

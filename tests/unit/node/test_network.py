@@ -18,7 +18,8 @@ from collectors.node.interfaces import Asker, Link, describe, parse_dev, parse_i
 from collectors.node.network import NetworkSource
 from collectors.node.ports import Owners, Usage, usage_of
 from collectors.node.source import Shared
-from collectors.samples import Interface, InterfaceCounters, PortUse, RankProcess, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
+from collectors.samples.ranks import RankProcess
 
 DEV = b"""\
 Inter-|   Receive                                                |  Transmit

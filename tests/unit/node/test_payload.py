@@ -33,7 +33,7 @@ def test_the_entry_gets_its_arguments_and_the_rest_of_the_input() -> None:
 
 def test_modules_come_from_memory_with_their_packages() -> None:
     source = (
-        "import collectors.node.logs, collectors.samples as s\n"
+        "import collectors.node.logs, collectors.samples.stream as s\n"
         "def main(_):\n    print(s.__spec__.origin, s.Hello.__name__)"
     )
     assert run(probe(source)).stdout == b"hangtop Hello\n"
@@ -92,14 +92,14 @@ def shipped(entry: str, **more: Any) -> set[str]:
 def test_what_an_entry_imports_travels_and_nothing_else() -> None:
     agent = shipped("collectors.node.agent")
     assert {place.partition(":")[0] for place in SOURCES.values()} < agent
-    assert {"collectors", "collectors.node", "collectors.samples", "collectors.node.facts"} < agent
+    assert {"collectors", "collectors.node", "collectors.samples.stream", "collectors.node.facts"} < agent
     assert "collectors.node.stackdump" not in agent
     assert not any(name.startswith(("collectors.fleet", "collectors.probes")) for name in agent)
 
 
 def test_whole_packages_travel_when_they_are_asked_for() -> None:
     assert {"collectors.node.logs", "collectors.node.logs.kernel"} < shipped(
-        "collectors.samples", modules=["collectors.node.logs"]
+        "collectors.samples.stream", modules=["collectors.node.logs"]
     )
 
 

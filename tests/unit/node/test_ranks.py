@@ -11,7 +11,9 @@ import pytest
 from collectors.node import files, patient, ranks, search
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
-from collectors.samples import Fault, Helper, HelperGone, RankGone, RankProcess, RankPulse, Settings
+from collectors.samples.control import Settings
+from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.stream import Fault
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 
 

@@ -9,19 +9,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from collectors import samples
 from collectors.node.patient import Patient
 from collectors.node.runner import Runner
 from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, Shared, Silent, Source, identity
-from collectors.samples import (
-    HelperGone,
-    HostSample,
-    Interface,
-    RankGone,
-    Settings,
-    SourceState,
-    TcpCounters,
-)
+from collectors.samples.control import Settings
+from collectors.samples.fabric import Interface, TcpCounters
+from collectors.samples.host import HostSample
+from collectors.samples.ranks import Helper, HelperGone, RankGone
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stream import SourceState
 
 SETTINGS = Settings(1.0, 0.0, None, [], [], [])
 
@@ -54,14 +50,14 @@ def test_what_could_not_be_sent_passes_again() -> None:
 
 def test_a_pid_that_comes_back_is_told_anew() -> None:
     news = ChangeFilter()
-    helper = samples.Helper(7, 5, "helper", "S", "", 0.0, 0, "x")
+    helper = Helper(7, 5, "helper", "S", "", 0.0, 0, "x")
     assert news.changed([helper]) == [helper]
     assert news.changed([helper]) == []
     assert news.changed([HelperGone(7, 5, 0.0), helper]) == [HelperGone(7, 5, 0.0), helper]
 
 
 def test_identities_name_fields_that_exist() -> None:
-    kinds = {kind.__name__: kind for kind in samples.SAMPLES}
+    kinds = {kind.__name__: kind for kind in SAMPLES}
     for name, fields in IDENTITY.items():
         assert all(field < len(kinds[name]._fields) for field in fields)
     assert identity(HostSample(0.0, 0, 0, None, None, None, None)) == ("HostSample",)

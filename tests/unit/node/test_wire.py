@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import wire
-from collectors.samples import Beat, LogEvent, LogLines, RankPulse, Settings
+from collectors.samples.control import Beat, Settings
+from collectors.samples.logs import LogEvent, LogLines
+from collectors.samples.ranks import RankPulse
 
 
 def decoded(line: bytes) -> Any:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples import GpuFacts, GpuFault, GpuProcess, Interface, Observation, PortFacts, PortUse
+from collectors.samples.asked import Observation
+from collectors.samples.fabric import Interface, PortFacts, PortUse
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.preflight.scene import Cell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collectors.fleet import payload
 from collectors.node import tcp
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 
 def ask(arguments: dict[str, object], home: Path) -> list[Observation]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from collectors.probes.allreduce.bisect import Bisection
-from collectors.samples import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.probes import findings
 
 GOOD, SLOW = 1.0, 0.1

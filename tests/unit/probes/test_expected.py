@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.samples import GpuFacts, Interface, NvlinkCounters, PortFacts, ProbeFigure, ProbeRank, ProbeReport
+from collectors.samples.fabric import Interface, PortFacts
+from collectors.samples.gpus import GpuFacts, NvlinkCounters
+from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
 from hangtop.diagnosis.expected import Expected, bandwidth_low, expected, socket_fallback
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.probes import all_findings

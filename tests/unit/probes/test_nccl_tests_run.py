@@ -13,7 +13,7 @@ from collectors.fleet.local import Local
 from collectors.probes.allreduce import nccl_tests
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import describe
-from collectors.samples import NcclTest
+from collectors.samples.probes import NcclTest
 
 SIZES = (1 << 20, 1 << 29)
 PROGRAM = """\

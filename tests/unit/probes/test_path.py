@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collectors.fleet import payload
 from collectors.node.path import bisect
-from collectors.samples import PathFigure
+from collectors.samples.asked import PathFigure
 from hangtop.diagnosis import paths
 
 

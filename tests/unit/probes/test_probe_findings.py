@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from collectors.samples import ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.probes import findings, outcome
 
 NODES = ("node1", "node2", "node3", "node4")

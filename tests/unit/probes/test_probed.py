@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job, Node
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import as_json, judged

@@ -13,7 +13,7 @@ from collectors.fleet.transport import Completed, TransportError
 from collectors.probes.allreduce import rounds
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import AllreduceProbe
-from collectors.samples import ProbeReport
+from collectors.samples.probes import ProbeReport
 
 SOCKET = b"node:1:2 [0] NCCL INFO Using network Socket\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from collectors.fleet import payload
 from collectors.node.recorder import ask, places
-from collectors.samples import RecorderFile
+from collectors.samples.asked import RecorderFile
 
 
 def test_both_generations_of_names_and_the_defaults() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import GpuFacts, GpuProcess, GpuProcesses, RankGone, SourceState
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.ranks import RankGone
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import one_job

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import GpuFacts, GpuProcess, GpuProcesses, LogLines, RankPulse
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.logs import LogLines
+from collectors.samples.ranks import RankPulse
 from hangtop.session.progress import Progress
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick

@@ -9,7 +9,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.repair.remote.words import Curable
-from collectors.samples import SourceState
+from collectors.samples.stream import SourceState
 from hangtop.session import repairs
 from hangtop.session.repairs import Order, Patient, RepairRefused
 from tests.support.screens import NOW, Paper, PaperSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.samples import LogFile
+from collectors.samples.logs import LogFile
 from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.state import JobState, NodeState, RankState
 from tests.support.made import process

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from collectors.samples import GpuProcess, GpuProcesses, RankProcess
+from collectors.samples.gpus import GpuProcess, GpuProcesses
+from collectors.samples.ranks import RankProcess
 from hangtop.session.sharing import shared
 from tests.support.made import process
 

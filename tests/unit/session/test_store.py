@@ -11,24 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples import (
-    SAMPLES,
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuProcesses,
-    Hello,
-    Helper,
-    Interface,
-    InterfaceCounters,
-    LogEvent,
-    NvlinkCounters,
-    PortCounters,
-    PortFacts,
-    RankGone,
-    SourceState,
-    TcpCounters,
-)
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, NvlinkCounters
+from collectors.samples.logs import LogEvent
+from collectors.samples.ranks import Helper, RankGone
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stream import Hello, SourceState
 from hangtop.session.state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples import GpuSample, RankPulse
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 from hangtop.session.trail import LOOKS, RECENT, Looks, Trail, gpu_rows, pulses
 from tests.support.made import gpu_row, pulse

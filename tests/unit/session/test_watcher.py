@@ -9,7 +9,8 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples import Settings, StackDump
+from collectors.samples.control import Settings
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session import watcher

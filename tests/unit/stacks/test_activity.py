@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 

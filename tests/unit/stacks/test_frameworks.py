@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.samples import Frame
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
 

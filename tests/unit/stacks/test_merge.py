@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples import StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge, rank_set
 from hangtop.diagnosis.stacks.tree import TreeNode, grow
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario

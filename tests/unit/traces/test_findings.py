@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.formats import kineto
-from collectors.samples import RankTrace, TraceCall, TraceTotal
+from collectors.samples.traces import RankTrace, TraceCall, TraceTotal
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job

@@ -15,7 +15,7 @@ from collectors.probes.trace.remote import loose, scan
 from collectors.probes.trace.remote.collectives import op_of
 from collectors.probes.trace.remote.reduction import Reduction
 from collectors.probes.trace.remote.scan import Scanner
-from collectors.samples import RankTrace, TraceCall
+from collectors.samples.traces import RankTrace, TraceCall
 from tests.support.traces import collective, document, event, rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples import PortFacts, SourceState
+from collectors.samples.fabric import PortFacts
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Look
 from hangtop.session.state import NodeState, PortState
 from tui.changes import told

@@ -16,7 +16,7 @@ from collectors.node.child import Child
 from collectors.node.files import text
 from collectors.node.source import Absent
 from collectors.node.tool import find
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 STOP_SECONDS = 3.0
 """For tcpdump to write its last packets and its statistics after SIGINT."""

@@ -18,7 +18,7 @@ from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.probes.infiniband.remote.read import parse_bandwidth, parse_devinfo, parse_route
 from collectors.probes.path.remote.around import parse_ping
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 TOOLS = ("ibv_devinfo", "ib_write_bw", "ib_send_bw", "ibping", "ibtracert")
 LIFETIME = 60

@@ -19,7 +19,7 @@ from collectors.node.files import read_or_none, text
 from collectors.node.path import interface_of_address, route
 from collectors.node.source import Absent
 from collectors.node.tool import find
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 WHOLE_SECONDS = 8.0
 PINGS = 5

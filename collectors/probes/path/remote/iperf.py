@@ -15,7 +15,7 @@ from collectors.node.files import text
 from collectors.node.served import start_server
 from collectors.node.source import Absent
 from collectors.node.tool import find
-from collectors.samples import Observation
+from collectors.samples.asked import Observation
 
 LIFETIME = 30
 CLIENT_SECONDS = 20.0

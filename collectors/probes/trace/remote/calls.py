@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Mapping, NamedTuple, Tuple
 
 from collectors.probes.trace.remote.collectives import told
-from collectors.samples import TraceCall, TraceTotal
+from collectors.samples.traces import TraceCall, TraceTotal
 
 FIRST = 4_000
 """Calls that are kept to be compared with those of other ranks: tens of steps of a sharded model, 0.3 MB."""

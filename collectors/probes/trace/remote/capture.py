@@ -14,7 +14,7 @@ from collectors.probes.trace.remote.files import TraceFile, reason
 from collectors.probes.trace.remote.reduction import Reduction
 from collectors.probes.trace.remote.scan import BadTrace, Scanner
 from collectors.probes.trace.remote.ways import HANDLER, Way
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 
 WRITING = 90.0
 """Seconds that a rank may take to write its trace, beyond those that it traces."""

@@ -7,7 +7,7 @@ import re
 from typing import Any, List
 
 from collectors.probes.trace.remote.reduction import Reduction
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 
 _BETWEEN = re.compile(rb'\}\s*,\s*\{(?=\s*"ph"\s*:)')
 _SKIPPED = re.compile(

@@ -13,7 +13,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from collectors.node import asking, lifeline
 from collectors.probes.trace.remote import capture, files, ways
-from collectors.samples import RankTrace
+from collectors.samples.traces import RankTrace
 
 SILENCE = 30
 """Seconds without a beat after which it ends; beats come every few."""

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from collectors.probes.trace.remote import collectives
 from collectors.probes.trace.remote.calls import Calls
 from collectors.probes.trace.remote.spans import Spans, outside, united
-from collectors.samples import RankTrace, TraceStep
+from collectors.samples.traces import RankTrace, TraceStep
 
 STEPS = 2_000
 """Steps that are kept."""

@@ -1,0 +1,12 @@
+"""The words that node side, fleet, session and diagnosis share: one NamedTuple per kind of sample.
+
+On the wire a sample is one line, a JSON array of two elements: the sample's kind and its fields in order,
+``["GpuSample", [0, "P0", 41, …]]``. The node side writes it with the standard library, msgspec reads it into the
+same NamedTuple here, types checked.
+
+Conventions for every field: ``None`` means *unknown* (never "zero", never "ok"); sizes are bytes and durations are
+seconds unless the comment says otherwise; times called ``at`` or ``started`` are the node's wall clock, seconds since
+the epoch. The modules run on the nodes too, so they need nothing newer than Python 3.8.
+
+One module a kind of thing that is seen; :mod:`collectors.samples.registry` has them all.
+"""

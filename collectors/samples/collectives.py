@@ -1,0 +1,95 @@
+"""What the job's libraries say of their collectives: flight recorder, NCCL RAS."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+from collectors.samples.stacks import Frame
+
+
+class Collective(NamedTuple):
+    """One entry of a flight recorder dump."""
+
+    rank: int
+    group: str
+    """Name of the process group."""
+    group_description: str
+    seq: int
+    """collective_seq_id; p2p_seq_id when ``p2p``."""
+    op: str
+    """``all_reduce``, ``broadcast`` …, without the backend's prefix."""
+    backend: str
+    p2p: bool
+    peer: Optional[int]
+    input_sizes: List[List[int]]
+    output_sizes: List[List[int]]
+    input_dtypes: List[str]
+    output_dtypes: List[str]
+    state: str
+    """``scheduled``, ``started``, ``completed``; gloo's never leaves ``scheduled``."""
+    retired: bool
+    created: Optional[float]
+    started: Optional[float]
+    completed: Optional[float]
+    timeout: Optional[float]
+    frames: List[Frame]
+
+
+class GroupStatus(NamedTuple):
+    """How far one rank got in one process group; -1 is "none yet"."""
+
+    rank: int
+    group: str
+    last_enqueued: Optional[int]
+    last_started: Optional[int]
+    last_completed: Optional[int]
+
+
+class RecorderDump(NamedTuple):
+    """One rank's flight recorder dump."""
+
+    rank: int
+    version: str
+    source: str
+    at: Optional[float]
+    groups: Dict[str, List[int]]
+    """Global ranks of each process group, as far as pg_config tells."""
+    status: List[GroupStatus]
+    collectives: List[Collective]
+
+
+class RasRank(NamedTuple):
+    """One rank of a communicator, as NCCL RAS reports it."""
+
+    rank: int
+    host: str
+    pid: int
+    cuda_device: Optional[int]
+    state: str
+    """``running``, ``init``, ``finalize``, ``abort``, ``missing``, ``unresponsive``, ``dead``."""
+    async_error: int
+    counts: Dict[str, int]
+    """Collectives launched, by operation; empty when the rank did not answer."""
+
+
+class RasCommunicator(NamedTuple):
+    """One communicator of a RAS report."""
+
+    comm: str
+    size: int
+    ranks: List[RasRank]
+    status: str
+    errors: str
+
+
+class RasReport(NamedTuple):
+    """One answer of the RAS socket."""
+
+    at: float
+    node: str
+    nccl: str
+    communicators: List[RasCommunicator]
+    dead: List[str]
+    """Peers that RAS gave up on."""
+    complete: bool
+    took: float

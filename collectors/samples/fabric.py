@@ -1,0 +1,80 @@
+"""HCA ports, interfaces, TCP."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+
+class PortFacts(NamedTuple):
+    """One port of one HCA."""
+
+    device: str
+    port: int
+    link_layer: str
+    """``InfiniBand`` or ``Ethernet`` (RoCE)."""
+    state: str
+    """``ACTIVE``, ``DOWN``, ``INIT``, ``ARMED``."""
+    phys_state: str
+    """``LinkUp``, ``Polling``, ``Disabled`` …"""
+    rate: Optional[float]
+    """Gb/s."""
+    rate_text: str
+    lid: Optional[int]
+    sm_lid: Optional[int]
+    netdev: str
+    firmware: str
+    board: str
+
+
+class PortCounters(NamedTuple):
+    """Counters of one port: the changed ones only, after a first full list. Data counters are in bytes."""
+
+    device: str
+    port: int
+    source: str
+    """``sysfs``, ``perfquery`` (32 bit, saturating) or ``perfquery-x``."""
+    values: Dict[str, int]
+
+
+class Interface(NamedTuple):
+    """One network interface."""
+
+    name: str
+    mtu: int
+    speed: Optional[int]
+    """Mb/s."""
+    up: bool
+    addresses: List[str]
+    """With the length of their network's prefix: ``10.0.0.1/24``."""
+    kind: str
+    """``physical``, ``virtual``, ``loopback``, ``ipoib``."""
+
+
+class InterfaceCounters(NamedTuple):
+    """Traffic and losses of one interface since boot."""
+
+    name: str
+    received: int
+    sent: int
+    receive_drops: int
+    send_drops: int
+    receive_errors: int
+    send_errors: int
+
+
+class TcpCounters(NamedTuple):
+    """TCP segments of this network namespace since boot (/proc/net/snmp)."""
+
+    segments_sent: int
+    retransmitted: int
+
+
+class PortUse(NamedTuple):
+    """Who uses a TCP port that the job needs."""
+
+    port: int
+    listeners: List[str]
+    """``pid command``; the pid is missing when it may not be read."""
+    listening: bool
+    established: int
+    time_wait: int

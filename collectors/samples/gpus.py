@@ -1,0 +1,96 @@
+"""GPUs, by nvidia-smi and NVML."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+
+class GpuFacts(NamedTuple):
+    """What does not move in a GPU."""
+
+    gpu: int
+    """Index as nvidia-smi numbers them."""
+    uuid: str
+    bus_id: str
+    name: str
+    driver: str
+    memory_total: Optional[int]
+    power_limit: Optional[float]
+    """Watts."""
+    sm_clock_max: Optional[int]
+    """MHz."""
+    pcie_gen_max: Optional[int]
+    pcie_width_max: Optional[int]
+    mig: str
+
+
+class GpuSample(NamedTuple):
+    """One row of nvidia-smi."""
+
+    gpu: int
+    pstate: str
+    temperature: Optional[int]
+    """Degrees Celsius."""
+    memory_temperature: Optional[int]
+    utilization: Optional[int]
+    """Per cent of the last sample period in which a kernel ran."""
+    memory_utilization: Optional[int]
+    memory_used: Optional[int]
+    power: Optional[float]
+    """Watts."""
+    sm_clock: Optional[int]
+    """MHz."""
+    event_reasons: Optional[int]
+    """Bit mask of clocks_event_reasons.active (clocks_throttle_reasons before driver 535)."""
+    pcie_gen: Optional[int]
+    pcie_width: Optional[int]
+    ecc_uncorrected: Optional[int]
+    sram_threshold_exceeded: Optional[bool]
+    remapped_correctable: Optional[int]
+    remapped_uncorrectable: Optional[int]
+    remap_pending: Optional[bool]
+    remap_failure: Optional[bool]
+    recovery_action: str
+    odd: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
+    """Values that are neither what their field holds nor merely not available, verbatim by field name: ``ERR!``."""
+
+
+class GpuProcess(NamedTuple):
+    """A process on a GPU, from the compute-apps list."""
+
+    bus_id: str
+    pid: int
+    memory: Optional[int]
+    sm: Optional[int]
+    """Per cent of the SMs, where NVML tells."""
+    name: str
+
+
+class GpuProcesses(NamedTuple):
+    """The whole compute-apps list; sent when it changes."""
+
+    processes: List[GpuProcess]
+
+
+class GpuFault(NamedTuple):
+    """A line of nvidia-smi that is no row, or an index that is missing: shown as what it is.
+
+    An empty text says that what was told of this GPU before is over.
+    """
+
+    gpu: Optional[int]
+    bus_id: str
+    text: str
+
+
+class NvlinkCounters(NamedTuple):
+    """Errors and traffic of one NVLink."""
+
+    gpu: int
+    link: int
+    active: bool
+    replay_errors: Optional[int]
+    recovery_errors: Optional[int]
+    crc_errors: Optional[int]
+    received: Optional[int]
+    sent: Optional[int]

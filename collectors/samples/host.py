@@ -1,0 +1,43 @@
+"""The node itself."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Optional
+
+
+class HostFacts(NamedTuple):
+    """What does not move on a host."""
+
+    cpus: int
+    memory_total: int
+    booted: float
+    versions: Dict[str, str]
+    """``nvidia``, ``cuda``, ``nccl``, ``ofed``, ``torch`` as far as files tell."""
+    settings: Dict[str, str]
+    """Kernel settings that matter: ``ptrace_scope``, ``dmesg_restrict``, ``ip_local_port_range`` …"""
+
+
+class HostSample(NamedTuple):
+    """What moves on a host."""
+
+    load: float
+    """One-minute load average."""
+    running: int
+    memory_available: int
+    shm_total: Optional[int]
+    shm_used: Optional[int]
+    pressure_io: Optional[float]
+    """Share of the last 10 s in which some task waited for I/O, per cent (/proc/pressure)."""
+    pressure_memory: Optional[float]
+
+
+class Disk(NamedTuple):
+    """A file system that the job writes to."""
+
+    path: str
+    role: str
+    """``tmp``, ``shm``, ``cwd``, ``checkpoint``."""
+    fstype: str
+    total: int
+    free: int
+    free_inodes: Optional[int]

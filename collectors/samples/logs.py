@@ -1,0 +1,86 @@
+"""Log files, their lines and events, the kernel's included."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+from collectors.samples.values import Value
+
+
+class LogFile(NamedTuple):
+    """A file that is followed, or one that cannot be."""
+
+    path: str
+    file_id: str
+    """Device and inode; on a shared file system also its source, so that one node alone reads it."""
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+    """``stdout``, ``stderr``, ``nccl``, ``elastic`` or ``extra``."""
+    size: int
+    shared: str
+    """Type and source of a shared file system, ``nfs4 server:/export``; empty on a local one."""
+    why: str
+    """Why it is not read; empty when it is."""
+    modified: Optional[float] = None
+    """When it was last written."""
+    left_out: int = 0
+    """Bytes that were not read, because it grew faster than it may be read."""
+
+
+class LogLines(NamedTuple):
+    """New lines of a file that is on view."""
+
+    path: str
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+    at: float
+    lines: List[str]
+    skipped: int
+    """Lines that were not sent before these (a flood is sampled)."""
+
+
+class LogEvent(NamedTuple):
+    """A line (or block) of a log that says something, in typed form."""
+
+    kind: str
+    """``nccl.warn``, ``torch.watchdog_timeout``, ``python.exception``, ``kernel.xid`` …: see ``docs/log-events.md``."""
+    at: Optional[float]
+    """Time in the line if it has one, else when it was read; None in a file without times."""
+    rank: Optional[int]
+    """Global rank, when the line or the file's owner tells it."""
+    host: str
+    pid: Optional[int]
+    source: str
+    """Path of the file, ``dmesg``, ``journal``, ``nvml``."""
+    line: int
+    """1-based number of the (first) line in the source; 0 when unknown."""
+    text: str
+    """Verbatim, at most a few kilobytes."""
+    data: Dict[str, Value]
+
+
+class CommProgress(NamedTuple):
+    """Last collective that one rank launched on one communicator, summarised from its NCCL log."""
+
+    comm: str
+    """commId where the log tells it, else ``host:pid:pointer``."""
+    rank: int
+    """Rank within the communicator; -1 when no INIT line told it."""
+    size: int
+    global_rank: Optional[int]
+    host: str
+    pid: int
+    op: str
+    elements: int
+    dtype: str
+    op_count: int
+    """opCount as printed; stays 0 where NCCL does not move it."""
+    launched: int
+    """Collectives seen on this communicator (Send and Recv only while nothing else was): an order that always moves."""
+    at: Optional[float]
+    source: str
+    line: int
+    whole: bool = True
+    """False when the log was not read from its beginning: ``launched`` grows, but does not compare across ranks."""

@@ -1,0 +1,83 @@
+"""What a probe between nodes measured."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+
+class ProbeRank(NamedTuple):
+    """One rank of a probe."""
+
+    rank: int
+    node: str
+    state: str
+    """``done``, ``absent`` (did not come to the barrier in time), ``failed``."""
+    why: str
+    late_over_median: Optional[float]
+    """Time for the same work, over the median of all ranks."""
+
+
+class ProbeFigure(NamedTuple):
+    """One operation at one size over all ranks; see ``docs/probes.md`` for the definitions."""
+
+    op: str
+    size: int
+    seconds: float
+    """Slowest rank, mean over repeats."""
+    algbw: float
+    """GB/s (1e9 bytes)."""
+    busbw: float
+    """GB/s."""
+    wrong_ranks: List[int]
+    odd_ranks: List[int]
+    """Ranks whose result differs in its bits from the majority's."""
+
+
+class ProbePair(NamedTuple):
+    """Two nodes measured alone."""
+
+    a: str
+    b: str
+    busbw: Optional[float]
+    """GB/s; None when it did not finish."""
+    round_trip: Optional[float]
+    """Median seconds of the smallest all_reduce."""
+    worst_round_trip: Optional[float]
+    retransmitted: Optional[float]
+    """Share of TCP segments that one of the two had to send again meanwhile, 0 to 1 (the larger of the two)."""
+    error: str
+
+
+class NcclTest(NamedTuple):
+    """What a binary of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
+
+    node: str
+    program: str
+    """Path on the node."""
+    ranks: int
+    figures: List[ProbeFigure]
+    """Of the out-of-place columns; nccl-tests names no rank, so the lists of ranks are empty."""
+    wrong: Optional[int]
+    """Wrong elements over all sizes; None where they were not counted."""
+    why: str
+    """Why there are no figures; empty when there are some."""
+
+
+class ProbeReport(NamedTuple):
+    """Everything that one run of the collective probe found."""
+
+    backend: str
+    world_size: int
+    at: float
+    took: float
+    outcome: str
+    """``done``, ``failed`` or ``cancelled``."""
+    why: str
+    ranks: List[ProbeRank]
+    figures: List[ProbeFigure]
+    pairs: List[ProbePair]
+    round_trip: Optional[float]
+    network: Dict[str, Dict[str, str]]
+    """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``devices`` (names, spaces
+    between), ``gdr`` (on, off, on N of M channels), ``channels``; a name that it did not say is not there."""
+    tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)

@@ -1,0 +1,98 @@
+"""Processes of a job: ranks and what they forked."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Optional
+
+
+class RankProcess(NamedTuple):
+    """A process of the job, and what does not move: sent when first seen and when it changes."""
+
+    pid: int
+    started: float
+    rank: int
+    local_rank: Optional[int]
+    world_size: Optional[int]
+    node_rank: Optional[int]
+    local_world_size: Optional[int]
+    master_addr: str
+    master_port: Optional[int]
+    launcher: str
+    """``torchrun``, ``slurm``, ``mpi`` or ``env``."""
+    run_id: str
+    restart: Optional[int]
+    parent: int
+    command: str
+    cwd: str
+    executable: str
+    container: str
+    """Container id or cgroup name; empty outside one."""
+    uid: int
+    user: str
+    memory_limit: Optional[int]
+    open_files_limit: Optional[int]
+    """-1 is unlimited."""
+    memlock_limit: Optional[int]
+    """-1 is unlimited."""
+    stdout: str
+    stderr: str
+    nccl_log: str
+    """Path as the node sees it, ``%h`` and ``%p`` resolved; empty when NCCL_DEBUG_FILE is not set."""
+    env: Dict[str, str]
+    """Only the allow-listed names (see ``collectors.node.environ``)."""
+    versions: Dict[str, str]
+    """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
+
+
+class RankPulse(NamedTuple):
+    """What moves in a rank's process."""
+
+    pid: int
+    state: str
+    """One letter of /proc/PID/stat: R S D T t Z X I."""
+    wchan: str
+    syscall: Optional[int]
+    cpu_user: float
+    cpu_system: float
+    voluntary_switches: int
+    involuntary_switches: int
+    rss: int
+    threads: int
+    open_files: Optional[int]
+    read_bytes: Optional[int]
+    """Bytes read from storage and pipes (``rchar``) since start."""
+    written_bytes: Optional[int]
+    helpers_cpu: float
+    """CPU seconds of the processes that it forked and that are alive."""
+    idle_since: Optional[float] = None
+    """Since when it has made no step, also from before it was watched; None while it makes some, or unknown."""
+
+
+class RankGone(NamedTuple):
+    """A rank's process is no longer there."""
+
+    pid: int
+    rank: int
+    at: float
+
+
+class Helper(NamedTuple):
+    """A process that a rank forked: it inherits RANK and belongs to that rank."""
+
+    pid: int
+    rank_pid: int
+    role: str
+    """``data_worker``, ``compile_worker`` or ``helper``."""
+    state: str
+    wchan: str
+    cpu: float
+    rss: int
+    command: str
+
+
+class HelperGone(NamedTuple):
+    """A helper ended."""
+
+    pid: int
+    rank_pid: int
+    at: float

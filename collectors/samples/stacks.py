@@ -1,0 +1,59 @@
+"""Stacks of processes."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional
+
+
+class Frame(NamedTuple):
+    """One frame of a stack."""
+
+    name: str
+    file: str
+    line: int
+    """0 in native frames."""
+    native: bool
+    arguments: Dict[str, str] = {}  # noqa: RUF012 (never written to)
+    """Values of the few arguments that tell peers and groups apart (``src``, ``dst``, ``group`` …), in torch's own
+    frames alone: anything else may hold secrets."""
+
+
+class ThreadStack(NamedTuple):
+    """One thread's frames, innermost first."""
+
+    thread_id: int
+    os_thread_id: Optional[int]
+    name: str
+    active: bool
+    """Running rather than idle, as py-spy judges."""
+    owns_gil: bool
+    frames: List[Frame]
+
+
+class StackDump(NamedTuple):
+    """One look at one process. No frames and an ``error`` is an answer too: it is evidence."""
+
+    pid: int
+    rank_pid: int
+    """The rank that the process belongs to; itself, or the parent of a data worker."""
+    at: float
+    method: str
+    """``nonblocking``, ``blocking``, ``native`` or ``none``."""
+    state: str
+    wchan: str
+    syscall: str
+    """System call that the main thread is in, by name (by number where the name is not known); ``none`` outside one,
+    empty when unknown."""
+    cpu: float
+    """CPU seconds of the process so far: two dumps tell busy from blocked."""
+    error: str
+    """``word: what was said``; the word is ``denied``, ``stopped``, ``gone``, ``not-python``, ``torn``, ``no-py-spy``,
+    ``timeout`` or ``failed``; ``unreachable`` when the node itself did not answer."""
+    threads: List[ThreadStack]
+    waiting_on: str = ""
+    """What that system call waits on, as far as its file descriptor tells: a path, ``pipe``, ``tcp 10.0.0.3:2049``."""
+    kernel: List[str] = []  # noqa: RUF012 (never written to)
+    """Kernel functions that it is in, innermost first; only when there are no frames or it is uninterruptible, and
+    only for root."""
+    way_out: str = ""
+    """With ``denied`` or ``no-py-spy``: what would make it work on this node."""

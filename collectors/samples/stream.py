@@ -1,0 +1,58 @@
+"""What every stream of a node has: who speaks, its ticks, the state of its sources, its faults."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple
+
+
+class Hello(NamedTuple):
+    """First line of a stream: who answers, and with what."""
+
+    version: str
+    """Version of the payload that runs there."""
+    python: str
+    """``3.11.7``; empty when no Python runs there (the stream is nvidia-smi alone)."""
+    executable: str
+    hostname: str
+    boot_id: str
+    machine: str
+    """``x86_64``, ``aarch64``."""
+    kernel: str
+    uid: int
+    pid: int
+    """Of the node side itself, in its own PID namespace."""
+    clock: float
+    sources: List[str]
+    """Names of the sources that will report."""
+    wants: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
+    """Names of what it could use and did not come with the payload; see :class:`Lent`."""
+
+
+class Tick(NamedTuple):
+    """Last line of a flush: what came before belongs to it. Sent every tick, even when nothing changed."""
+
+    seq: int
+    clock: float
+    took: float
+    """Seconds that collecting took."""
+    cpu: float
+    """CPU seconds of the node side and its ended children since start."""
+    rss: int
+
+
+class SourceState(NamedTuple):
+    """What became of one source; sent when it changes."""
+
+    source: str
+    state: str
+    """``ok``, ``absent`` (nothing to read here), ``denied`` (no right to), ``late`` (over its deadline), ``failed``."""
+    why: str
+    since: float
+
+
+class Fault(NamedTuple):
+    """One thing that went wrong on the node side and cost one sample, not the source."""
+
+    source: str
+    text: str
+    times: int
