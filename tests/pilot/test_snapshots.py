@@ -1,0 +1,72 @@
+"""Pictures that a change cannot alter unseen: look at the report, then `pytest --snapshot-update`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.support.screens import Paper, PaperSession, hung
+from tui.app import HangtopApp, ScreenOptions
+from tui.widgets.footer import Footer
+
+WIDE = (120, 32)
+NARROW = (80, 24)
+
+SnapCompare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def _no_cost_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one number on the screen that no job on paper decides."""
+    monkeypatch.setattr(Footer, "measure", lambda self: None)
+
+
+def stuck_job() -> PaperSession:
+    """Rank 11 in its reader, 31 wait for it; stacks were taken four seconds ago."""
+    paper = Paper(slow=11, label="DEMO · simulated devices")
+    session = paper.session()
+    session.verdict = hung()
+    for node, dump in paper.stacks():
+        session.samples(node, [dump], 0)
+    return session
+
+
+async def drawn(pilot: Pilot[None]) -> None:
+    """One tick more, so that what the keys asked for is on the picture."""
+    app = pilot.app
+    assert isinstance(app, HangtopApp)
+    await pilot.pause()
+    app.tick()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("keys", "size"),
+    [
+        pytest.param("1", WIDE, id="overview"),
+        pytest.param("1", NARROW, id="overview-80x24"),
+        pytest.param("2", WIDE, id="ranks"),
+        pytest.param("3", WIDE, id="gpus"),
+        pytest.param("4", WIDE, id="fabric"),
+        pytest.param("6", WIDE, id="nodes"),
+        pytest.param("7", WIDE, id="findings"),
+        pytest.param("7", NARROW, id="findings-80x24"),
+        pytest.param("8", WIDE, id="stacks"),
+        pytest.param("9", WIDE, id="collectives"),
+        pytest.param("?", WIDE, id="help"),
+    ],
+)
+def test_a_hung_job_looks_as_it_did(snap_compare: SnapCompare, keys: str, size: tuple[int, int]) -> None:
+    app = HangtopApp(stuck_job(), ScreenOptions(theme="hangtop"))
+    assert snap_compare(app, press=keys.split(), terminal_size=size, run_before=drawn)
+
+
+@pytest.mark.parametrize(
+    "options", [ScreenOptions(no_color=True), ScreenOptions(theme="hangtop", ascii=True)], ids=["no-color", "ascii"]
+)
+def test_a_screen_without_colours_or_without_unicode_says_the_same(
+    snap_compare: SnapCompare, options: ScreenOptions
+) -> None:
+    assert snap_compare(HangtopApp(stuck_job(), options), terminal_size=WIDE, run_before=drawn)
