@@ -9,6 +9,7 @@ settings.register_profile("hangtop", deadline=None)
 settings.load_profile("hangtop")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests with real nodes or ranks in one worker: they wait for clocks, and would disturb one another.
 
