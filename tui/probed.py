@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hangtop.session.probed.shades import Line, Shade
-from hangtop.session.probing import ProbeRefused
 from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.lines import Piece
@@ -29,20 +28,23 @@ def toned(line: Line) -> list[Piece]:
     return [(harmless(text), TONES[shade]) for text, shade in line]
 
 
-def _plan(app: HangtopApp) -> ProbePlan:
-    from hangtop.session.probing import plan_probe
+def _plan(app: HangtopApp) -> ProbePlan | str:
+    """What will be run, or why nothing can be."""
+    from hangtop.session.probing import ProbeRefused, plan_probe  # here: the first frame does without probes
 
-    return plan_probe(app.session.job(), python=app.session.options.python or "")
+    try:
+        return plan_probe(app.session.job(), python=app.session.options.python or "")
+    except ProbeRefused as refused:
+        return str(refused)
 
 
 def collectives_command(app: HangtopApp) -> str:
     """The exact command of the collective probe, or why there can be none."""
     from collectors.probes.allreduce.run import describe
 
-    try:
-        plan = _plan(app)
-    except ProbeRefused as refused:
-        return f"nothing: {refused}"
+    plan = _plan(app)
+    if isinstance(plan, str):
+        return f"nothing: {plan}"
     return f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}"
 
 
@@ -53,10 +55,9 @@ async def probe_collectives(app: HangtopApp) -> None:
     from tui.asked import findings_text
     from tui.dialogs.running import Content, Say, run_shown
 
-    try:
-        plan = _plan(app)
-    except ProbeRefused as refused:
-        app.say(str(refused), "warning")
+    plan = _plan(app)
+    if isinstance(plan, str):
+        app.say(plan, "warning")
         return
 
     async def work(say: Say) -> tuple[str, Content]:
