@@ -40,8 +40,9 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
         *_blocked(report),
         *_lossy(report),
         *_slow(report),
-        *_late(report),
     ]
+    # Ranks that wait for one another's time-outs share their processors by chance: no word then on who is late.
+    found += [] if {finding.kind for finding in found} & LOCATED else _late(report)
     # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason.
     slow_nodes = {node for finding in found if finding.kind == "slow_node" for node in finding.nodes}
     found = [f for f in found if not (f.kind == "packet_loss" and len(f.nodes) > 1 and set(f.nodes) & slow_nodes)]

@@ -115,3 +115,5 @@ def test_a_rank_that_is_late_for_the_same_work() -> None:
     (finding,) = findings(report(ranks={"node2": late}))
     assert (finding.kind, finding.ranks) == ("straggler_rank", (1,))
     assert findings(report(ranks={"node2": late._replace(late_over_median=1.2)})) == ()
+    gone = ProbeRank(-1, "node4", "absent", "no connection to this node", None)
+    assert named(report(ranks={"node2": late, "node4": gone})) == [("probe_absent", ("node4",))]
