@@ -94,7 +94,7 @@ class Scene:
     @property
     def interval(self) -> float:
         """Seconds between two ticks of a node."""
-        return self.session.options.interval
+        return self.session.interval
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""

@@ -38,6 +38,10 @@ class Subject(Protocol):
         """What kind of session this is, for the banner."""
 
     @property
+    def interval(self) -> float:
+        """Seconds between two looks of a node."""
+
+    @property
     def live(self) -> bool:
         """False when it shows what is over."""
 

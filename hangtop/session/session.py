@@ -22,6 +22,7 @@ from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
 from hangtop.session.looking import Glance, dump_node
 from hangtop.session.options import SessionOptions
+from hangtop.session.pace import Pace
 from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
 from hangtop.session.progress import Progress
 from hangtop.session.recording import About, BadLine, Recorder, RecordingError, Stacks
@@ -77,6 +78,7 @@ class Session:
         self._on_view: tuple[str, ...] = ()
         self._looking: Counter[str] = Counter()
         """Looks at stacks that are under way, by node."""
+        self.pace = Pace()
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
@@ -271,22 +273,37 @@ class Session:
         wanted = tuple(sorted(paths))
         if wanted != self._on_view:
             self._on_view = wanted
-            self._tell(None)
-            for node in self.state.nodes:
-                if self._shared_logs.not_mine(node):
-                    self._tell(node)
+            self._tell_all()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two looks of a node: those that were asked for, more on a machine that is too slow for it."""
+        return self.options.interval * self.pace.factor
+
+    def keep_pace(self) -> None:
+        """Have the nodes look less often while this machine cannot keep up with them, and say so."""
+        if self.pace.changed():
+            text = f"hangtop takes {self.pace.share:.0%} of a core: nodes look every {self.interval:g} s now"
+            self.state.changes.append(Change(self.now(), "", text))
+            self._tell_all()
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""
         options = self.options
         return Settings(
-            interval=options.interval,
+            interval=self.interval,
             phase=0.0,
             job=list(options.job) if options.job else None,
             log_globs=list(options.logs),
             on_view=list(self._on_view),
             not_mine=list(self._shared_logs.not_mine(node)) if node else [],
         )
+
+    def _tell_all(self) -> None:
+        self._tell(None)
+        for node in self.state.nodes:
+            if self._shared_logs.not_mine(node):
+                self._tell(node)
 
     def _tell(self, node: str | None) -> None:
         if self._feed is not None:

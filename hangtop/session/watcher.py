@@ -70,6 +70,7 @@ class Watcher:
         if due:
             await self._look()
         if self._session.can_act:
+            self._session.keep_pace()
             self._ask_once(self._session.witnesses.ras(), "RAS")
         if due or time.monotonic() >= self._think_at:
             await self.think()

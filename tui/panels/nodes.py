@@ -49,6 +49,11 @@ class NodesPanel(TablePanel[NodeState]):
             if links[link]:
                 glyph, tone = link_glyph(link)
                 pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]} {link}", tone)]
+        if self.scene.interval > self.scene.session.options.interval:
+            pieces += [
+                ("   ", Tone.DIM),
+                (f"▲ looks every {self.scene.interval:g} s: hangtop has no more CPU", Tone.WARN),
+            ]
         bad = sum(node.bad_lines for node in self.scene.nodes)
         if bad:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(bad, 'line')} not understood", Tone.WARN)]

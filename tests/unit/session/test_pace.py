@@ -1,0 +1,86 @@
+"""Nodes look less often while this machine cannot keep up, and as often as asked for once it can."""
+
+from __future__ import annotations
+
+from collectors.samples.control import Settings
+from hangtop.session.options import SessionOptions
+from hangtop.session.pace import BUSY, PERIOD, ROOM, SLOWEST, Pace
+from hangtop.session.session import Session
+
+
+class Machine:
+    """A process whose clock and CPU are turned by hand."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 100.0
+
+    def run(self, pace: Pace, *shares: float) -> list[int]:
+        """The factor after each period with these shares of a core."""
+        factors = []
+        for share in shares:
+            self.now += PERIOD
+            self.used += share * PERIOD
+            pace.changed()
+            factors.append(pace.factor)
+        return factors
+
+
+def pace_of(machine: Machine) -> Pace:
+    return Pace(lambda: machine.now, lambda: machine.used)
+
+
+def test_a_session_that_keeps_up_looks_as_often_as_asked_for() -> None:
+    machine = Machine()
+    assert machine.run(pace_of(machine), 0.1, 0.6, BUSY - 0.01, 0.8) == [1, 1, 1, 1]
+
+
+def test_a_moment_of_much_work_changes_nothing() -> None:
+    machine = Machine()
+    assert machine.run(pace_of(machine), 0.99, 0.5, 0.99, 0.5) == [1, 1, 1, 1]
+
+
+def test_one_that_does_not_keep_up_looks_half_as_often_each_time_up_to_a_limit() -> None:
+    machine = Machine()
+    assert machine.run(pace_of(machine), *[0.99] * 10) == [1, 2, 2, 4, 4, 8, 8, 8, 8, 8]
+    assert SLOWEST == 8
+
+
+def test_it_stays_where_it_fits_and_comes_back_with_room() -> None:
+    machine = Machine()
+    pace = pace_of(machine)
+    assert machine.run(pace, 0.99, 0.99, 0.5, ROOM + 0.01, 0.2, 0.2) == [1, 2, 2, 2, 1, 1]
+
+
+def test_nothing_is_measured_before_a_period_is_over() -> None:
+    machine = Machine()
+    pace = pace_of(machine)
+    machine.now += PERIOD / 2
+    machine.used += 50.0
+    assert not pace.changed()
+    assert pace.share == 0.0
+
+
+class Feed:
+    """Remembers what it was told."""
+
+    live = connected = True
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str | None, Settings]] = []
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        self.told.append((node, settings))
+
+
+def test_nodes_are_told_and_the_user_too() -> None:
+    machine, feed = Machine(), Feed()
+    session = Session(SessionOptions(targets=("node1",), interval=0.5))
+    session._feed = feed  # type: ignore[assignment]
+    session.pace = pace_of(machine)
+    for _ in range(2):
+        machine.now += PERIOD
+        machine.used += PERIOD
+        session.keep_pace()
+    assert [(node, settings.interval) for node, settings in feed.told] == [(None, 1.0)]
+    assert session.interval == 1.0
+    assert session.state.changes[-1].text == "hangtop takes 100% of a core: nodes look every 1 s now"
