@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -152,7 +153,8 @@ class Players:
             step += 1
             await asyncio.sleep(max(0.0, began + step / SLOTS - time.monotonic()))
             for session in tuple(self.slots[step % SLOTS]):
-                self.tick(session)
+                if step // SLOTS % session.every == 0:
+                    self.tick(session)
 
     def tick(self, session: Session) -> None:
         """One flush of one node."""
@@ -161,12 +163,17 @@ class Players:
         session.write(self._variants[(session.number + session.seq) % VARIANTS] + lines([tick]))
 
 
+_INTERVAL = re.compile(rb'\["Settings", ?\[([0-9.]+),')
+
+
 class Session(asyncssh.SSHServerSession[bytes]):
     """One channel: the stream of a node, or a command that does nothing."""
 
     def __init__(self, players: Players) -> None:
         self.number = 0
         self.seq = 0
+        self.every = 1
+        """Seconds between two ticks, as the control line asks for."""
         self._players = players
         self._streams = False
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
@@ -179,6 +186,11 @@ class Session(asyncssh.SSHServerSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         """The channel is open."""
         self._channel = chan
+
+    def data_received(self, data: bytes, _datatype: asyncssh.DataType) -> None:
+        """Obey the settings; the payload and the heartbeats say nothing to a player."""
+        if asked := _INTERVAL.findall(data):
+            self.every = max(1, round(float(asked[-1])))
 
     def exec_requested(self, command: str) -> bool:
         """Run something: only the node side is played."""
