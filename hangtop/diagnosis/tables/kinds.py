@@ -131,6 +131,12 @@ EXPLANATIONS: tuple[Explains, ...] = (
         _set("rank_missing") | STUCK | _set("rank_stopped", "rank_uninterruptible"), _set("init_hang", "waiting"), "any"
     ),
     Explains(_set("gil_hang"), STUCK, "rank"),
+    # that a rank has not joined is what the recorder says of one that is held elsewhere: its stack says where
+    Explains(
+        STUCK | _set("rank_stopped", "rank_uninterruptible", "rank_missing", "rank_left_early"),
+        _set("collective_mismatch"),
+        "rank",
+    ),
     Explains(
         _set("collective_mismatch", "collective_size_mismatch", "p2p_deadlock", "rank_left_early", "unused_parameters"),
         WAITS_END | _set("rank_crashed", "child_failed_no_detail"),

@@ -11,7 +11,7 @@ from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.job import Look
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, after, alarms, collective, first, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, after, alarms, collective, first, kinds
 
 
 def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None = None) -> RecorderDump:
@@ -43,6 +43,16 @@ def test_one_did_not_join() -> None:
     assert (found.kind, found.ranks) == ("collective_mismatch", (3,))
     assert "all_reduce #7" in found.summary
     assert "finished #6" in found.summary
+
+
+def test_the_stack_says_why_one_did_not_join() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(READING)
+    job.recorders.extend([*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 2)), dump(3, *history(3, 6))])
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_stuck_in_data", (3,))
+    assert [f.cause for f in verdict.findings if f.kind == "collective_mismatch"] == ["rank_stuck_in_data"]
 
 
 def test_rank_0_joined_something_else() -> None:
