@@ -191,6 +191,19 @@ def _rich_ink(theme: Theme) -> Ink:
     )
 
 
+_MARKS = (
+    Style(),
+    Style(reverse=True),
+    Style(underline=True),
+    Style(reverse=True, underline=True),
+    Style(dim=True, italic=True),
+    Style(dim=True, italic=True, reverse=True),
+    Style(bold=True, underline=True),
+    Style(),
+)
+"""What tells the grounds apart where there are no colours for it, in the order of :class:`Ground`."""
+
+
 def _ansi_ink() -> Ink:
     tones = (
         Style(),
@@ -203,16 +216,6 @@ def _ansi_ink() -> Ink:
         Style(color="bright_yellow", bold=True),
         Style(color="blue"),
     )
-    grounds = (
-        Style(),
-        Style(reverse=True),
-        Style(underline=True),
-        Style(reverse=True, underline=True),
-        Style(dim=True, italic=True),
-        Style(dim=True, italic=True, reverse=True),
-        Style(bold=True, underline=True),
-        Style(),
-    )
     colours = ("black", "blue", "blue", "cyan", "green")
     heat = tuple(
         Style(
@@ -222,7 +225,7 @@ def _ansi_ink() -> Ink:
         for step in range(HEAT_STEPS)
     )
     alarm = (Style(), Style(color="yellow", reverse=True), Style(color="red", bold=True, reverse=True))
-    return Ink(_matrix(tones, grounds), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm)
+    return Ink(_matrix(tones, _MARKS), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm)
 
 
 def _plain_ink() -> Ink:
@@ -237,19 +240,9 @@ def _plain_ink() -> Ink:
         Style(bold=True),
         Style(),
     )
-    grounds = (
-        Style(),
-        Style(reverse=True),
-        Style(underline=True),
-        Style(reverse=True, underline=True),
-        Style(dim=True, italic=True),
-        Style(dim=True, italic=True, reverse=True),
-        Style(bold=True, underline=True),
-        Style(),
-    )
     heat = tuple(Style(bold=step >= HEAT_STEPS // 2, dim=step == 0) for step in range(HEAT_STEPS))
     alarm = (Style(), Style(bold=True, reverse=True), Style(bold=True, reverse=True))
-    return Ink(_matrix(tones, grounds), heat, (Style(),), Style(reverse=True), alarm)
+    return Ink(_matrix(tones, _MARKS), heat, (Style(),), Style(reverse=True), alarm)
 
 
 def _matrix(tones: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple[Style, ...], ...]:
