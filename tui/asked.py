@@ -109,8 +109,8 @@ def path_command(app: HangtopApp) -> str:
 async def probe_path(app: HangtopApp) -> None:
     """Measure the path between all nodes, and show figures and findings."""
     from hangtop.diagnosis import surroundings
-    from hangtop.session.paths import measure
-    from hangtop.session.probing import path_nodes
+    from hangtop.session.asking.paths import measure
+    from hangtop.session.asking.probing import path_nodes
 
     job = app.session.job()
     taking_part, absent = path_nodes(app.session, job)
@@ -142,7 +142,7 @@ def flame_graph(app: HangtopApp) -> None:
 
 async def _flame(app: HangtopApp, ranks: set[int], stop: asyncio.Event) -> None:
     """Record, save SVG and speedscope files, and show the tree."""
-    from hangtop.session.flames import record_flames
+    from hangtop.session.asking.flames import record_flames
 
     try:
         graph = await record_flames(

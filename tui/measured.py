@@ -61,7 +61,7 @@ def _show(app: HangtopApp, title: str, lines: Sequence[str], found: Sequence[Fin
 
 async def _capture(app: HangtopApp) -> None:
     from collectors.probes.capture.run import describe
-    from hangtop.session.capturing import capture_nodes
+    from hangtop.session.asking.capturing import capture_nodes
 
     places, absent = capture_nodes(app.session, app.session.job())
     if not places:
@@ -71,7 +71,7 @@ async def _capture(app: HangtopApp) -> None:
     async def work() -> None:
         from collectors.probes.capture.run import capture
         from hangtop.diagnosis import captured
-        from hangtop.session.capturing import lines, names_by_address, read
+        from hangtop.session.asking.capturing import lines, names_by_address, read
 
         folder = app.options.report_folder or Path.cwd()
         name = time.strftime("capture-%Y%m%d-%H%M%S")
@@ -85,8 +85,8 @@ async def _capture(app: HangtopApp) -> None:
 
 async def _fabric(app: HangtopApp) -> None:
     from collectors.probes.infiniband.survey import describe, look
-    from hangtop.session.infiniband import Fabric, judged, lines
-    from hangtop.session.probing import path_nodes
+    from hangtop.session.asking.infiniband import Fabric, judged, lines
+    from hangtop.session.asking.probing import path_nodes
 
     job = app.session.job()
     nodes, absent = path_nodes(app.session, job)

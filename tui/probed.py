@@ -30,7 +30,7 @@ def toned(line: Line) -> list[Piece]:
 
 def _plan(app: HangtopApp) -> ProbePlan | str:
     """What will be run, or why nothing can be."""
-    from hangtop.session.probing import ProbeRefused, plan_probe  # here: the first frame does without probes
+    from hangtop.session.asking.probing import ProbeRefused, plan_probe  # here: the first frame does without probes
 
     try:
         return plan_probe(app.session.job(), python=app.session.options.python or "")

@@ -11,7 +11,7 @@ from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
-    from hangtop.session.repairs import Looked, Order, Patient
+    from hangtop.session.asking.repairs import Looked, Order, Patient
     from tui.app import HangtopApp
     from tui.dialogs.choosing import Choice
 
@@ -30,7 +30,7 @@ def open_repairs(app: HangtopApp) -> None:
 
 
 async def _open(app: HangtopApp) -> None:
-    from hangtop.session.repairs import look
+    from hangtop.session.asking.repairs import look
     from tui.dialogs.choosing import ChoiceDialog
 
     looked = await look(app.session)
@@ -65,7 +65,7 @@ def offers(looked: Looked) -> list[Offer]:
 
 
 def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
-    from hangtop.session.repairs import Order
+    from hangtop.session.asking.repairs import Order
     from tui.dialogs.choosing import Choice
 
     detail = "\n".join(f"{one.told()}: {one.process.why}" for one in patients) if len(patients) == 1 else ""
@@ -85,7 +85,7 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
 
 
 async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
-    from hangtop.session.repairs import RepairRefused, carry_out
+    from hangtop.session.asking.repairs import RepairRefused, carry_out
 
     try:
         results = await carry_out(app.session, order)
@@ -108,7 +108,7 @@ def _propose_port(app: HangtopApp) -> None:
 
 async def _ask_ports(app: HangtopApp) -> None:
     from collectors.probes.repair.free import FIRST
-    from hangtop.session.repairs import free_port, port_text
+    from hangtop.session.asking.repairs import free_port, port_text
 
     found, silent = await free_port(app.session, FIRST)
     _plain(app, "a free port", port_text(found, silent))

@@ -9,10 +9,10 @@ from collectors.fleet.transport import Transport
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.asking.witnesses import Witnesses
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
 from hangtop.session.state import JobState
-from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture

@@ -14,8 +14,8 @@ from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
     from collectors.samples.traces import RankTrace
-    from hangtop.session.traced import Line, Part
-    from hangtop.session.traces import Asking
+    from hangtop.session.asking.traced import Line, Part
+    from hangtop.session.asking.traces import Asking
     from tui.app import HangtopApp
 
 SECONDS = 2.0
@@ -55,7 +55,7 @@ def ask_traces(app: HangtopApp) -> None:
 
 
 async def _read(app: HangtopApp, said: str) -> None:
-    from hangtop.session import traces
+    from hangtop.session.asking import traces
 
     here = said.strip().startswith(HERE)
     try:
@@ -87,7 +87,7 @@ async def _read(app: HangtopApp, said: str) -> None:
 
 async def ask_ranks(app: HangtopApp) -> None:
     """Find out how the ranks can be asked for a trace, show the exact commands, and ask."""
-    from hangtop.session import traces
+    from hangtop.session.asking import traces
     from tui.dialogs.asking import ConfirmDialog
     from tui.dialogs.base import TextDialog
 
@@ -110,7 +110,7 @@ async def ask_ranks(app: HangtopApp) -> None:
 
 
 async def _trace(app: HangtopApp, asking: Asking) -> None:
-    from hangtop.session import traces
+    from hangtop.session.asking import traces
 
     async def found(say: Say) -> list[RankTrace]:
         say(f"tracing for {asking.seconds:g} s, then the ranks write")
@@ -121,7 +121,7 @@ async def _trace(app: HangtopApp, asking: Asking) -> None:
 
 async def _shown(app: HangtopApp, title: str, found: Callable[[Say], Awaitable[list[RankTrace]]]) -> None:
     """Run under a dialog that can be stopped, then show the answer in it."""
-    from hangtop.session.traced import lines, traced
+    from hangtop.session.asking.traced import lines, traced
     from tui.asked import findings_text
     from tui.dialogs.running import run_shown
 

@@ -14,7 +14,7 @@ from hangtop.cli.connecting import connected_session
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.stacks import Ranks
 from hangtop.cli.status import Status
-from hangtop.session.flames import FlameGraph, flame_commands, record_flames
+from hangtop.session.asking.flames import FlameGraph, flame_commands, record_flames
 from hangtop.session.options import SessionOptions
 
 SHOWN = 24

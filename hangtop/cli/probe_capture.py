@@ -23,7 +23,7 @@ from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.words import count
-from hangtop.session.capturing import capture_nodes, lines, names_by_address, read
+from hangtop.session.asking.capturing import capture_nodes, lines, names_by_address, read
 from hangtop.session.options import SessionOptions
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."

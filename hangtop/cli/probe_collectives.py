@@ -18,11 +18,11 @@ from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.asking.probing import ProbeRefused, plan_probe
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed.answer import Probed, as_json, probe
 from hangtop.session.probed.lines import answer_lines
 from hangtop.session.probed.shades import plain
-from hangtop.session.probing import ProbeRefused, plan_probe
 
 
 class Sizes(click.ParamType[tuple[int, ...]]):

@@ -17,9 +17,9 @@ from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.infiniband import Fabric, judged, lines
+from hangtop.session.asking.infiniband import Fabric, judged, lines
+from hangtop.session.asking.probing import path_nodes
 from hangtop.session.options import SessionOptions
-from hangtop.session.probing import path_nodes
 
 
 @click.command("infiniband")

@@ -20,9 +20,9 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis import surroundings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.asking.paths import PathResult, measure
+from hangtop.session.asking.probing import path_nodes
 from hangtop.session.options import SessionOptions
-from hangtop.session.paths import PathResult, measure
-from hangtop.session.probing import path_nodes
 
 
 @click.command("path")

@@ -19,9 +19,9 @@ from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session import traces
+from hangtop.session.asking import traces
+from hangtop.session.asking.traced import Part, Traced, as_json, lines, traced
 from hangtop.session.options import SessionOptions
-from hangtop.session.traced import Part, Traced, as_json, lines, traced
 
 COLOURS: dict[Part, str] = {"compute": "green", "exposed": "red", "copy": "yellow", "data": "magenta", "idle": "blue"}
 WIDTH = 118

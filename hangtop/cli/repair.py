@@ -19,9 +19,9 @@ from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.environment.catching import Catching, catching
 from hangtop.diagnosis.words import count
-from hangtop.session import repairs
+from hangtop.session.asking import repairs
+from hangtop.session.asking.repairs import Looked, Order, Patient, Result
 from hangtop.session.options import SessionOptions
-from hangtop.session.repairs import Looked, Order, Patient, Result
 
 YES = click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
 JSON = click.option("--json", is_flag=True, help="Answer as JSON (docs/probes.md).")

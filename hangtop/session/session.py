@@ -18,9 +18,10 @@ from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.asking.looking import Glance, dump_node
+from hangtop.session.asking.witnesses import Witnesses
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
-from hangtop.session.looking import Glance, dump_node
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import Pace
 from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
@@ -30,7 +31,6 @@ from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
 from hangtop.session.watcher import Watcher
-from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture as TracePicture

@@ -14,8 +14,8 @@ from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import expected, probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.session.asking.probing import Connections, allreduce_probe
 from hangtop.session.probed import kept
-from hangtop.session.probing import Connections, allreduce_probe
 
 
 @dataclass(frozen=True, slots=True)

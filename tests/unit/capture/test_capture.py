@@ -12,7 +12,7 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
 from hangtop.diagnosis.captured import Traffic, findings
-from hangtop.session.capturing import read
+from hangtop.session.asking.capturing import read
 from tests.support.packets import frame, pcap
 
 TOOL = """\

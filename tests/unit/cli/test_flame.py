@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from collectors.probes.flame import Saved, profile
 from hangtop.cli import flame
-from hangtop.session.flames import FlameGraph, flame_commands
+from hangtop.session.asking.flames import FlameGraph, flame_commands
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, process, tick

@@ -10,8 +10,8 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.repair.remote.words import Curable
 from collectors.samples.stream import SourceState
-from hangtop.session import repairs
-from hangtop.session.repairs import Order, Patient, RepairRefused
+from hangtop.session.asking import repairs
+from hangtop.session.asking.repairs import Order, Patient, RepairRefused
 from tests.support.screens import NOW, Paper, PaperSession
 
 

@@ -13,7 +13,7 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.probes import ras
 from hangtop.diagnosis.job import Rank
-from hangtop.session.witnesses import about, has_ras
+from hangtop.session.asking.witnesses import about, has_ras
 from tests.support.made import process
 
 

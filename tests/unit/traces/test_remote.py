@@ -20,7 +20,7 @@ from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import capture, ways
 from collectors.probes.trace.remote.program import Listed
 from collectors.probes.trace.remote.ways import Way
-from hangtop.session.traces import share
+from hangtop.session.asking.traces import share
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import TransportError
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
-from hangtop.session.probing import Connections
 
 if TYPE_CHECKING:
     from collectors.probes.flame import Flame, Recorded, Saved

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from collectors.fleet.transport import TransportError
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.session.probing import Connections
+from hangtop.session.asking.probing import Connections
 
 if TYPE_CHECKING:
     from collectors.probes.trace.remote.program import Listed

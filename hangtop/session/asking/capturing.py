@@ -15,7 +15,7 @@ from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.words import count, size
-from hangtop.session.probing import Connections
+from hangtop.session.asking.probing import Connections
 
 ROWS = 40
 """Directions that people are shown; scripts get all."""

@@ -18,8 +18,8 @@ from collectors.probes.repair.free import FreePort, choose
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.words import duration, listed, size
+from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
-from hangtop.session.probing import Connections
 
 RANKS_SECONDS = 5.0
 """How long a session that has just connected may take to know a node's ranks."""
