@@ -78,8 +78,13 @@ def _witness(line: Evidence) -> str:
 
 
 def _cause(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return the kind of the nearest other finding that explains this one; empty for a root."""
-    causes = [other for other in others if other is not finding and _explains(other, finding)]
+    """Return the kind of the nearest other finding that explains this one; empty for a root.
+
+    A finding whose rule knows that it followed this one explains nothing of it.
+    """
+    causes = [
+        other for other in others if other is not finding and other.cause != finding.kind and _explains(other, finding)
+    ]
     return min(causes, key=_order).kind if causes else ""
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.case import Case
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.failures import number_of
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.proof import of_standing
+from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.scene import Standing
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
-from hangtop.diagnosis.words import on_nodes
+from hangtop.diagnosis.words import count, on_nodes, ranks_text
 
+TIME_OUTS = ("torch.watchdog_timeout", "torch.watchdog_status", "torch.dump_signal")
+"""What watchdogs say once a collective has timed out; a thread that says so is not stuck yet."""
 KNOWN = frozenset({"data", "checkpoint", "lock"})
 """What a main thread may be stuck in while it keeps the GIL: opening and writing files in C++ often does not let go."""
 
@@ -19,12 +25,15 @@ def gil_hang(case: Case) -> Iterator[Finding]:
     """gil_hang: one thread holds the GIL in every look and the process uses no CPU, or the watchdog says it is stuck.
 
     Needs dumps that tell the GIL's owner, in two looks or more: Python code that blocks gives the GIL back, so an owner
-    that does not run sits in native code. The watchdog's own line (``torch.watchdog_stuck``) proves it without stacks.
+    that does not run sits in native code. The watchdog's own line (``torch.watchdog_stuck``) proves it without stacks,
+    but for one that got stuck after a collective had timed out: what hangs then is the end of a job that had failed.
     """
-    stuck = {event.rank: event for event in case.job.events if event.kind == "torch.watchdog_stuck"}
+    stuck = said(case.job, "torch.watchdog_stuck")
+    named = set(ranks_in(stuck))
+    seen = set()
     for standing in case.scene.of("working"):
         owner = _owner(standing)
-        if owner is None or _known_wait(standing) or not (case.hung or standing.rank in stuck):
+        if owner is None or _known_wait(standing) or not (case.hung or standing.rank in named):
             continue
         yield Finding(
             "gil_hang", "critical", 0.85,
@@ -34,16 +43,61 @@ def gil_hang(case: Case) -> Iterator[Finding]:
             evidence=of_standing(standing),
             advice="A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
         )  # fmt: skip
-        stuck.pop(standing.rank, None)
-    for rank, event in sorted(stuck.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        yield Finding(
-            "gil_hang", "critical", 0.6,
-            f"rank {'?' if rank is None else rank}: NCCL's watchdog made no progress itself, so the GIL or a CUDA call "
-            "of that rank is stuck",
-            ranks=() if rank is None else (rank,),
-            evidence=(Evidence(f"{event.source}:{event.line}", event.at, event.text.splitlines()[0]),),
-            advice="Dump the stacks of that rank with native frames; look for Xid lines on its node.",
+        seen.add(standing.rank)
+    yield from _told(case.job, [event for event in stuck if event.rank not in seen])
+
+
+def _told(job: Job, stuck: Sequence[LogEvent]) -> Iterator[Finding]:
+    """Watchdogs that say they are stuck: those that stopped after a time-out as what came of it, others together."""
+    spoken = [event for kind in TIME_OUTS for event in said(job, kind)]
+    after = [event for event in stuck if _after(event, spoken)]
+    roots = [event for event in stuck if event not in after]
+    if roots:
+        first = "" if not spoken or all(_timed(event) for event in (*roots, *spoken)) else (
+            " Whether it stopped before the time-outs or because of them, lines without times do not tell."
         )  # fmt: skip
+        yield Finding(
+            "gil_hang", "critical", 0.45 if first else 0.6,
+            f"{_whose(roots)} made no progress itself, so the GIL or a CUDA call there is stuck",
+            ranks=ranks_in(roots), nodes=hosts_in(job, roots), evidence=lines(roots),
+            advice=f"Dump the stacks there with native frames; look for Xid lines on the nodes.{first}",
+        )  # fmt: skip
+    if after:
+        yield Finding(
+            "gil_hang", "warning", 0.6,
+            f"{_whose(after)} stopped only after a collective had timed out: what is stuck there is the end of a job "
+            "that had failed",
+            ranks=ranks_in(after), nodes=hosts_in(job, after), evidence=lines(after),
+            advice="Look for what made the collective time out.", cause="watchdog_timeout",
+        )  # fmt: skip
+
+
+def _after(stuck: LogEvent, spoken: Sequence[LogEvent]) -> bool:
+    """Some time-out had been told before this watchdog stopped.
+
+    Its own word proves that it still ran then. Those of others need times: it stopped at least the ``seconds`` before
+    it says so.
+    """
+    seconds = number_of(stuck, "seconds") or 0
+    for event in spoken:
+        own = event.rank is not None and event.rank == stuck.rank and event.kind == "torch.watchdog_timeout"
+        if own and event.source == stuck.source:
+            if event.line < stuck.line:
+                return True
+        elif event.at is not None and stuck.at is not None and event.at <= stuck.at - (0 if own else seconds):
+            return True
+    return False
+
+
+def _timed(event: LogEvent) -> bool:
+    return event.at is not None
+
+
+def _whose(events: Sequence[LogEvent]) -> str:
+    ranks = ranks_in(events)
+    if len(ranks) > 1:
+        return f"NCCL's watchdogs of {count(len(ranks), 'rank')} ({ranks_text(ranks)}): each"
+    return f"NCCL's watchdog of {ranks_text(ranks) if ranks else 'a rank'}"
 
 
 def _known_wait(standing: Standing) -> bool:
