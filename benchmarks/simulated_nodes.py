@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import re
 import subprocess
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 import asyncssh
 
+from collectors.node import wire
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.host import HostFacts, HostSample
@@ -74,8 +74,7 @@ def simulated_nodes(count: int) -> Iterator[Simulated]:
 
 def lines(samples: list[NamedTuple]) -> bytes:
     """Samples as the node side writes them."""
-    encode = json.JSONEncoder(separators=(",", ":")).encode
-    return b"".join(encode([type(sample).__name__, sample]).encode() + b"\n" for sample in samples)
+    return b"".join(wire.lines((type(sample).__name__, wire.fields(sample)) for sample in samples))
 
 
 def standing(number: int, count: int, now: float) -> bytes:
@@ -89,47 +88,52 @@ def standing(number: int, count: int, now: float) -> bytes:
         Interface("eth0", 9000, 25_000, True, [f"10.0.{number // 250}.{number % 250 + 1}"], "physical"),
         GpuProcesses([GpuProcess(bus, PID + local, 2**35, 90, "python") for local, bus in enumerate(buses)]),
     ]  # fmt: skip
+    ranks, gpus, ports = [], [], []
     for local, bus in enumerate(buses):
-        port = PortFacts(
-            f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 17, 1, "ib0", "28", "MT"
+        ports.append(
+            PortFacts(
+                f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 17, 1, "ib0", "28", "MT"
+            )
         )
-        facts = GpuFacts(
-            local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, ""
+        gpus.append(
+            GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
         )
-        rank = process(
+        ranks.append(process(
             first + local, PID + local, started=now - 7300, local_rank=local, world_size=count * EACH, node_rank=number,
             local_world_size=EACH, launcher="torchrun", run_id="train", restart=0,
             command="python train.py --config llama-8b.yaml", cwd="/home/ada/run", user="ada", uid=1000,
             stdout=f"/logs/rank{first + local}.out", stderr=f"/logs/rank{first + local}.err",
             env={"NCCL_DEBUG": "WARN"}, versions={"torch": "2.13.0"},
-        )  # fmt: skip
-        samples += [port, facts, rank]
+        ))  # fmt: skip
+    samples += [*ranks, *gpus, *ports]
     return lines(samples)
 
 
 def moving(variant: int) -> bytes:
     """What a node sends every second, without its tick; the variants differ in every figure."""
     dice = random.Random(variant)
-    samples: list[NamedTuple] = []
-    for local in range(EACH):
-        samples += [
-            pulse(
-                PID + local, state="R", wchan="0", cpu_user=100 + variant * 0.97, voluntary_switches=500 + variant * 40,
-                rss=6 * 2**30 + dice.randrange(2**20), threads=64, read_bytes=variant * 2**20, helpers_cpu=variant / 3,
-            ),
-            gpu_row(
-                local, temperature=dice.randrange(50, 70), utilization=dice.randrange(90, 101), event_reasons=0x4,
-                memory_used=(58 + dice.randrange(9)) * 2**30, sm_clock=1980 - 15 * dice.randrange(4),
-                power=round(dice.uniform(600, 690), 2),
-            ),
-            PortCounters(f"mlx5_{local}", 1, "sysfs", {
-                "port_rcv_data": dice.randrange(2**45), "port_xmit_data": dice.randrange(2**45),
-            }),
-        ]  # fmt: skip
+    samples: list[NamedTuple] = [
+        pulse(
+            PID + local, state="R", wchan="0", cpu_user=100 + variant * 0.97, voluntary_switches=500 + variant * 40,
+            rss=6 * 2**30 + dice.randrange(2**20), threads=64, read_bytes=variant * 2**20, helpers_cpu=variant / 3,
+        )
+        for local in range(EACH)
+    ]  # fmt: skip
     samples += [
         HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4, 0.0),
         InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0, 0, 0),
     ]
+    samples += [
+        gpu_row(
+            local, temperature=dice.randrange(50, 70), utilization=dice.randrange(90, 101), event_reasons=0x4,
+            memory_used=(58 + dice.randrange(9)) * 2**30, sm_clock=1980 - 15 * dice.randrange(4),
+            power=round(dice.uniform(600, 690), 2),
+        )
+        for local in range(EACH)
+    ]  # fmt: skip
+    for local in range(EACH):
+        traffic = {"port_rcv_data": dice.randrange(2**45), "port_xmit_data": dice.randrange(2**45)}
+        samples.append(PortCounters(f"mlx5_{local}", 1, "sysfs", traffic))
     return lines(samples)
 
 

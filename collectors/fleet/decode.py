@@ -14,6 +14,8 @@ import msgspec
 from collectors.fleet.clean import clean_bytes, clean_value
 from collectors.samples.registry import SAMPLES
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 LINE_LIMIT = 1 << 20
 """Bytes after which a line without an end is dropped."""
 
@@ -26,8 +28,19 @@ BAD_LIMIT = 16
 EXCERPT = 200
 """Bytes of a bad line that are kept."""
 
-_DECODERS: dict[bytes, Callable[[bytes], Any]] = {
-    kind.__name__.encode(): msgspec.json.Decoder(kind).decode for kind in SAMPLES
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class _Kind(NamedTuple):
+    """Decoders of one kind of sample."""
+
+    many: Callable[[bytes], list[Any]]
+    one: Callable[[msgspec.Raw], Any]
+
+
+_KINDS = {
+    kind.__name__.encode(): _Kind(msgspec.json.Decoder(list[kind]).decode, msgspec.json.Decoder(kind).decode)  # type: ignore[valid-type]
+    for kind in SAMPLES
 }
 
 
@@ -72,7 +85,10 @@ class Decoder:
             return []
         self._spent += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        samples = [sample for line in lines if line and (sample := self._decode(line)) is not None]
+        samples: list[NamedTuple] = []
+        for line in lines:
+            if line:
+                samples += self._decode(line)
         if len(self._rest) > self._line_limit:
             self._reject(self._rest, f"longer than {self._line_limit} bytes without an end: dropped")
             self._dropped_bytes += len(self._rest)
@@ -93,27 +109,45 @@ class Decoder:
         self._spent = 0
         return bad
 
-    def _decode(self, line: bytes) -> NamedTuple | None:
-        """Sample of one line, ``["Kind",[fields]]``; None and a note when it is none."""
+    def _decode(self, line: bytes) -> list[Any]:
+        """Samples of one line, ``["Kind",[fields],[fields]…]``; a note for each that is none."""
         end = line.find(b'"', 2)
-        decode = _DECODERS.get(line[2:end]) if line.startswith(b'["') else None
-        if decode is None:
+        kind = _KINDS.get(line[2:end]) if line.startswith(b'["') else None
+        if kind is None:
             named = line.startswith(b'["') and 0 < end < 64
             self._reject(line, f"unknown kind {clean_bytes(line[2:end])}" if named else "no sample")
-            return None
-        body = line[end + 1 :].strip()
-        if not (body.startswith(b",") and body.endswith(b"]")):
+            return []
+        rows = line[end + 1 :].strip()
+        if not (rows.startswith(b",") and rows.endswith(b"]")):
             self._reject(line, "cut off")
-            return None
+            return []
+        rows = b"[" + rows[1:]
         try:
-            sample: NamedTuple = decode(body[1:-1])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._reject(line, str(error))
-            return None
+            samples = kind.many(rows)
+        except _UNREADABLE:
+            samples = self._one_by_one(line, rows, kind)
+        else:
+            if not samples:
+                self._reject(line, "cut off")
         # Printable ASCII without escapes holds nothing to clean, and is what nearly every line is.
         if b"\\" in line or b"\x7f" in line or not line.isascii():
-            sample = clean_value(sample)
-        return sample
+            samples = [clean_value(sample) for sample in samples]
+        return samples
+
+    def _one_by_one(self, line: bytes, rows: bytes, kind: _Kind) -> list[Any]:
+        """What can be used of a line that as a whole cannot: nothing is lost by what its neighbour is."""
+        try:
+            parts = _split(rows)
+        except _UNREADABLE as error:
+            self._reject(line, str(error))
+            return []
+        samples = []
+        for part in parts:
+            try:
+                samples.append(kind.one(part))
+            except _UNREADABLE as error:
+                self._reject(bytes(part), str(error))
+        return samples
 
     def _drop(self, data: bytes) -> None:
         """Pass over data, keeping only where lines begin."""

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import lifeline, loader, wire
 from collectors.node.files import read, read_text
@@ -55,7 +55,7 @@ class Agent:
         self._wake = threading.Event()
         self._finished = threading.Condition()
         self._filter = ChangeFilter()
-        self._faults: Dict["tuple[str, str]", int] = {}
+        self._faults: Dict[Tuple[str, str], int] = {}
         self._rest = b""
         self._seq = 0
         self._page = os.sysconf("SC_PAGE_SIZE")
@@ -154,23 +154,24 @@ class Agent:
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
         """Encode what fits into a tick; the rest is counted, and comes again if it is a state and no event."""
-        lines: List[bytes] = []
+        rows: List[Tuple[str, str]] = []
         size = 0
         for sample in samples:
+            kind = type(sample).__name__
             try:
-                line = wire.encode(sample)
+                row = wire.fields(sample)
             except (TypeError, ValueError) as error:
-                self._fault("agent", "a %s could not be written: %s" % (type(sample).__name__, error))
+                self._fault("agent", "a %s could not be written: %s" % (kind, error))
                 continue
-            if size + len(line) > TICK_BYTES:
+            if size + len(row) > TICK_BYTES:
                 self._filter.forget(sample)
-                self._fault("agent", "%s held back: over %d KiB in a tick" % (type(sample).__name__, TICK_BYTES >> 10))
+                self._fault("agent", "%s held back: over %d KiB in a tick" % (kind, TICK_BYTES >> 10))
                 continue
-            size += len(line)
-            lines.append(line)
+            size += len(row)
+            rows.append((kind, row))
         faults = [Fault(source, text, times) for (source, text), times in list(self._faults.items())]
-        lines += [wire.encode(fault) for fault in self._filter.changed(faults)]
-        return lines
+        rows += [("Fault", wire.fields(fault)) for fault in self._filter.changed(faults)]
+        return wire.lines(rows)
 
     def _fault(self, source: str, text: str) -> None:
         self._faults[source, text] = self._faults.get((source, text), 0) + 1

@@ -1,9 +1,15 @@
-"""One line per sample: JSON arrays written and read with the standard library."""
+"""Samples as JSON arrays, a line a kind: written and read with the standard library.
+
+``["GpuSample",[0,"P0",…],[1,"P0",…]]``: the name of the kind, and an array of fields for each sample. What a node says
+in a tick is mostly the same few kinds, eight times each; reading a line costs more than reading a sample.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import List, NamedTuple, Optional, Union
+from itertools import groupby
+from operator import itemgetter
+from typing import Iterable, List, NamedTuple, Optional, Tuple, Union
 
 from collectors.samples.control import Beat, Lent, Settings
 
@@ -14,15 +20,28 @@ _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=Fa
 
 
 def encode(sample: NamedTuple) -> bytes:
-    """Line of a sample: printable ASCII and a line feed, whatever its texts hold.
+    """Line of one sample: printable ASCII and a line feed, whatever its texts hold.
 
     Raises :class:`ValueError` or :class:`TypeError` for what JSON cannot say (NaN, bytes).
     """
-    kind = type(sample).__name__
-    line = _encode([kind, sample])
-    if "\\ud" in line:  # perhaps half a surrogate pair, which the other side would refuse
-        line = _encode([kind, _whole(list(sample))])
-    return line.encode("ascii") + b"\n"
+    return _line(type(sample).__name__, [fields(sample)])
+
+
+def fields(sample: NamedTuple) -> str:
+    """The array of one sample's fields; printable ASCII. Raises as :func:`encode` does."""
+    row = _encode(sample)
+    if "\\ud" in row:  # perhaps half a surrogate pair, which the other side would refuse
+        row = _encode(_whole(list(sample)))
+    return row
+
+
+def lines(rows: Iterable[Tuple[str, str]]) -> List[bytes]:
+    """Lines of samples given as kind and :func:`fields`, in order; neighbours of one kind share a line."""
+    return [_line(kind, [row for _, row in group]) for kind, group in groupby(rows, itemgetter(0))]
+
+
+def _line(kind: str, rows: List[str]) -> bytes:
+    return ('["%s",%s]\n' % (kind, ",".join(rows))).encode("ascii")
 
 
 def _whole(value: object) -> object:
@@ -50,22 +69,22 @@ def decode_control(line: bytes) -> Optional[Control]:
         raise ValueError("nested too deeply") from error
     if not isinstance(document, list) or len(document) != 2 or not isinstance(document[1], list):
         raise ValueError("no array of kind and fields")
-    kind, fields = document
+    kind, said = document
     if kind == "Beat":
-        return Beat(*fields[:1])
+        return Beat(*said[:1])
     if kind == "Settings":
-        return settings(fields)
+        return settings(said)
     if kind == "Lent":
-        name, content = _texts(fields)[:2] if len(fields) >= 2 else ("", "")
+        name, content = _texts(said)[:2] if len(said) >= 2 else ("", "")
         return Lent(name, content)
     return None
 
 
-def settings(fields: List[object]) -> Settings:
+def settings(said: List[object]) -> Settings:
     """Settings from the fields of a line. Raises :class:`ValueError` when they cannot be."""
-    if len(fields) < len(Settings._fields):
+    if len(said) < len(Settings._fields):
         raise ValueError("settings lack fields")
-    interval, phase, job, log_globs, on_view, not_mine = fields[: len(Settings._fields)]
+    interval, phase, job, log_globs, on_view, not_mine = said[: len(Settings._fields)]
     if not isinstance(interval, (int, float)) or not 0.05 <= interval <= 3600:
         raise ValueError("interval is no number of seconds")
     if not isinstance(phase, (int, float)) or not 0 <= phase < 1:

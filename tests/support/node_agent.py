@@ -97,10 +97,10 @@ class NodeAgent:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            kind, fields = json.loads(line)
+            kind, *rows = json.loads(line)
             with self._news:
                 self.lines.append(line)
-                self.samples.append(KINDS[kind](*fields))
+                self.samples += [KINDS[kind](*fields) for fields in rows]
                 self._news.notify_all()
 
 

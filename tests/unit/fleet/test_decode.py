@@ -45,8 +45,10 @@ def test_lines_become_samples_however_they_are_cut() -> None:
         (b'["Fault",["a","\xff",1]]\n', "Invalid UTF-8|codec"),
         (b'["Fault",["a","\\ud800",1]]\n', "truncated|surrogate"),
         (b'["Fault",["a",' + b"[" * 5000 + b"\n", "cut off"),
-        (b'["Fault",["a",' + b"[" * 5000 + b"]]\n", "Expected `str`"),
+        (b'["Fault",["a",' + b"[" * 5000 + b"]]\n", "malformed|truncated|deep|recursion"),
+        (b'["Tick",]\n', "cut off"),
     ],
+    ids=lambda value: repr(value)[:30],
 )
 def test_bad_lines_are_kept_apart_and_the_next_is_good(data: bytes, why: str) -> None:
     decoder = Decoder()
@@ -54,6 +56,19 @@ def test_bad_lines_are_kept_apart_and_the_next_is_good(data: bytes, why: str) ->
     (bad,) = decoder.renew()
     assert re.search(why, bad.why)
     assert len(bad.text) <= 200
+
+
+def test_samples_of_one_kind_share_a_line() -> None:
+    ticks = [TICK._replace(seq=seq) for seq in range(3)]
+    data = json.dumps(["Tick", *ticks]).encode() + b"\n" + line(TICK)
+    assert Decoder().feed(data) == [*ticks, TICK]
+
+
+def test_a_bad_sample_costs_its_neighbours_nothing() -> None:
+    decoder = Decoder()
+    rows = [TICK, [1, 2.0], TICK._replace(seq=3), ["x", 2.0, 0.5, 0.25, 4096], TICK]
+    assert decoder.feed(json.dumps(["Tick", *rows]).encode() + b"\n") == [TICK, rows[2], TICK]
+    assert [bad.text for bad in decoder.renew()] == ["[1, 2.0]", '["x", 2.0, 0.5, 0.25, 4096]']
 
 
 def test_texts_are_cleaned_at_any_depth() -> None:

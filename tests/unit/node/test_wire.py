@@ -36,6 +36,12 @@ def test_half_a_surrogate_pair_becomes_a_replacement(half: str) -> None:
     assert "\ufffd" in fields[5][0]
 
 
+def test_neighbours_of_one_kind_share_a_line() -> None:
+    beats = [Beat(number) for number in range(3)]
+    rows = [(kind, wire.fields(beat)) for kind, beat in zip(("A", "A", "B"), beats, strict=True)]
+    assert wire.lines([*rows, rows[0]]) == [b'["A",[0],[1]]\n', b'["B",[2]]\n', b'["A",[0]]\n']
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes"])
 def test_what_json_cannot_say_is_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
