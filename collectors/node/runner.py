@@ -67,6 +67,9 @@ class Runner:
                 return self._change("late", "no answer within %g s" % self._deadline, moment - self._asked)
             return []
         samples, state, why, age, rest = result
+        if self._settings is not None:  # they came while it looked
+            self._next = 0.0
+            return [*self._change(state, why, age), *samples]
         # a little early is in time: ticks are never exact
         self._next = self._asked + (max(self._period, self._retry, rest) if state != "ok" else self._period) - 0.02
         return [*self._change(state, why, age), *samples]

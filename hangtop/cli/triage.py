@@ -138,6 +138,8 @@ async def look(session: Session, watch: float, say: Callable[[str], None]) -> No
     """Watch for so long, and look at all stacks meanwhile; a slow node delays nobody else's next look."""
     began = time.monotonic()
     session.watched_from(session.now())
+    if not session.living():
+        session.read_left_behind()
     looks: list[asyncio.Task[object]] = []
     try:
         for share in LOOKS:

@@ -16,6 +16,8 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 NODE = "HANGTOP_DEMO_NODE"
 """Environment variable that says which node a rank belongs to: the folder of its devices, so that two demos at a time
 do not see each other's ranks."""
+TEMPORARY = "tmp"
+"""A node's temporary folder, in the folder of its devices."""
 _JOBS = Path(__file__).parent / "job"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -78,7 +80,10 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
 def start(
     options: DemoOptions, folder: Path, devices: Callable[[int], Path], setup: Callable[[], None]
 ) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; ``setup`` runs in each before its program. Logs are ``folder/logs/rankN.{out,err}``."""
+    """Start every rank; ``setup`` runs in each before its program. Logs are ``folder/logs/rankN.{out,err}``.
+
+    They lie where torchrun keeps its ranks', too: below the node's temporary folder.
+    """
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
@@ -86,6 +91,7 @@ def start(
     port = free_port()
     started = []
     for place in places(options):
+        _keep(devices(place.node) / TEMPORARY, place, logs)
         with (logs / f"rank{place.rank}.out").open("wb") as out, (logs / f"rank{place.rank}.err").open("wb") as err:
             started.append(
                 subprocess.Popen(
@@ -99,6 +105,14 @@ def start(
                 )
             )
     return started
+
+
+def _keep(temporary: Path, place: Place, logs: Path) -> None:
+    """Let a rank's logs be found by the names that torchelastic gives them."""
+    folder = temporary / "torchelastic_demo" / "demo_0" / "attempt_0" / str(place.local)
+    folder.mkdir(parents=True)
+    for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
+        (folder / name).symlink_to(logs / f"rank{place.rank}.{stream}")
 
 
 def training(folder: Path, options: DemoOptions) -> bool:

@@ -11,7 +11,7 @@ from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Outcome, Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.said import warned
-from hangtop.diagnosis.words import count, listed, ranks_text
+from hangtop.diagnosis.words import count, duration, listed, ranks_text
 
 OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal")
 """Words about processes that end because others did."""
@@ -34,6 +34,15 @@ def finished(job: Job) -> bool:
             destroyed[comm].add(rank)
     largest = max(sizes.values(), default=0)
     return any(largest > 1 and sizes[comm] == largest == len(ranks) for comm, ranks in destroyed.items())
+
+
+def last_words(job: Job) -> str:
+    """How the log that was written last ends, and when that was; empty where none is known to have ended."""
+    ends = [event for event in job.events if event.kind == "log.end" and event.at is not None and event.text]
+    if not ends:
+        return ""
+    end = max(ends, key=lambda event: (event.at or 0.0, event.source))
+    return f"the last log ended {duration(max(0.0, job.now - (end.at or 0.0)))} ago: “{end.text[:120]}” ({end.source})"
 
 
 def summary(case: Case, outcome: Outcome) -> str:

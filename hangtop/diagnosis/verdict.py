@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from hangtop.diagnosis.aftermath import finished, summary, too_few_answers
+from hangtop.diagnosis.aftermath import finished, last_words, summary, too_few_answers
 from hangtop.diagnosis.case import Case, open_case
 from hangtop.diagnosis.failures import failures
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
@@ -53,7 +53,7 @@ def _outcome(case: Case, findings: tuple[Finding, ...]) -> Outcome:
     if critical & CRASHED and not (critical & HUNG and not _nearer_crash(serious)):
         return "crashed"
     if critical & HUNG:
-        return "hung"
+        return "hung" if present or not case.job.live else "crashed"  # where nothing runs, nothing waits
     if critical & BROKEN and case.hung:
         return "hung"
     if critical & BROKEN and not case.job.live and ("gpu_lost" in critical or failures(case.job)):
@@ -116,8 +116,10 @@ def _blind(sources: object) -> bool:
 
 def _summary(case: Case, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
     job = case.job
+    last = last_words(job) if job.live else ""
     if findings and outcome in ("hung", "crashed", "slow"):
-        return findings[0].summary
+        over = last and all(rank.gone_at is not None for rank in job.ranks)
+        return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
     ranks, world = sum(rank.gone_at is None for rank in job.ranks), world_size(job)
     of_world = f" of {world}" if world and world != ranks else ""
     nodes = sum(node.link in ("live", "limited") for node in job.nodes.values())
@@ -129,15 +131,17 @@ def _summary(case: Case, outcome: Outcome, findings: tuple[Finding, ...]) -> str
     if outcome == "starting":
         return f"{seen} starting up{watched}"
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(case):
-        last = max(rank.gone_at or 0.0 for rank in job.ranks)
+        gone = max(rank.gone_at or 0.0 for rank in job.ranks)
         return (
-            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - last))} ago while they were "
-            "watched, and nothing that was read says how: name their logs (--log GLOB, hangtop analyze)"
+            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - gone))} ago while they were "
+            f"watched, and nothing that was read says how{f'; {last}' if last else ''}: name their logs "
+            "(--log GLOB, hangtop analyze)"
         )
     if outcome == "idle":
-        return (
-            f"no rank runs on {count(nodes, 'node')}; if a job ended here, name its logs (--log GLOB, hangtop analyze)"
-        )
+        none = f"no rank runs on {count(nodes, 'node')}"
+        if last:
+            return f"{none}; {last}; for other logs add --log GLOB"
+        return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"
     serious = [finding.summary for finding in findings if finding.severity != "info"]
     if serious:
         return serious[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.control import ENDED, Settings
 from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
@@ -76,6 +76,7 @@ class Session:
         self._strangers: set[tuple[str, int]] = set()
         self._shared_logs = SharedLogs(self._store.state)
         self._on_view: tuple[str, ...] = ()
+        self._left_behind = False
         self._looking: Counter[str] = Counter()
         """Looks at stacks that are under way, by node."""
         self.pace = Pace()
@@ -275,6 +276,12 @@ class Session:
             self._on_view = wanted
             self._tell_all()
 
+    def read_left_behind(self) -> None:
+        """Have nodes on which no rank runs read the logs of a job that ended a short while ago."""
+        if not self._left_behind:
+            self._left_behind = True
+            self._tell_all()
+
     @property
     def interval(self) -> float:
         """Seconds between two looks of a node: those that were asked for, more on a machine that is too slow for it."""
@@ -294,7 +301,7 @@ class Session:
             interval=self.interval,
             phase=0.0,
             job=list(options.job) if options.job else None,
-            log_globs=list(options.logs),
+            log_globs=[*options.logs, *([ENDED] if self._left_behind else [])],
             on_view=list(self._on_view),
             not_mine=list(self._shared_logs.not_mine(node)) if node else [],
         )

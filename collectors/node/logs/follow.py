@@ -6,6 +6,7 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from collectors.node import files
 from collectors.node.logs import elastic, line
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.tail import Tail
@@ -48,7 +49,7 @@ class Followed:
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
         self._grown = now
-        self._document_size = -1
+        self._document_size = self._ended_at = -1
         self._started = False
         self._shown: Optional[int] = None
         self.left_out = 0
@@ -88,6 +89,18 @@ class Followed:
         if not self.tail.behind:
             self._parser.read_at = now
         self._say(now)
+
+    def ending(self, now: float) -> Iterator[LogEvent]:
+        """Say once how a file ends that nobody has written to for a while, and that has been read to its end."""
+        size, modified = self.tail.size, self.tail.modified
+        if self.tail.behind or size == self._ended_at or modified is None or not size or now - modified < QUIET:
+            return
+        self._ended_at = size
+        owner = self._owner()
+        last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
+        text = files.text(last[-1]).strip() if last else ""
+        yield from self._parser.idle()
+        yield LogEvent("log.end", modified, owner.rank, "", owner.pid, self.path, 0, text, {})
 
     def sample(self, now: float) -> None:
         """Leave out all but the end of a flood that cannot be kept up with, and say so."""

@@ -10,7 +10,7 @@ from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
-from collectors.samples.control import Settings
+from collectors.samples.control import ENDED, Settings
 from collectors.samples.logs import CommProgress, LogEvent, LogFile
 from collectors.samples.ranks import RankProcess
 
@@ -121,8 +121,12 @@ class LogSource(Source):
             self._ranks[rank.pid] = rank.rank
             for wanted in self._places.of_rank(rank, now):
                 self._want(wanted, now)
-        for wanted in self._places.named(self._settings.log_globs, now):
+        globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
+        for wanted in self._places.named(globs, now):
             self._want(wanted, now)
+        if not ranks and len(globs) < len(self._settings.log_globs):
+            for wanted in self._places.left_behind(now):
+                self._want(wanted, now)
 
     def _want(self, wanted: Wanted, now: float) -> None:
         owner = Owner(wanted.pid, wanted.rank, wanted.stream)
@@ -162,6 +166,8 @@ class LogSource(Source):
                 followed.sample(now)
             self._waiting += [self._ranked(event) for event in followed.events]
             followed.events = []
+            if not self.shared.ranks:
+                self._waiting += followed.ending(now)
             for device, inode, offset in followed.tail.left:
                 self._left[device, inode] = offset
             followed.tail.left = []

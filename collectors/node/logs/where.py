@@ -7,7 +7,7 @@ import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.logs import names
+from collectors.node.logs import ended, names
 from collectors.samples.ranks import RankProcess
 
 SEARCH = 20.0
@@ -34,6 +34,7 @@ class Places:
         self._proc = proc
         self._globs: Dict[str, Tuple[float, List[str]]] = {}
         self._pipes: Dict[str, Tuple[float, List[str]]] = {}
+        self._left: Tuple[float, List[Wanted]] = (float("-inf"), [])
 
     def of_rank(self, rank: RankProcess, now: float) -> Iterator[Wanted]:
         """Files of one rank. The same path comes twice when both streams go there."""
@@ -66,6 +67,24 @@ class Places:
                 self._globs[pattern] = (now, found)
             for path in found:
                 yield Wanted(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
+
+    def left_behind(self, now: float) -> List[Wanted]:
+        """Files of a job that has ended, and of launchers that outlive it, as of the last search."""
+        searched, found = self._left
+        if now - searched > SEARCH:
+            alive = list(ended.launchers(self._proc))
+            found = [
+                Wanted(path, None, names.hints(path).rank, "extra", "")
+                for path in ended.left_behind([launcher.folder for launcher in alive], now)
+            ]
+            for launcher in alive:
+                for descriptor in (1, 2):
+                    target = files.link("%s/%d/fd/%d" % (self._proc, launcher.pid, descriptor))
+                    for path, why in self._opened(launcher.pid, target, descriptor, now):
+                        if not why:
+                            found.append(Wanted(path, None, None, "extra", ""))
+            self._left = (now, found)
+        return found
 
     def _opened(self, pid: int, target: str, descriptor: int, now: float) -> List[Tuple[str, str]]:
         """What an open descriptor leads to: (path, why not)."""

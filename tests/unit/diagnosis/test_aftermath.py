@@ -79,3 +79,26 @@ def test_one_answer_of_ras_proves_nothing_and_says_so() -> None:
 def test_hardware_that_ended_a_run_is_a_crash() -> None:
     job = after().says("torch.cuda_error", 1, ago=9, error="uncorrectable ECC error encountered", signature="ecc")
     assert job.verdict().outcome == "crashed"
+
+
+def test_where_no_rank_runs_the_last_log_is_quoted() -> None:
+    def idle() -> Sketch:
+        job = Sketch(world=0)
+        job.people.clear()
+        return job.node("node1")
+
+    assert "no log was read" in idle().verdict().summary
+    job = idle().says("log.end", None, ago=300, text="epoch 2 of 9").says("log.end", 1, ago=40, text="saved step 900")
+    verdict = job.verdict()
+    assert verdict.outcome == "idle"
+    assert "ended 40 s ago: “saved step 900” (rank1.err)" in verdict.summary
+
+
+def test_what_hangs_no_more_has_crashed() -> None:
+    job = Sketch(world=0)
+    job.people.clear()
+    job.node("node1").says("torch.unused_parameters", 1, names=["head.bias"], indices=[7])
+    job.says("log.end", 1, ago=40, text="RuntimeError")
+    verdict = job.verdict()
+    assert verdict.outcome == "crashed"
+    assert verdict.summary.endswith("(no rank runs any more; the last log ended 40 s ago)")

@@ -157,6 +157,26 @@ def test_settings_reach_the_source_before_its_next_look() -> None:
     assert kind.seen == [SETTINGS, SETTINGS._replace(interval=5.0)]
 
 
+def test_settings_that_come_during_a_look_bring_on_the_next_one() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow() -> Iterable[NamedTuple]:
+        entered.set()
+        release.wait(10)
+        raise Absent("nothing was named")
+
+    runner, finished, kind = run(slow, list)
+    runner.ask(1.0)
+    entered.wait(5)
+    runner.configure(SETTINGS)
+    release.set()
+    with finished:
+        assert finished.wait_for(lambda: not runner.busy, 5)
+    runner.harvest(1.0)
+    harvest(runner, finished, 1.1)
+    assert kind.seen == [SETTINGS]
+
+
 def test_a_look_over_its_deadline_is_late_once_and_then_well_again() -> None:
     release = threading.Event()
 

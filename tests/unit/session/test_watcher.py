@@ -9,7 +9,7 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.control import ENDED, Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job
@@ -207,6 +207,14 @@ def test_logs_on_view_are_told_to_the_nodes_once() -> None:
     assert [(node, s.on_view, s.log_globs, s.job) for node, s in feed.told] == [
         (None, ["/a", "/b"], ["/x/*.log"], ["K", "V"])
     ]
+
+
+def test_what_an_ended_job_left_is_asked_for_once() -> None:
+    feed = Feed()
+    session = Session(SessionOptions(logs=("/x/*.log",)), feed=feed)
+    session.read_left_behind()
+    session.read_left_behind()
+    assert [(node, s.log_globs) for node, s in feed.told] == [(None, ["/x/*.log", ENDED])]
 
 
 def test_a_session_that_tests_feed_by_hand_needs_no_feed() -> None:
