@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Gpu, Job, Look, NetworkUse, Node, Port, Rank
+from hangtop.session.past import Past
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.trail import Looks, Trail
 
-T = TypeVar("T")
+T = TypeVar("T", bound=NamedTuple)
 
 HELD = 0.5
 """Seconds after which an unchanged value is worth a second look of the same."""
@@ -176,6 +178,7 @@ def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: Frame) -> list[tuple[
 def _node(state: NodeState) -> Node:
     held = state.seen_at if state.link in {"live", "limited"} else None
     gpus_answer = _answers(state, "gpus")
+    gpu_rows = state.gpu_rows.frozen()
     return Node(
         name=state.name,
         link=state.link,
@@ -184,7 +187,7 @@ def _node(state: NodeState) -> Node:
         seen_at=state.seen_at,
         hello=state.hello,
         sources=dict(state.sources),
-        gpus=tuple(_gpu(gpu, held if gpus_answer else None) for gpu in state.gpus.values()),
+        gpus=tuple(_gpu(gpu, gpu_rows, held if gpus_answer else None) for gpu in state.gpus.values()),
         ports=tuple(_port(port) for port in state.ports.values()),
         network=NetworkUse(
             interfaces=tuple(i.facts for i in state.interfaces.values()),
@@ -205,17 +208,17 @@ def _answers(state: NodeState, source: str) -> bool:
     return known is None or known.state == "ok"
 
 
-def _frozen(looks: Trail[T], at: float | None) -> Looks[T]:
+def _frozen(looks: Trail[T], past: Past[T], at: float | None) -> Looks[T]:
     """The looks, and the last value once more as of ``at``: nodes send only what changed."""
     due = at is not None and at - looks.at > HELD
-    return looks.frozen(at if due else None)
+    return looks.frozen(past, at if due else None)
 
 
-def _gpu(gpu: GpuState, held: float | None) -> Gpu:
+def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
     return Gpu(
         index=gpu.index,
         facts=gpu.facts,
-        looks=_frozen(gpu.looks, held if gpu.fault is None else None),
+        looks=_frozen(gpu.looks, past, held if gpu.fault is None else None),
         processes=gpu.processes,
         fault=gpu.fault,
         nvlinks=tuple(gpu.nvlinks.values()),
@@ -227,11 +230,12 @@ def _port(port: PortState) -> Port:
     grown: Mapping[str, int] = {
         name: value - port.first[name] for name, value in port.counters.items() if value != port.first[name]
     }
-    return Port(port.facts, dict(port.counters), grown, dict(port.rates), port.changes)
+    return Port(port.facts, port.counters, grown, port.rates, port.changes)
 
 
 def _ranks(node: NodeState) -> tuple[Rank, ...]:
     seen = node.link in {"live", "limited"} and _answers(node, "ranks")
+    past = node.pulses.frozen()
     on: dict[int, tuple[int, ...]] = {}
     for gpu in node.gpus.values():
         for process in gpu.processes:
@@ -241,7 +245,7 @@ def _ranks(node: NodeState) -> tuple[Rank, ...]:
             rank=rank.process.rank,
             node=rank.node,
             process=rank.process,
-            looks=_frozen(rank.looks, node.seen_at if seen and rank.gone_at is None else None),
+            looks=_frozen(rank.looks, past, node.seen_at if seen and rank.gone_at is None else None),
             helpers=tuple(rank.helpers.values()),
             gone_at=rank.gone_at,
             gpus=_gpus_of(on, pid, rank) if on else (),

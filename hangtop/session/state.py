@@ -1,7 +1,7 @@
 """The latest state of everything, as streams write it and screens draw it.
 
 One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
-moves is kept for about a minute (see :mod:`hangtop.session.trail`): what must be kept for longer is a recording's
+moves is kept for about a minute (see :mod:`hangtop.session.past`): what must be kept for longer is a recording's
 business.
 """
 
@@ -19,7 +19,11 @@ from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord, Look
-from hangtop.session.trail import Trail, gpu_rows, pulses
+from hangtop.session.past import Growing, gpu_rows, pulses
+from hangtop.session.trail import Trail
+
+SATURATED = 0xFFFF_FFFF
+"""Where perfquery's 32 bit counters stick: no growth says nothing there."""
 
 
 @dataclass(slots=True)
@@ -27,8 +31,8 @@ class GpuState:
     """One GPU of one node."""
 
     index: int
+    looks: Trail[GpuSample]
     facts: GpuFacts | None = None
-    looks: Trail[GpuSample] = field(default_factory=gpu_rows)
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """What nvidia-smi said instead of a row; gone again when a row comes."""
@@ -39,18 +43,34 @@ class GpuState:
 
 @dataclass(slots=True)
 class PortState:
-    """One HCA port of one node; counters since the stream began."""
+    """One HCA port of one node; counters since the stream began. None of the dictionaries changes any more."""
 
     facts: PortFacts
     at: float = 0.0
-    """When its counters were last known; ``rates`` are growth per second up to then."""
+    """When its counters were last known."""
+    span: float = 0.0
+    """Seconds from when they were known before to then."""
     source: str = ""
     counters: dict[str, int] = field(default_factory=dict)
+    before: dict[str, int] = field(default_factory=dict)
+    """Those before; the same ones when they have stood still since."""
     first: dict[str, int] = field(default_factory=dict)
     """``counters[x] - first[x]`` is the growth while watched, also when the counter was reset meanwhile."""
-    rates: dict[str, float] = field(default_factory=dict)
     changes: tuple[Look[PortFacts], ...] = ()
     """The last states that it went through, oldest first."""
+
+    def rate(self, name: str) -> float | None:
+        """Growth per second of a counter up to ``at``; None while it is not known."""
+        value, before = self.counters.get(name), self.before.get(name)
+        if value is None or before is None or self.span <= 0.0 or (self.source == "perfquery" and value >= SATURATED):
+            return None
+        # One that is less than before began again from zero.
+        return (value - before if value >= before else value) / self.span
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The same of all counters of which it is known."""
+        return {name: rate for name in self.counters if (rate := self.rate(name)) is not None}
 
 
 @dataclass(slots=True)
@@ -71,7 +91,7 @@ class RankState:
 
     node: str
     process: RankProcess
-    looks: Trail[RankPulse] = field(default_factory=pulses)
+    looks: Trail[RankPulse]
     helpers: dict[int, Helper] = field(default_factory=dict)
     gone_at: float | None = None
     log_at: float | None = None
@@ -100,11 +120,13 @@ class NodeState:
     """Seconds that the node's clock is ahead of this machine's; measured by the quickest answers."""
     sources: dict[str, SourceState] = field(default_factory=dict)
     gpus: dict[int, GpuState] = field(default_factory=dict)
+    gpu_rows: Growing[GpuSample] = field(default_factory=gpu_rows)
     gpu_processes: tuple[GpuProcess, ...] = ()
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
+    pulses: Growing[RankPulse] = field(default_factory=pulses)
     unconfirmed: set[int] = field(default_factory=set)
     """Pids known from before a reconnect that the new stream has not named yet."""
     ports: dict[str, PortState] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
@@ -64,19 +65,25 @@ class Store:
         state.seen_at = arrived
         state.version += 1
         here = Here(self.state, state, self._flushed(state, samples, 0, arrived))
-        shift = shift_of(state.clock_offset)
-        for index, sample in enumerate(samples):
-            kind = type(sample)
+        place = 0
+        for kind, side_by_side in groupby(samples, type):
+            group: list[NamedTuple] = list(side_by_side)
             if kind in CLOCKS:
-                self._learn(state, sample, arrived)
-                shift = shift_of(state.clock_offset)
-            elif kind in STANDING:
-                sample = shared(sample)  # noqa: PLW2901 - the same sample in less memory
-            if shift and kind in TIMES:
-                sample = _shifted(sample, TIMES[kind], shift)  # noqa: PLW2901 - the same sample on our clock
-            APPLIERS[kind](here, sample)
-            if kind is Tick and index + 1 < len(samples):
-                here.at = self._flushed(state, samples, index + 1, arrived)
+                self._take_clocks(here, samples, range(place, place + len(group)), arrived)
+            else:
+                _apply(here, kind, group)
+            place += len(group)
+        here.flushed()
+
+    def _take_clocks(self, here: Here, samples: Sequence[NamedTuple], places: range, arrived: float) -> None:
+        """Apply those that show the node's clock; what follows one is of the next flush."""
+        for place in places:
+            sample = samples[place]
+            self._learn(here.node, sample, arrived)
+            APPLIERS[type(sample)](here, shared(sample) if isinstance(sample, Hello) else sample)
+            if place + 1 < len(samples):
+                here.flushed()
+                here.at = self._flushed(here.node, samples, place + 1, arrived)
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
@@ -116,6 +123,17 @@ class Store:
                 if type(sample) is Tick:
                     return min(arrived, sample.clock - node.clock_offset)
         return arrived
+
+
+def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
+    """Apply samples of one kind that came side by side."""
+    if kind in STANDING:
+        group = [shared(sample) for sample in group]
+    if kind in TIMES and (shift := shift_of(here.node.clock_offset)):
+        group = [_shifted(sample, TIMES[kind], shift) for sample in group]
+    apply = APPLIERS[kind]
+    for sample in group:
+        apply(here, sample)
 
 
 def _shifted(sample: NamedTuple, field: str, shift: float) -> NamedTuple:

@@ -159,7 +159,7 @@ def _errors_piece(row: LinkRow) -> Piece:
 
 
 def _traffic(counter: str) -> Callable[[PortState], Value]:
-    return lambda port: port.rates.get(counter)
+    return lambda port: port.rate(counter)
 
 
 def fabric_columns() -> Sequence[Column[LinkRow]]:

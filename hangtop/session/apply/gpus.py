@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import GpuState, NodeState
+from hangtop.session.trail import Trail
 
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 
@@ -20,7 +21,7 @@ def bus_key(bus_id: str) -> str:
 def _gpu(node: NodeState, index: int) -> GpuState:
     known = node.gpus.get(index)
     if known is None:
-        node.gpus[index] = known = GpuState(index)
+        node.gpus[index] = known = GpuState(index, Trail(node.gpu_rows, index))
         node.gpus = dict(sorted(node.gpus.items()))
         node.roster += 1
     return known
@@ -37,8 +38,10 @@ def row(here: Here, sample: GpuSample) -> None:
     gpu = here.node.gpus.get(sample.gpu)
     if gpu is None:
         gpu = _gpu(here.node, sample.gpu)
-    gpu.looks.append(here.at, sample)
-    _answers_again(here, gpu)
+    gpu.looks.take(here.at, sample)
+    here.gpu_rows.append(sample)
+    if gpu.fault is not None:
+        _answers_again(here, gpu)
 
 
 def processes(here: Here, sample: GpuProcesses) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankPulse
 from hangtop.session.state import Change, JobState, NodeState
 
 
@@ -17,6 +19,18 @@ class Here:
     node: NodeState
     at: float
     """This machine's time of the sample; the times inside it are on this machine's clock already."""
+    pulses: list[RankPulse] = field(default_factory=list)
+    """Of this flush, for the node's past; the same for ``gpu_rows``."""
+    gpu_rows: list[GpuSample] = field(default_factory=list)
+
+    def flushed(self) -> None:
+        """All of one flush has been applied: keep what moved."""
+        if self.pulses:
+            self.node.pulses.append(self.at, self.pulses)
+            self.pulses = []
+        if self.gpu_rows:
+            self.node.gpu_rows.append(self.at, self.gpu_rows)
+            self.gpu_rows = []
 
     def note(self, text: str) -> None:
         """Remember a change that people want to see."""

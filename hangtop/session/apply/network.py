@@ -9,8 +9,6 @@ from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import InterfaceState, NodeState, PortState
 
-SATURATED = 0xFFFF_FFFF
-"""Where perfquery's 32 bit counters stick: no growth says nothing there."""
 CHANGES = 16
 """States of a port that are remembered."""
 SETTLED = 2.5
@@ -49,30 +47,19 @@ def port_counters(here: Here, sample: PortCounters) -> None:
     port = here.node.ports.get(f"{sample.device}/{sample.port}")
     if port is None:
         return
+    values = sample.values
     if port.source != sample.source:
         # Another tool counts with another width: growth is only meaningful within one.
-        port.source = sample.source
-        port.counters.clear()
-        port.first.clear()
-    span = here.at - port.at
-    counters = port.counters
-    rates = port.rates = dict.fromkeys(port.rates, 0.0)
-    for name, value in sample.values.items():
-        before = counters.get(name)
-        counters[name] = value
-        if before is None:
-            port.first[name] = value
-            continue
-        growth = value - before
-        if growth < 0:
-            port.first[name], growth = grown(port.first[name], before, value)
-        if span > 0:
-            rates[name] = growth / span
-    if sample.source == "perfquery":
-        for name, value in port.counters.items():
-            if value >= SATURATED:
-                port.rates.pop(name, None)
-    port.at = here.at
+        port.source, port.first, port.counters = sample.source, {}, {}
+    before, first = port.counters, port.first
+    counters = values if before.keys() <= values.keys() else {**before, **values}
+    if len(first) < len(counters):
+        port.first = first = {**counters, **first}
+    for name, value in values.items():
+        if value < before.get(name, 0):
+            port.first = {**port.first, name: grown(port.first[name], before[name], value)[0]}
+    port.counters, port.before = counters, before
+    port.at, port.span = here.at, here.at - port.at
 
 
 def interface(here: Here, sample: Interface) -> None:
@@ -122,9 +109,7 @@ def settle_rates(node: NodeState, at: float) -> None:
     """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
     for port in node.ports.values():
         if port.counters and at - port.at > SETTLED:
-            stuck = SATURATED if port.source == "perfquery" else None
-            port.rates = {name: 0.0 for name, value in port.counters.items() if stuck is None or value < stuck}
-            port.at = at
+            port.before, port.span, port.at = port.counters, at - port.at, at
     for known in node.interfaces.values():
         if known.counters is not None and at - known.at > SETTLED:
             known.received_per_s = known.sent_per_s = 0.0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import RankState
+from hangtop.session.trail import Trail
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 GONE_KEPT = 64
@@ -26,7 +27,7 @@ def process(here: Here, sample: RankProcess) -> None:
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
         del ranks[ended]
-    ranks[sample.pid] = RankState(here.node.name, sample)
+    ranks[sample.pid] = RankState(here.node.name, sample, Trail(here.node.pulses, sample.pid))
     here.node.roster += 1
     here.note(f"rank {sample.rank} started (pid {sample.pid})")
 
@@ -38,10 +39,15 @@ def pulse(here: Here, sample: RankPulse) -> None:
         return
     newest = rank.looks.newest
     if newest is not None and newest.state != sample.state:
-        before, after = ALARMING.get(newest.state), ALARMING.get(sample.state)
-        if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
-            here.note(f"rank {rank.process.rank} is {after or 'running again'}")
-    rank.looks.append(here.at, sample)
+        _note_state(here, rank, newest.state, sample.state)
+    rank.looks.take(here.at, sample)
+    here.pulses.append(sample)
+
+
+def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
+    before, after = ALARMING.get(was), ALARMING.get(now)
+    if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
+        here.note(f"rank {rank.process.rank} is {after or 'running again'}")
 
 
 def gone(here: Here, sample: RankGone) -> None:

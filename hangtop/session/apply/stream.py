@@ -22,8 +22,7 @@ def hello(here: Here, sample: Hello) -> None:
         for rank in here.node.ranks.values():
             end_rank(here, rank, here.at)
         for port in here.node.ports.values():
-            port.counters.clear()
-            port.first.clear()
+            port.counters, port.before, port.first = {}, {}, {}
     here.node.hello = sample
     here.node.ticks = 0
     here.node.sources.clear()

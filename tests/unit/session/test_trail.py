@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,16 +12,22 @@ from hypothesis import strategies as st
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.trail import LOOKS, RECENT, Looks, Trail, gpu_rows, pulses
+from hangtop.session.past import BLOCK, RECENT, ROWS, Growing, gpu_rows, pulses
+from hangtop.session.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
 
-def rows(count: int) -> Trail[GpuSample]:
-    """A trail of so many looks, one a second."""
-    trail = gpu_rows()
-    for second in range(count):
-        trail.append(float(second), gpu_row(0, power=second / 7, odd={"power": str(second)}))
-    return trail
+def grown(seconds: Sequence[int], others: Sequence[int] = ()) -> tuple[Growing[GpuSample], Trail[GpuSample]]:
+    """A node's past with a row of GPU 0 in each of these seconds, and of GPUs 1 to 3 in those of ``others``."""
+    past = gpu_rows()
+    trail = Trail(past, 0)
+    for second in sorted({*seconds, *others}):
+        samples = [gpu_row(gpu, power=second / 7, odd={"power": str(gpu)}) for gpu in range(4)]
+        came = (samples[:1] if second in set(seconds) else []) + (samples[1:] if second in set(others) else [])
+        past.append(float(second), came)
+        if second in set(seconds):
+            trail.take(float(second), samples[0])
+    return past, trail
 
 
 def seconds(looks: Looks[GpuSample]) -> list[int]:
@@ -28,27 +35,43 @@ def seconds(looks: Looks[GpuSample]) -> list[int]:
 
 
 def test_an_empty_trail_is_false_and_has_no_last_look() -> None:
-    trail = pulses()
+    trail = Trail(pulses(), 7)
     assert not trail
     assert list(trail) == []
     with pytest.raises(IndexError):
         trail[-1]
 
 
-@given(st.integers(1, 4 * LOOKS))
-def test_the_latest_are_all_there_and_the_oldest_is_a_minute_old(count: int) -> None:
-    trail = rows(count)
+@given(st.integers(1, 4 * ROWS), st.booleans())
+def test_the_latest_are_all_there_and_the_oldest_is_a_minute_old(count: int, among_others: bool) -> None:
+    _, trail = grown(range(count), range(0, count, 3) if among_others else ())
     have = seconds(trail)
     assert len(trail) == len(have)
     assert have == sorted(set(have))
-    assert have[-RECENT - 1 :] == list(range(count))[-RECENT - 1 :]
-    assert count - have[0] >= min(count, LOOKS)
-    assert max((b - a for a, b in pairwise(have)), default=0) <= LOOKS // 8
+    assert have[-RECENT:] == list(range(count))[-RECENT:]
+    assert count - have[0] >= min(count, ROWS)
+    assert max((b - a for a, b in pairwise(have)), default=0) <= BLOCK
+    assert all(look.value.odd == {"power": "0"} for look in trail)
 
 
-@given(st.integers(1, 2 * LOOKS), st.integers(-90, 89), st.integers(-90, 89))
+@given(st.sets(st.integers(0, 3 * ROWS), min_size=1))
+def test_what_moves_now_and_then_leaves_a_look_in_each_block(came: set[int]) -> None:
+    """Others move every second: of each six seconds in which this one moved at all, something is left."""
+    _, trail = grown(sorted(came), range(3 * ROWS + 1))
+    have, last = seconds(trail), 3 * ROWS
+    assert have == sorted(set(have))
+    assert set(have) <= came
+    assert have[-1] == max(came), "the newest stays, however old it is"
+    whole = last - last % BLOCK - 2 * BLOCK
+    assert [second for second in have if second >= whole] == sorted(second for second in came if second >= whole)
+    for start in range(whole - 8 * BLOCK, whole, BLOCK):
+        firsts = sorted(second for second in came if start <= second < start + BLOCK)[:1]
+        assert {second for second in have if start <= second < start + BLOCK} - {max(came)} == set(firsts) - {max(came)}
+
+
+@given(st.integers(1, 2 * ROWS), st.integers(-90, 89), st.integers(-90, 89))
 def test_it_reads_like_a_tuple(count: int, start: int, stop: int) -> None:
-    trail = rows(count)
+    _, trail = grown(range(count))
     whole = tuple(trail)
     assert tuple(trail[start:]) == whole[start:]
     assert tuple(trail[:stop]) == whole[:stop]
@@ -59,11 +82,12 @@ def test_it_reads_like_a_tuple(count: int, start: int, stop: int) -> None:
 
 
 def test_what_is_frozen_stays_and_the_last_value_can_be_held() -> None:
-    trail = rows(40)
-    plain, held = trail.frozen(), trail.frozen(45.5)
+    past, trail = grown(range(40))
+    plain, held = trail.frozen(past.frozen()), trail.frozen(past.frozen(), 45.5)
     before = seconds(trail)
     for second in range(40, 140):
-        trail.append(float(second), gpu_row(0))
+        past.append(float(second), [gpu_row(0)])
+        trail.take(float(second), gpu_row(0))
     assert seconds(plain) == before
     assert (held[-1].at, held[-2].at) == (45.5, 39.0)
     assert held[-1].value == held[-2].value
@@ -71,11 +95,22 @@ def test_what_is_frozen_stays_and_the_last_value_can_be_held() -> None:
     assert seconds(trail)[0] > 39
 
 
+def test_a_process_that_has_another_ones_pid_has_none_of_its_looks() -> None:
+    past = pulses()
+    for second in range(20):
+        past.append(float(second), [pulse(7, threads=1)])
+    trail = Trail(past, 7)
+    for second in range(20, 23):
+        past.append(float(second), [pulse(7, threads=2)])
+        trail.take(float(second), pulse(7, threads=2))
+    assert [look.at for look in trail] == [20.0, 21.0, 22.0]
+
+
 @given(
     st.lists(
         st.builds(
             pulse,
-            st.integers(1, 2**22),
+            st.just(5),
             wchan=st.text(max_size=20),
             cpu_user=st.floats(0, 1e9),
             voluntary_switches=st.integers(0, 2**64 - 1),
@@ -87,15 +122,22 @@ def test_what_is_frozen_stays_and_the_last_value_can_be_held() -> None:
     )
 )
 def test_looks_come_back_as_they_were(samples: list[RankPulse]) -> None:
-    trail = pulses()
+    past = pulses()
+    trail = Trail(past, 5)
     for second, sample in enumerate(samples):
-        trail.append(second / 3, sample)
+        past.append(second / 3, [sample])
+        trail.take(second / 3, sample)
     assert list(trail) == [Look(second / 3, sample) for second, sample in enumerate(samples)]
 
 
-def test_a_count_that_no_kernel_has_is_not_kept() -> None:
-    trail = pulses()
-    trail.append(1.0, pulse(7, rss=1 << 70))
-    assert trail[-1].value.rss == 1 << 70
-    trail.append(2.0, pulse(7))
-    assert [look.at for look in trail] == [2.0]
+def test_a_count_that_no_kernel_has_is_not_kept_and_costs_its_neighbours_nothing() -> None:
+    past = pulses()
+    odd, even = Trail(past, 7), Trail(past, 8)
+    for at, rss in ((1.0, 1 << 70), (2.0, 1)):
+        rows = [pulse(7, rss=rss), pulse(8)]
+        past.append(at, rows)
+        odd.take(at, rows[0])
+        even.take(at, rows[1])
+        assert odd[-1].value.rss == rss
+    assert [look.at for look in odd] == [2.0]
+    assert [look.at for look in even] == [1.0, 2.0]

@@ -1,0 +1,156 @@
+"""The last minute of all things of one kind on a node, in little memory.
+
+A look at a process or a GPU is half a kilobyte of Python objects; a minute of them, for 16,384 ranks and as many GPUs,
+would be a gigabyte. What came in one tick is kept together as one row of MessagePack, exact and an eighth of the size,
+and :data:`BLOCK` rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
+block each thing's first look, back to :data:`ROWS` rows, about a minute at 1 Hz: enough for counters that only grow and
+for how long a state lasted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankPulse
+
+T = TypeVar("T", bound=NamedTuple)
+Row: TypeAlias = tuple[float, list[T]]
+Read: TypeAlias = Callable[[bytes], list[Row[T]]]
+
+BLOCK = 6
+"""Rows that are closed together, and of which each thing's first look is left when they are old."""
+BLOCKS = 2
+"""Closed blocks that are kept whole."""
+SPARSE = 8
+"""Older blocks of which something is left."""
+RECENT = BLOCK * BLOCKS + 1
+"""Rows that are there without a gap, at the least."""
+ROWS = BLOCK * (BLOCKS + SPARSE) + 1
+"""How many rows back the oldest one may lie, at the least, once so many came."""
+QUICK = 1
+"""Level of compression: a block is made every six seconds for each of thousands of nodes."""
+
+_write = msgspec.msgpack.encode
+
+
+class Past(Generic[T]):
+    """Rows, which nothing changes any more. The first field of a sample says of what it is."""
+
+    __slots__ = ("_blocks", "_older", "_read", "_rows")
+
+    def __init__(
+        self,
+        read: Read[T],
+        rows: tuple[bytes, ...] = (),
+        blocks: tuple[bytes, ...] = (),
+        older: tuple[bytes, ...] = (),
+    ) -> None:
+        """Take rows that are in no block yet, whole blocks, and what is left of older ones; each oldest first."""
+        self._read = read
+        self._rows = rows
+        self._blocks = blocks
+        self._older = older
+
+    def of(self, key: object) -> Iterator[tuple[float, T]]:
+        """Looks at one thing, newest first, unpacked as far as somebody reads on."""
+        for row in reversed(self._rows):
+            yield from _named(self._read, row, 1, False).get(key, ())
+        for block in reversed(self._blocks):
+            yield from _named(self._read, block, BLOCK, True).get(key, ())
+        for row in reversed(self._older):
+            yield from _named(self._read, row[2:], int.from_bytes(row[:2], "big"), False).get(key, ())
+
+
+class Growing(Past[T]):
+    """Rows that grow at their end."""
+
+    __slots__ = ("_firsts", "_seen")
+
+    def __init__(self, read: Read[T]) -> None:
+        super().__init__(read)
+        self._firsts: tuple[tuple[bytes, ...], ...] = ((),)
+        """For each whole block, and for the rows in none yet: rows of each thing's first look."""
+        self._seen: tuple[object, ...] = ()
+        """What the rows that are in no block yet tell of."""
+
+    def append(self, at: float, samples: Sequence[T]) -> None:
+        """Add what came in one tick; what is of long ago gives way."""
+        try:
+            row = _write((at, samples))
+        except (OverflowError, UnicodeError):
+            # No kernel counts beyond 64 bits: such a sample is shown while it is the newest, and not kept.
+            samples = [sample for sample in samples if _writable(sample)]
+            row = _write((at, samples))
+        if not samples:
+            return
+        if len(self._rows) == BLOCK:
+            self._close()
+        self._rows = (*self._rows, row)
+        told = tuple([sample[0] for sample in samples])
+        if told == self._seen:
+            return
+        new = [sample for sample in samples if sample[0] not in self._seen]
+        if new:
+            first = row if len(new) == len(samples) else _write((at, new))
+            self._firsts = (*self._firsts[:-1], (*self._firsts[-1], first))
+            self._seen = told if not self._seen else (*self._seen, *(sample[0] for sample in new))
+
+    def _close(self) -> None:
+        blocks = (*self._blocks, zlib.compress(b"".join(self._rows), QUICK))
+        firsts = self._firsts
+        if len(blocks) > BLOCKS:
+            left = firsts[0]
+            self._older = (*self._older, len(left).to_bytes(2, "big") + b"".join(left))[-SPARSE:]
+            blocks, firsts = blocks[1:], firsts[1:]
+        self._blocks = blocks
+        self._rows, self._seen, self._firsts = (), (), (*firsts, ())
+
+    def frozen(self) -> Past[T]:
+        """The rows of this moment."""
+        return Past(self._read, self._rows, self._blocks, self._older)
+
+
+def _writable(sample: object) -> bool:
+    try:
+        _write(sample)
+    except (OverflowError, UnicodeError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)  # neighbours on a node are read one after the other, and share their rows
+def _named(read: Read[T], packed: bytes, rows: int, whole: bool) -> dict[object, tuple[tuple[float, T], ...]]:
+    """Looks of some rows by what they are of, newest first."""
+    named: dict[object, tuple[tuple[float, T], ...]] = {}
+    # Head of a MessagePack array of so many rows (format ``array 16`` of the specification).
+    head = b"\xdc" + rows.to_bytes(2, "big")
+    for at, samples in read(head + (zlib.decompress(packed) if whole else packed)):
+        for sample in samples:
+            named[sample[0]] = ((at, sample), *named.get(sample[0], ()))
+    return named
+
+
+def pulses() -> Growing[RankPulse]:
+    """An empty past of a node's ranks, by pid."""
+    return Growing(_reader_of_pulses())
+
+
+def gpu_rows() -> Growing[GpuSample]:
+    """An empty past of a node's GPUs, by index."""
+    return Growing(_reader_of_gpu_rows())
+
+
+@cache
+def _reader_of_pulses() -> Read[RankPulse]:
+    return msgspec.msgpack.Decoder(list[tuple[float, list[RankPulse]]]).decode
+
+
+@cache
+def _reader_of_gpu_rows() -> Read[GpuSample]:
+    return msgspec.msgpack.Decoder(list[tuple[float, list[GpuSample]]]).decode
