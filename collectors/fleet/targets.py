@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collectors.fleet.hostfile import read_hostfile
-from collectors.fleet.slurm import nodes_of_job
 from collectors.fleet.target_error import TargetError
 
 __all__ = ["Target", "TargetError", "parse", "resolve", "this_machine"]
@@ -27,6 +25,7 @@ _SET = re.compile(r"[\[\]]|\A@|[!&^]")
 _OPERATORS = re.compile(r"[!&^]")
 _COMMA = re.compile(r",(?![^\[]*\])")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+_PLAIN_SET = re.compile(r"((?:[^\[\]@!&^]*[^\[\]@!&^0-9])?)\[([0-9,-]+)\]((?:[^\[\]@!&^0-9][^\[\]@!&^]*)?)\Z")
 _GROUP = re.compile(r"@[A-Za-z0-9_:.*-]*")
 _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
 
@@ -62,6 +61,8 @@ def resolve(words: Sequence[str], *, hostfile: Path | None = None, slurm: str | 
     if hostfile is not None:
         found += _of_hostfile(hostfile)
     if slurm is not None:
+        from collectors.fleet.slurm import nodes_of_job
+
         found += parse([nodes_of_job(slurm)])
     if not found:
         return (this_machine(),)
@@ -108,11 +109,13 @@ def _unfold(text: str, word: str) -> list[str]:
     # A group's name goes into the shell command that ClusterShell is configured with.
     if "@" in _GROUP.sub("", text):
         raise TargetError(f"{word!r} names no group")
-    from ClusterShell.NodeSet import NodeSet, NodeSetException  # 30 ms that a plain host name need not cost
-
     # ClusterShell would hold all numbers of a range in memory.
     if any(int(end) - int(begin) >= MOST_NODES for begin, end in _RANGE.findall(text)):
         raise TargetError(f"{word!r} names more than {MOST_NODES} nodes")
+    if plain := _unfold_plain(text):
+        return plain
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # 30 ms that what is usual need not cost
+
     try:
         names = [str(name) for name in NodeSet(text)]
     except NodeSetException as error:
@@ -122,7 +125,29 @@ def _unfold(text: str, word: str) -> list[str]:
     return names
 
 
+def _unfold_plain(text: str) -> list[str]:
+    """Names of a set with one range of numbers that are written alike, ``gpu[001-064,070]``; of any other set none."""
+    found = _PLAIN_SET.match(text)
+    if found is None:
+        return []
+    before, inside, after = found.groups()
+    words = re.findall(r"[0-9]+", inside)
+    width = len(words[0]) if any(word.startswith("0") and word != "0" for word in words) else 0
+    if width and any(len(word) != width for word in words):
+        return []
+    numbers: set[int] = set()
+    for part in inside.split(","):
+        begin, dash, end = part.partition("-")
+        end = end if dash else begin
+        if not (begin.isdecimal() and end.isdecimal() and int(begin) <= int(end)):
+            return []
+        numbers.update(range(int(begin), int(end) + 1))
+    return [f"{before}{number:0{width}}{after}" for number in sorted(numbers)]
+
+
 def _of_hostfile(path: Path) -> Iterator[Target]:
+    from collectors.fleet.hostfile import read_hostfile
+
     entries = read_hostfile(path)
     if not entries:
         raise TargetError(f"{path} names no host")

@@ -122,13 +122,13 @@ class Recorder:
         """Add a node's new connection state."""
         self._add(at, change.node, "link", change)
 
-    def bad_line(self, at: float, node: str, line: BadLine) -> None:
+    def bad_line(self, at: float, node: str, text: str, why: str) -> None:
         """Add a line that did not decode."""
-        self._add(at, node, "bad_line", line)
+        self._add(at, node, "bad_line", BadLine(text, why))
 
-    def stacks(self, at: float, node: str, stacks: Stacks) -> None:
+    def stacks(self, at: float, node: str, dumps: Sequence[StackDump]) -> None:
         """Add what a look at stacks brought."""
-        self._add(at, node, "stacks", stacks)
+        self._add(at, node, "stacks", Stacks(list(dumps)))
 
     def close(self) -> None:
         """Write what is left and end the file. Raises :class:`RecordingError`."""

@@ -26,7 +26,6 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.pace import Pace
 from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
 from hangtop.session.progress import Progress
-from hangtop.session.recording import About, BadLine, Recorder, RecordingError, Stacks
 from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
@@ -35,6 +34,7 @@ from hangtop.session.watcher import Watcher
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture as TracePicture
     from hangtop.session.probed.answer import Probed
+    from hangtop.session.recording import Recorder
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -134,7 +134,7 @@ class Session:
             await asyncio.wait([self._watching])
         if self._feed is not None:
             await self._feed.close()
-        self._keep(Recorder.close)
+        self._keep(lambda recorder: recorder.close())
         self._recorder = None
 
     def record(self, path: Path) -> Recorder:
@@ -142,6 +142,8 @@ class Session:
 
         Raises :class:`~hangtop.session.recording.RecordingError`.
         """
+        from hangtop.session.recording import About, Recorder  # and zstandard: not before a recording is asked for
+
         options = self.options
         about = About(__version__, list(options.targets), self.now(), options.interval, options.patience, options.label)
         self._recorder = Recorder(path, about)
@@ -162,19 +164,21 @@ class Session:
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode."""
         self._store.bad_line(node, text, why)
-        self._keep(lambda recorder: recorder.bad_line(self.now(), node, BadLine(text, why)))
+        self._keep(lambda recorder: recorder.bad_line(self.now(), node, text, why))
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, dump) for dump in dumps]
         self.state.stacks.extend(named)
         self.progress.saw(named)
-        self._keep(lambda recorder: recorder.stacks(self.now(), node, Stacks(list(dumps))))
+        self._keep(lambda recorder: recorder.stacks(self.now(), node, dumps))
 
     def _keep(self, write: Callable[[Recorder], None]) -> None:
         """Add to the recording; a full disk ends the recording, not the watch."""
         if self._recorder is None:
             return
+        from hangtop.session.recording import RecordingError
+
         try:
             write(self._recorder)
         except RecordingError as error:

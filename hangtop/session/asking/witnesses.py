@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
-from collectors.formats import BadFormat, flight_recorder
+from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
 from hangtop.diagnosis.job import Look
 from hangtop.session.picture import Process
@@ -69,6 +69,8 @@ class Witnesses:
         return dumps
 
     def _keep(self, dump: Dump) -> None:
+        from collectors.formats import flight_recorder  # with the probe, after the first frame
+
         try:
             read = flight_recorder.read(dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
