@@ -25,7 +25,7 @@ Key = tuple[str, int]
 """Node and pid."""
 
 SWITCHES = 2
-"""Voluntary switches of the main thread within a look: a wait with a time-out wakes once in seconds."""
+"""Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
 IO_RATE = 64 * 1024.0
 """Bytes per second: heartbeats and log lines stay far below."""
 SHARE = 0.1
@@ -122,12 +122,14 @@ class Progress:
             # Not seen is not still: the last word is kept until the node answers again.
             alive.update((node.name, pid) for pid in node.ranks)
             return
+        on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
         for pid, rank in node.ranks.items():
             key = (node.name, pid)
             if rank.gone_at is not None or rank.looks.newest is None or key in strangers:
                 continue
             alive.add(key)
-            stills.append(now - self._follow(key, node, rank))
+            gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_place(rank))
+            stills.append(now - self._follow(key, node.seen_at, rank, gpu))
 
     def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
         """Take a look at stacks: a main thread that is elsewhere than before has moved.
@@ -156,28 +158,27 @@ class Progress:
         if before >= PAUSE and self._still < before - 0.1:
             self._usual = max(self._usual or 0.0, before)
 
-    def _follow(self, key: Key, node: NodeState, rank: RankState) -> float:
-        """When this rank last moved, by this look."""
-        assert node.seen_at is not None
-        pulse, at = rank.looks.newest, node.seen_at
+    def _follow(self, key: Key, at: float, rank: RankState, gpu: GpuState | None) -> float:
+        """When this rank last moved, by this look at what its node said last, at ``at``."""
+        pulse = rank.looks.newest
         assert pulse is not None
         track = self._tracks.get(key)
         if track is None:
-            self._tracks[key] = Track(pulse, at, at, rank.log_at, gpu=_gpu_of(node, rank))
+            self._tracks[key] = Track(pulse, at, at, rank.log_at, gpu=_light(gpu))
             return at
         if at <= track.seen_at:
             return track.still_since
         if key in self._rebase:
             self._rebase.discard(key)
             track.log_at = rank.log_at
-        elif _moved(track, node, rank, at - track.seen_at):
+        elif _moved(track, rank, gpu, at - track.seen_at):
             track.moved_at, track.looks = at, 0
         track.pulse, track.seen_at = pulse, at
         track.looks += 1
         return track.still_since
 
 
-def _moved(track: Track, node: NodeState, rank: RankState, span: float) -> bool:
+def _moved(track: Track, rank: RankState, gpu: GpuState | None, span: float) -> bool:
     """Compare a rank with its track, and let the track learn. Every signal is learned, so none is skipped."""
     before, pulse = track.pulse, rank.looks.newest
     assert pulse is not None
@@ -191,13 +192,13 @@ def _moved(track: Track, node: NodeState, rank: RankState, span: float) -> bool:
     logged = rank.log_at != track.log_at
     track.log_at = rank.log_at
     woke = _woke(track, (pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span)
-    glowed = bool(node.gpus) and _glowed(track, node, rank)
+    glowed = _glowed(track, _light(gpu))
     return (
         logged
         or helped
         or woke
         or glowed
-        or (switched >= SWITCHES and switches >= SHARE * track.switches)
+        or (switched >= SWITCHES * max(1.0, span) and switches >= SHARE * track.switches)
         or io >= max(IO_RATE, SHARE * track.io)
     )
 
@@ -209,8 +210,7 @@ def _woke(track: Track, cores: float) -> bool:
     return changed
 
 
-def _glowed(track: Track, node: NodeState, rank: RankState) -> bool:
-    now = _gpu_of(node, rank)
+def _glowed(track: Track, now: tuple[float, float] | None) -> bool:
     if now is None:
         return False
     before = track.gpu
@@ -220,26 +220,19 @@ def _glowed(track: Track, node: NodeState, rank: RankState) -> bool:
     return before is not None
 
 
-def _gpu_of(node: NodeState, rank: RankState) -> tuple[float, float] | None:
+def _light(gpu: GpuState | None) -> tuple[float, float] | None:
     """Power as a share of its limit, and utilisation, of the GPU that a rank is on."""
-    gpu = _find_gpu(node, rank)
-    if gpu is None or gpu.looks.newest is None:
+    if gpu is None or (sample := gpu.looks.newest) is None:
         return None
-    sample = gpu.looks.newest
     limit = gpu.facts.power_limit if gpu.facts else None
     power = 0.0 if sample.power is None else sample.power / (limit or 700.0)
     return power, float(sample.utilization or 0)
 
 
-def _find_gpu(node: NodeState, rank: RankState) -> GpuState | None:
-    if node.gpu_processes:
-        pid = rank.process.pid
-        for gpu in node.gpus.values():
-            if any(process.pid == pid for process in gpu.processes):
-                return gpu
-        return None
+def _place(rank: RankState) -> int:
+    """Index of the GPU that is a rank's by its number, where no list of processes tells; -1 for none."""
     local = rank.process.local_rank
-    return None if local is None else node.gpus.get(local)
+    return -1 if local is None else local
 
 
 def _grown(before: int | None, now: int | None) -> int:

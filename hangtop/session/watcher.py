@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 PERIOD = 1.0
-"""Seconds between two looks at progress."""
+"""Seconds between two looks at progress,"""
+LEISURE = 20.0
+"""or so many times the CPU that one takes,"""
+LONGEST_PERIOD = 4.0
+"""but no more than this."""
 LEAST_PAUSE = 2.0
 """Seconds between two verdicts, at the least."""
 DUTY = 20.0
@@ -46,6 +50,8 @@ class Watcher:
         self._think_at = 0.0
         self._cost = 0.0
         """Seconds of CPU that the last verdict took."""
+        self._look_cost = 0.0
+        """The same of the last look at progress."""
         self._looked = 0
         self._first_look_at = 0.0
         self._looks: set[asyncio.Task[object]] = set()
@@ -56,7 +62,7 @@ class Watcher:
         await asyncio.to_thread(importlib.import_module, "hangtop.diagnosis.verdict")
         try:
             while True:
-                await asyncio.sleep(PERIOD)
+                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost)))
                 await self.step()
         finally:
             for look in self._looks:
@@ -64,8 +70,7 @@ class Watcher:
 
     async def step(self) -> None:
         """Look once at progress, and do what it asks for."""
-        for _ in self._session.ticking():
-            await asyncio.sleep(0)
+        await self._tick()
         due = self._look_due()
         if due:
             await self._look()
@@ -74,6 +79,15 @@ class Watcher:
             self._ask_once(self._session.witnesses.ras(), "RAS")
         if due or time.monotonic() >= self._think_at:
             await self.think()
+
+    async def _tick(self) -> None:
+        """Look at progress, a slice at a time."""
+        cost, began = 0.0, time.thread_time()
+        for _ in self._session.ticking():
+            cost += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+        self._look_cost = cost + time.thread_time() - began
 
     async def _look(self) -> None:
         """Look at all stacks; who has not answered by then is left to answer later."""

@@ -40,6 +40,11 @@ def polls(p: RankPulse) -> RankPulse:
     return p._replace(cpu_user=p.cpu_user + 0.01, voluntary_switches=p.voluntary_switches + 2)
 
 
+def wakes(p: RankPulse) -> RankPulse:
+    """Waits with a time-out of a second."""
+    return p._replace(voluntary_switches=p.voluntary_switches + 1)
+
+
 def loops_with_sleeps(p: RankPulse) -> RankPulse:
     """A busy retry loop: never still, never any further."""
     return p._replace(cpu_user=p.cpu_user + 0.2, voluntary_switches=p.voluntary_switches + 100)
@@ -65,14 +70,18 @@ class Job:
         self.store.link(LinkChange("node1", "live", "", self.now))
         self.store.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))], 1)
 
-    def run(self, seconds: int, behaviour: Behaviour, **others: Behaviour) -> float | None:
-        """All ranks behave so, those in ``others`` (``r2=…``) differently; returns how long the job stood still."""
-        for _ in range(seconds):
+    def run(self, seconds: int, behaviour: Behaviour, every: int = 1, **others: Behaviour) -> float | None:
+        """All ranks behave so, those in ``others`` (``r2=…``) differently; returns how long the job stood still.
+
+        It is looked at ``every`` so many seconds.
+        """
+        for second in range(1, seconds + 1):
             self.now += 1.0
             for rank, before in self.pulses.items():
                 self.pulses[rank] = others.get(f"r{rank}", behaviour)(before)
             self.store.samples("node1", [*self.pulses.values(), tick(self.now)], 1)
-            self.progress.look(self.now)
+            if second % every == 0:
+                self.progress.look(self.now)
         return self.progress.stood_still
 
 
@@ -91,6 +100,12 @@ def test_a_wait_is_seen_however_it_waits_and_whatever_the_culprit_does(
     job = Job(ranks)
     job.run(10, works)
     assert job.run(70, wait, r1=culprit) == pytest.approx(70, abs=1)
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_hang_that_was_found_is_seen_however_rarely_it_is_looked_at(every: int) -> None:
+    """Nothing tells there what is usual for these ranks."""
+    assert Job().run(60, wakes, every=every) == pytest.approx(60, abs=every)
 
 
 def test_a_slow_job_stands_still_no_longer_than_a_step() -> None:
