@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
+from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.failures import number_of, when
 from hangtop.diagnosis.finding import Evidence
-from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 
 BEFORE_START_S = 60.0
 """A kernel line this long before the first process of the job may still be the reason why it was started anew."""
@@ -20,11 +24,48 @@ def gpu_name(node: Node, gpu: Gpu) -> str:
     return f"{node.name}:{gpu.index}"
 
 
-def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
+class Row(NamedTuple):
+    """One GPU and its newest look."""
+
+    node: Node
+    gpu: Gpu
+    at: float
+    sample: GpuSample
+
+
+def all_gpus(job: Job) -> Sequence[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
-    for name in sorted(job.nodes):
-        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index):
-            yield job.nodes[name], gpu
+    return job.once(_in_order)
+
+
+def newest(job: Job) -> Sequence[Row]:
+    """Newest look at every GPU that has one, in order."""
+    return job.once(_newest)
+
+
+def _in_order(job: Job) -> list[tuple[Node, Gpu]]:
+    return [
+        (job.nodes[name], gpu)
+        for name in sorted(job.nodes)
+        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index)
+    ]
+
+
+def _newest(job: Job) -> list[Row]:
+    return [Row(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks]
+
+
+def living_on(job: Job, node: str) -> Sequence[Rank]:
+    """Ranks whose process is on this node, and alive."""
+    return job.once(_living).get(node, ())
+
+
+def _living(job: Job) -> Mapping[str, Sequence[Rank]]:
+    found: dict[str, list[Rank]] = defaultdict(list)
+    for rank in job.ranks:
+        if rank.gone_at is None:
+            found[rank.node].append(rank)
+    return found
 
 
 def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
@@ -34,15 +75,22 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
-    here = job.ranks_of(node.name)
-    on_it = {rank.rank for rank in here if index in rank.gpus}
+    on_it = set(job.once(_by_gpu).get((node.name, index), ()))
     if not on_it:
         on_it = {
             rank.rank
-            for rank in here
+            for rank in job.ranks_of(node.name)
             if not rank.gpus and rank.process.local_rank == index and "CUDA_VISIBLE_DEVICES" not in rank.process.env
         }
     return tuple(sorted(on_it))
+
+
+def _by_gpu(job: Job) -> Mapping[tuple[str, int], Sequence[int]]:
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for rank in job.ranks:
+        for index in rank.gpus:
+            found[rank.node, index].append(rank.rank)
+    return found
 
 
 def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
@@ -64,18 +112,27 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
 
 def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
     """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
-    events = job.events_of(kind)
-    if not events:
+    if not job.events_of(kind):
         return
     started = min((rank.process.started for rank in job.ranks_of(node.name)), default=None)
     hostname = node.hello.hostname if node.hello else ""
-    for home, event in events:
-        if (home and home != node.name) or (not home and event.host not in (node.name, hostname)):
-            continue
+    by_host = job.once(_by_host)
+    # those that came from the node itself, and of files those whose lines name it
+    told = [by_host.get(key, ()) for key in {(kind, node.name, ""), (kind, "", node.name), (kind, "", hostname)}]
+    for _, event in sorted(pair for pairs in told for pair in pairs):
         at = when(event)
         if job.live and started is not None and at is not None and at < started - BEFORE_START_S:
             continue
         yield event
+
+
+def _by_host(job: Job) -> Mapping[tuple[str, str, str], Sequence[tuple[int, LogEvent]]]:
+    """Events with their places, by kind, the node that they came from, and the host that lines of a folder name."""
+    found: dict[tuple[str, str, str], list[tuple[int, LogEvent]]] = defaultdict(list)
+    homes = chain(job.event_nodes, repeat(""))
+    for place, (home, event) in enumerate(zip(homes, job.events, strict=False)):
+        found[event.kind, home, "" if home else event.host].append((place, event))
+    return found
 
 
 def event_line(event: LogEvent) -> Evidence:

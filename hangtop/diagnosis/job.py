@@ -7,10 +7,10 @@ the picture). ``None`` and empty tuples mean unknown: a rule may conclude someth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
@@ -158,6 +158,7 @@ class Job:
     """Living processes with the same rank numbers that belong to another or an earlier run."""
     _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _said: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Sort ranks by node and events by kind: a rule that went through all of them for every node would be slow."""
@@ -174,6 +175,13 @@ class Job:
     def events_of(self, kind: str) -> Sequence[tuple[str, LogEvent]]:
         """Events of one kind in their order, each with the node that it came from (empty for a folder of logs)."""
         return self._said.get(kind, ())
+
+    def once(self, work: Callable[[Job], T]) -> T:
+        """What ``work`` makes of this picture: worked out for the first rule that asks, and the same for all others."""
+        if work not in self._known:
+            self._known[work] = work(self)
+        known: T = self._known[work]
+        return known
 
     @property
     def alarm_after(self) -> float:

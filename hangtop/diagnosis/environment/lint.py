@@ -10,25 +10,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from hangtop.diagnosis.environment.advice import DEBUG_ONLY, FATAL_TO_DIFFER, MUST_AGREE, MYTHS, RENAMED
 from hangtop.diagnosis.environment.names import BUILD_NAMES, NCCL_NAMES, PLUGIN_PREFIXES, TORCH_NAMES
+from hangtop.diagnosis.environment.settings import Setting, environments, ranks_at, settings, versions
 from hangtop.diagnosis.environment.values import complaint
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job, Node, Rank
 
-Setting = tuple[str, str]
 JUDGED_PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
-
-
-def _settings(job: Job) -> dict[Setting, list[Rank]]:
-    """Ranks by (name, value)."""
-    found: dict[Setting, list[Rank]] = defaultdict(list)
-    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
-        for name, value in rank.process.env.items():
-            found[name, value].append(rank)
-    return dict(sorted(found.items()))
 
 
 def _finding(
@@ -57,7 +49,7 @@ def _finding(
 
 def unknown_names(job: Job) -> Iterator[Finding]:
     """env_unknown: a name that neither NCCL nor PyTorch ever reads, with the real knob or the nearest real name."""
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         myth = MYTHS.get(name)
         if myth:
             yield _finding(
@@ -66,13 +58,20 @@ def unknown_names(job: Job) -> Iterator[Finding]:
                 f"Remove it. What does it: {myth.instead}.",
             )  # fmt: skip
         elif not _is_known(name):
-            near = difflib.get_close_matches(name, [*NCCL_NAMES, *TORCH_NAMES, *RENAMED], n=1, cutoff=0.85)
+            near = _nearest(name)
             yield _finding(
                 "env_unknown", "info", ranks, (name, value),
-                f"{name} is no setting that NCCL (2.10 to 2.30) or PyTorch reads" + (f"; {near[0]} is" if near else ""),
-                f"Did you mean {near[0]}?" if near else "Remove it, unless a plugin of yours reads it.",
+                f"{name} is no setting that NCCL (2.10 to 2.30) or PyTorch reads" + (f"; {near} is" if near else ""),
+                f"Did you mean {near}?" if near else "Remove it, unless a plugin of yours reads it.",
                 confidence=0.8 if near else 0.5,
             )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str) -> str:
+    """The real name that is most like this one; empty where none is."""
+    near = difflib.get_close_matches(name, [*NCCL_NAMES, *TORCH_NAMES, *RENAMED], n=1, cutoff=0.85)
+    return near[0] if near else ""
 
 
 def _is_known(name: str) -> bool:
@@ -89,7 +88,7 @@ def _is_known(name: str) -> bool:
 
 def invalid_values(job: Job) -> Iterator[Finding]:
     """env_invalid: a value outside what is accepted, a product over its bound, or a list that names nothing here."""
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         wrong = complaint(name, value)
         if wrong:
             yield _finding(
@@ -100,32 +99,34 @@ def invalid_values(job: Job) -> Iterator[Finding]:
                 f"{name}={value} {wrong}",
                 f"Correct {name} or remove it.",
             )
-    for rank in job.ranks:
-        sockets = [rank.process.env.get(name, "") for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")]
+    for table, places in job.once(environments):
+        sockets = [table.get(name, "") for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")]
         if all(text.isdecimal() for text in sockets) and int(sockets[0]) * int(sockets[1]) > 64:
-            yield _finding(
-                "env_invalid", "warning", [rank], ("NCCL_SOCKET_NTHREADS × NCCL_NSOCKS_PERTHREAD", " × ".join(sockets)),
-                f"{sockets[0]} threads × {sockets[1]} sockets is over NCCL's bound of 64", "Lower one of them.",
-            )  # fmt: skip
+            for rank in ranks_at(job, places):
+                yield _finding(
+                    "env_invalid", "warning", [rank],
+                    ("NCCL_SOCKET_NTHREADS × NCCL_NSOCKS_PERTHREAD", " × ".join(sockets)),
+                    f"{sockets[0]} threads × {sockets[1]} sockets is over NCCL's bound of 64", "Lower one of them.",
+                )  # fmt: skip
     yield from _absent_interfaces(job)
     yield from _greedy_adapters(job)
 
 
 def _absent_interfaces(job: Job) -> Iterator[Finding]:
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         if name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or value.startswith("^"):
             continue
         exact = value.startswith("=") or name.startswith("GLOO")
         wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]
-        without = []
-        for rank in ranks:
-            node = job.nodes.get(rank.node)
-            names = [interface.name for interface in node.network.interfaces if interface.up] if node else []
+        lacking = set()
+        for node in _homes(job, ranks):
+            names = [interface.name for interface in node.network.interfaces if interface.up]
             hit = any(have == want if exact else have.startswith(want) for have in names for want in wanted)
             if names and not hit:
-                without.append(rank)
-        if without:
-            nodes = ", ".join(sorted({rank.node for rank in without}))
+                lacking.add(node.name)
+        if lacking:
+            without = [rank for rank in ranks if rank.node in lacking]
+            nodes = ", ".join(sorted(lacking))
             yield _finding(
                 "env_invalid", "critical", without, (name, value),
                 f"{name}={value} names no interface that is up on {nodes}",
@@ -133,19 +134,23 @@ def _absent_interfaces(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _homes(job: Job, ranks: Iterable[Rank]) -> list[Node]:
+    """Nodes of these ranks, each once."""
+    return [job.nodes[name] for name in dict.fromkeys(rank.node for rank in ranks) if name in job.nodes]
+
+
 def _greedy_adapters(job: Job) -> Iterator[Finding]:
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         if name != "NCCL_IB_HCA" or value.startswith(("=", "^")):
             continue
         wanted = {word.strip().partition(":")[0] for word in value.split(",") if word.strip()}
-        for rank in ranks:
-            node = job.nodes.get(rank.node)
-            devices = sorted({port.facts.device for port in node.ports}) if node else []
+        for node in _homes(job, ranks):
+            devices = sorted({port.facts.device for port in node.ports})
             extra = [have for have in devices if have not in wanted and any(have.startswith(want) for want in wanted)]
             if extra:
                 yield _finding(
                     "env_invalid", "warning", ranks, (name, value),
-                    f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {rank.node})",
+                    f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {node.name})",
                     f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact.",
                 )  # fmt: skip
                 break
@@ -153,7 +158,7 @@ def _greedy_adapters(job: Job) -> Iterator[Finding]:
 
 def deprecated_names(job: Job) -> Iterator[Finding]:
     """env_deprecated: an old name, with today's; whether the old one still works is said."""
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         renamed = RENAMED.get(name)
         if renamed and renamed.instead not in ranks[0].process.env:
             effect = "still works" if renamed.works else "does nothing any more"
@@ -171,7 +176,7 @@ def deprecated_names(job: Job) -> Iterator[Finding]:
 
 def debugging_left_on(job: Job) -> Iterator[Finding]:
     """env_debug_left_on: settings for finding faults that slow a production job, and what each of them does."""
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         setting = DEBUG_ONLY.get(name)
         if setting and value.strip().lower() in setting.values:
             yield _finding(
@@ -182,7 +187,7 @@ def debugging_left_on(job: Job) -> Iterator[Finding]:
 
 def clobbered_log_file(job: Job) -> Iterator[Finding]:
     """env_log_file_clobbered: NCCL_DEBUG_FILE expands %h, %p and %% alone; without %p ranks share a file."""
-    for (name, value), ranks in _settings(job).items():
+    for (name, value), ranks in job.once(settings).items():
         if name != "NCCL_DEBUG_FILE" or value in ("/dev/stdout", "/dev/stderr"):
             continue
         bad = [f"%{letter}" for letter in re.findall(r"%(.)", value) if letter not in "hp%"]
@@ -206,19 +211,23 @@ def mismatches(job: Job) -> Iterator[Finding]:
     if len(job.ranks) < 2:
         return
     for name in sorted(MUST_AGREE):
-        yield from _odd_ones(name, [(rank, rank.process.env.get(name, "(not set)")) for rank in job.ranks])
+        values = [(table.get(name, "(not set)"), places) for table, places in job.once(environments)]
+        yield from _odd_ones(job, name, values)
     for name in ("torch", "nccl", "cuda"):
-        known = [(rank, rank.process.versions[name]) for rank in job.ranks if name in rank.process.versions]
-        yield from _odd_ones(f"version of {name}", known)
+        known = [(table[name], places) for table, places in job.once(versions) if name in table]
+        yield from _odd_ones(job, f"version of {name}", known)
 
 
-def _odd_ones(name: str, values: list[tuple[Rank, str]]) -> Iterator[Finding]:
-    by_value: dict[str, list[Rank]] = defaultdict(list)
-    for rank, value in sorted(values, key=lambda item: item[0].rank):
-        by_value[value].append(rank)
-    if len(by_value) < 2:
+def _odd_ones(job: Job, name: str, values: Sequence[tuple[str, list[int]]]) -> Iterator[Finding]:
+    if len({value for value, _ in values}) < 2:
         return
-    ordered = sorted(by_value.items(), key=lambda item: (len(item[1]), item[0]))
+    by_value: dict[str, list[int]] = defaultdict(list)
+    for value, places in values:
+        by_value[value] += places
+    ordered = [
+        (value, ranks_at(job, places))
+        for value, places in sorted(by_value.items(), key=lambda item: (len(item[1]), item[0]))
+    ]
     odd = [rank for _, ranks in ordered[:-1] for rank in ranks]
     spread = "; ".join(f"{value} on {_some(ranks)}" for value, ranks in reversed(ordered))
     evidence = tuple(
@@ -250,10 +259,10 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
     Sources: pytorch and NCCL issue trackers for 2.21.5 with torch 2.3 and 2.4 inside one node; the release notes of
     NVIDIA's resiliency extension for 2.28.3 to 2.28.8 (crash when a process group is restarted in place).
     """
-    by_version: dict[tuple[str, str], list[Rank]] = defaultdict(list)
-    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
-        by_version[rank.process.versions.get("nccl", ""), rank.process.versions.get("torch", "")].append(rank)
-    for (nccl, torch), ranks in by_version.items():
+    by_version: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for table, places in job.once(versions):
+        by_version[table.get("nccl", ""), table.get("torch", "")] += places
+    for (nccl, torch), places in by_version.items():
         release = tuple(int(part) for part in re.findall(r"\d+", nccl)[:3])
         if release == (2, 21, 5) and torch.startswith(("2.3", "2.4")):
             why, advice = "hangs inside one node with this torch", "Move to a torch that brings NCCL 2.22 or newer."
@@ -264,7 +273,7 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
         yield _finding(
             "nccl_known_bad",
             "warning",
-            ranks,
+            ranks_at(job, places),
             ("NCCL", nccl),
             f"NCCL {nccl} (torch {torch or 'unknown'}) {why}",
             advice,

@@ -120,8 +120,8 @@ def ras_behind(case: Case) -> Iterator[Finding]:
 
     Needs three RAS answers; RAS counts no sends and receives, so an even picture proves nothing.
     """
-    owners = Owners(case.job)
     for one in ras.behind(case.job.ras):
+        owners = case.job.once(Owners)
         least = [one.members[number] for number in one.least]
         most = len(one.members) - len(least)
         ranks = owners.of_members(least)
@@ -141,8 +141,8 @@ def ras_away(case: Case) -> Iterator[Finding]:
 
     Needs two RAS answers or more.
     """
-    owners = Owners(case.job)
     for one in ras.away(case.job.ras):
+        owners = case.job.once(Owners)
         ranks = owners.of_members(one.members)
         states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
         yield Finding(
@@ -161,9 +161,9 @@ def nccl_log_behind(case: Case) -> Iterator[Finding]:
     """
     if case.job.live and not (case.hung or (case.job.stood_still or 0.0) >= case.alarm_after):
         return
-    closed = {event.data.get("comm_id") for event in case.job.events if event.kind == "nccl.end"}
-    owners = Owners(case.job)
+    closed = {event.data.get("comm_id") for _, event in case.job.events_of("nccl.end")}
     for odd in launched.odd_ones(one for one in case.job.progress if one.comm not in closed):
+        owners = case.job.once(Owners)
         accused = [odd.latest[number] for number in odd.accused]
         ranks = tuple(sorted(rank for one in accused if (rank := owners.of_progress(one)) is not None))
         told = listed([_told(odd, one) for one in accused])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Evidence, Finding
@@ -64,6 +64,22 @@ LOSSES = (
 """hw_counters of mlx5 that stand for lost or repeated packets (NVIDIA's "understanding mlx5 counters")."""
 SENDER_SAW = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "roce_adp_retrans")
 RECEIVER_SAW = ("out_of_sequence",)
+_COUNTED = frozenset(name for symptom in SYMPTOMS for name in symptom.counters)
+_LOST = frozenset(LOSSES)
+
+
+class _Count(NamedTuple):
+    """How many ports, and how many of them are up."""
+
+    ports: int
+    up: int
+
+    @staticmethod
+    def of(ports: Collection[Port]) -> _Count:
+        return _Count(len(ports), sum(map(_up, ports)))
+
+    def __sub__(self, some: _Count) -> _Count:
+        return _Count(self.ports - some.ports, self.up - some.up)
 
 
 def port_down(job: Job) -> Iterator[Finding]:
@@ -72,16 +88,16 @@ def port_down(job: Job) -> Iterator[Finding]:
     Needs the state of ports: the same port on other nodes, or its neighbours on this node where there is no other. A
     port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped.
     """
-    ports = _ports(job)
-    for node, port in ports:
+    same = job.once(_same_place)
+    for node, port in job.once(_ports):
         facts = port.facts
         if _up(port) or _flaps(port):
             continue
-        twins = [p for n, p in ports if n is not node and _key(p) == _key(port)]
-        neighbours = [p for n, p in ports if n is node and p is not port and p.facts.link_layer == facts.link_layer]
-        peers = twins or neighbours
-        up = sum(_up(peer) for peer in peers)
-        if not peers or up * 2 <= len(peers):
+        here = [other for other in node.ports if _key(other) == _key(port)]
+        twins = same[_key(port)] - _Count.of(here)
+        neighbours = [p for p in node.ports if p is not port and p.facts.link_layer == facts.link_layer]
+        peers, up = twins if twins.ports else _Count.of(neighbours)
+        if not peers or up * 2 <= peers:
             continue
         hint = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}.get(
             facts.phys_state, ""
@@ -89,9 +105,9 @@ def port_down(job: Job) -> Iterator[Finding]:
         if facts.state == "INIT":
             hint = ": no subnet manager has set it up"
         yield Finding(
-            "ib_port_down", "critical" if twins else "warning", 0.9 if twins else 0.7,
+            "ib_port_down", "critical" if twins.ports else "warning", 0.9 if twins.ports else 0.7,
             f"port {facts.device}/{facts.port} on {node.name} is {facts.state}, {facts.phys_state}{hint}; "
-            f"{up} of {len(peers)} peers are up",
+            f"{up} of {peers} peers are up",
             nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
             advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
         )  # fmt: skip
@@ -103,7 +119,9 @@ def port_errors(job: Job) -> Iterator[Finding]:
     Needs the port's error counters at two times; any growth while it was watched counts. A port that was seen to go
     down and come back has flapped whatever its counters say.
     """
-    for node, port in _ports(job):
+    for node, port in job.once(_ports):
+        if _COUNTED.isdisjoint(port.grown) and not port.changes:
+            continue
         flaps = _flaps(port)
         for symptom in SYMPTOMS:
             grown = {name: port.grown[name] for name in symptom.counters if port.grown.get(name, 0) > 0}
@@ -131,7 +149,9 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
     Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
     """
     seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
-    for node, port in _ports(job):
+    for node, port in job.once(_ports):
+        if _LOST.isdisjoint(port.grown):
+            continue
         grown = {name: port.grown[name] for name in LOSSES if port.grown.get(name, 0) > 0}
         if grown:
             seen["all"].append((node, port, grown))
@@ -170,6 +190,14 @@ def _ports(job: Job) -> list[tuple[Node, Port]]:
         for name in sorted(job.nodes)
         for port in sorted(job.nodes[name].ports, key=lambda port: (port.facts.device, port.facts.port))
     ]
+
+
+def _same_place(job: Job) -> dict[tuple[str, int], _Count]:
+    """Ports of one device and number, over all nodes."""
+    found: dict[tuple[str, int], list[Port]] = defaultdict(list)
+    for _, port in job.once(_ports):
+        found[_key(port)].append(port)
+    return {key: _Count.of(ports) for key, ports in found.items()}
 
 
 def _up(port: Port) -> bool:

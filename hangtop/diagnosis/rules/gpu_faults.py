@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.gpus import GpuFault
-from hangtop.diagnosis.devices import all_gpus, event_line, events_on, gpu_at, gpu_name, ranks_on_gpu, ranks_on_node
+from hangtop.diagnosis.devices import (
+    all_gpus,
+    event_line,
+    events_on,
+    gpu_at,
+    gpu_name,
+    newest,
+    ranks_on_gpu,
+    ranks_on_node,
+)
 from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.job import Gpu, Job, Node
@@ -124,8 +133,7 @@ def gpu_ecc(job: Job) -> Iterator[Finding]:
 
     Needs the ECC columns of nvidia-smi. Corrected errors are no fault.
     """
-    for node, gpu in _seen(job):
-        at, sample = gpu.looks[-1]
+    for node, gpu, at, sample in newest(job):
         if not sample.ecc_uncorrected and not sample.sram_threshold_exceeded:
             continue
         grown = (sample.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
@@ -145,8 +153,7 @@ def gpu_row_remap(job: Job) -> Iterator[Finding]:
 
     Needs the remapped_rows columns of nvidia-smi. Remaps that worked are no fault.
     """
-    for node, gpu in _seen(job):
-        at, sample = gpu.looks[-1]
+    for node, gpu, at, sample in newest(job):
         wrong = []
         if sample.remap_failure:
             wrong.append("a row could not be remapped")
@@ -167,8 +174,7 @@ def gpu_needs_reset(job: Job) -> Iterator[Finding]:
 
     Needs the column gpu_recovery_action of nvidia-smi (driver 560 or newer).
     """
-    for node, gpu in _seen(job):
-        at, sample = gpu.looks[-1]
+    for node, gpu, at, sample in newest(job):
         action = sample.recovery_action.strip()
         if action and action.strip("[]").lower() not in NO_ACTION:
             yield _of_gpu(
@@ -183,6 +189,8 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
     Needs NVLink counters at two times.
     """
     for node, gpu in all_gpus(job):
+        if not gpu.nvlinks and not gpu.nvlink_grown:
+            continue
         grown = {
             link: {name: number for name, number in counters.items() if number > 0}
             for link, counters in gpu.nvlink_grown.items()
@@ -226,10 +234,6 @@ def nvswitch(job: Job) -> Iterator[Finding]:
 
 def _fault_line(node: Node, fault: GpuFault) -> Evidence:
     return Evidence(f"nvidia-smi on {node.name}", None, fault.text)
-
-
-def _seen(job: Job) -> list[tuple[Node, Gpu]]:
-    return [(node, gpu) for node, gpu in all_gpus(job) if gpu.looks]
 
 
 def _of_gpu(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
-from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
+from hangtop.diagnosis.devices import Row, gpu_name, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.peers import median_without
@@ -22,29 +23,37 @@ from hangtop.diagnosis.words import listed
 
 LAST_LOOKS = 8
 """Looks back: what was cured is not reported."""
+FEW = 256
+"""GPUs whose last looks are all read. Of more, those are read whose newest look shows something, and as many others,
+spread evenly, for what is usual: past looks are kept packed, and unpacking those of 16,384 GPUs takes longer than all
+other rules together."""
+BAD_BITS = sum(BAD_EVENT_REASONS)
+
+
+class Loaded(NamedTuple):
+    """A GPU that was under load in some of its last looks, and those looks."""
+
+    node: Node
+    gpu: Gpu
+    looks: Sequence[Look[GpuSample]]
 
 
 def gpu_throttled(job: Job) -> Iterator[Finding]:
     """gpu_throttled: under load, a bad event reason and an SM clock under its peers', in most of the last looks.
 
-    Needs utilisation, SM clock and event reasons of nvidia-smi in two looks or more. Without slower peers to compare
-    with (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
+    Needs utilisation, SM clock and event reasons of nvidia-smi in two looks or more; in a large job (:data:`FEW`) the
+    newest look must be one of those. Without slower peers to compare with (a whole rack on its power brake), the clock
+    must be far under the GPU's own maximum.
     """
-    loaded = _loaded(job)
-    usual = [_clock(looks) for _, _, looks in loaded]
-    peers: dict[str, list[float]] = defaultdict(list)
-    for (_, gpu, _), speed in zip(loaded, usual, strict=True):
-        if speed is not None:
-            peers[_model(gpu)].append(speed)
-    for speeds in peers.values():
-        speeds.sort()
-    for (node, gpu, looks), own in zip(loaded, usual, strict=True):
-        bad = [look for look in looks if (look.value.event_reasons or 0) & sum(BAD_EVENT_REASONS)]
+    suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_bad(row.sample)]
+    for node, gpu, looks in _read(job, suspects):
+        bad = [look for look in looks if _is_bad(look.value)]
         clock = _clock(bad)
-        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None or own is None:
+        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None:
             continue
-        speeds = peers[_model(gpu)]
-        others = median_without(speeds, own) if len(speeds) > 1 else None
+        speeds = job.once(_usual_clocks).get(_model(gpu), ())
+        own = _clock(looks)
+        others = median_without(speeds, own) if own is not None and len(speeds) > 1 else None
         top = gpu.facts.sm_clock_max if gpu.facts else None
         slower = others is not None and clock < SLOW_CLOCK_SHARE * others
         low = top is not None and clock < LOW_CLOCK_SHARE * top
@@ -65,9 +74,11 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
     """gpu_pcie_degraded: link generation or width under its maximum in every look under load.
 
-    Needs the PCIe columns of nvidia-smi under load: links fall back when idle.
+    Needs the PCIe columns of nvidia-smi under load: links fall back when idle. In a large job (:data:`FEW`) the newest
+    look must be under load.
     """
-    for node, gpu, looks in _loaded(job):
+    suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_narrow(row)]
+    for node, gpu, looks in _read(job, suspects):
         facts = gpu.facts
         if facts is None or len(looks) < LATE_LOOKS:
             continue
@@ -89,14 +100,46 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _loaded(job: Job) -> list[tuple[Node, Gpu, list[Look[GpuSample]]]]:
-    """GPUs that were under load in some of their last looks, and those looks."""
-    found = []
-    for node, gpu in all_gpus(job):
-        looks = [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+def _read(job: Job, suspects: Sequence[Row]) -> Iterator[Loaded]:
+    """The last looks of all GPUs where they are few, else of those that are suspect by their newest one."""
+    return _loaded(newest(job) if len(newest(job)) <= FEW else suspects)
+
+
+def _loaded(rows: Iterable[Row]) -> Iterator[Loaded]:
+    for row in rows:
+        looks = [look for look in row.gpu.looks[-LAST_LOOKS:] if _is_loaded(look.value)]
         if looks:
-            found.append((node, gpu, looks))
-    return found
+            yield Loaded(row.node, row.gpu, looks)
+
+
+def _usual_clocks(job: Job) -> dict[str, list[float]]:
+    """Clocks under load by model, in order; where the job has more than :data:`FEW` GPUs, of about as many."""
+    peers: dict[str, list[float]] = defaultdict(list)
+    for one in _loaded(newest(job)[:: len(newest(job)) // FEW | 1]):
+        clock = _clock(one.looks)
+        if clock is not None:
+            peers[_model(one.gpu)].append(clock)
+    return {model: sorted(speeds) for model, speeds in peers.items()}
+
+
+def _is_loaded(sample: GpuSample) -> bool:
+    return (sample.utilization or 0) >= LOAD_UTILIZATION
+
+
+def _is_bad(sample: GpuSample) -> bool:
+    return bool((sample.event_reasons or 0) & BAD_BITS)
+
+
+def _is_narrow(row: Row) -> bool:
+    """Its link is under its maximum now: one that was seen at its best is not degraded."""
+    facts, sample = row.gpu.facts, row.sample
+    return facts is not None and (
+        _is_under(sample.pcie_gen, facts.pcie_gen_max) or _is_under(sample.pcie_width, facts.pcie_width_max)
+    )
+
+
+def _is_under(value: int | None, top: int | None) -> bool:
+    return value is not None and top is not None and value < top
 
 
 def _clock(looks: Iterable[Look[GpuSample]]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
@@ -69,6 +70,7 @@ def mtu_mismatch(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+@lru_cache(maxsize=32_768)
 def _network(address: str) -> str:
     try:
         network = ipaddress.ip_interface(address).network

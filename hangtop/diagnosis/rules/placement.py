@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from hangtop.diagnosis.devices import all_gpus, gpu_name, ranks_on_gpu
+from hangtop.diagnosis.devices import gpu_name, living_on, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
@@ -20,11 +20,8 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
     merely has a context on GPU 0 beside its own GPU is no conflict. GPUs split by MIG are left out.
     """
     told: set[frozenset[int]] = set()
-    for node, gpu in all_gpus(job):
+    for node, gpu, only_here in _shared(job):
         if gpu.facts and gpu.facts.mig.lower() == "enabled":
-            continue
-        only_here = [r for r in _living(job, node.name) if r.gpus == (gpu.index,)]
-        if len(only_here) < 2:
             continue
         numbers = tuple(sorted(rank.rank for rank in only_here))
         told.add(frozenset(numbers))
@@ -41,17 +38,28 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
     yield from _conflicts_by_settings(job, told)
 
 
+def _shared(job: Job) -> Iterator[tuple[Node, Gpu, list[Rank]]]:
+    """GPUs that are the only one of two ranks or more."""
+    for name in sorted(job.nodes):
+        only: dict[tuple[int, ...], list[Rank]] = defaultdict(list)
+        for rank in living_on(job, name):
+            only[rank.gpus].append(rank)
+        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index):
+            if len(only.get((gpu.index,), ())) > 1:
+                yield job.nodes[name], gpu, only[gpu.index,]
+
+
 def _conflicts_by_settings(job: Job, told: set[frozenset[int]]) -> Iterator[Finding]:
     """LOCAL_RANK n counts within CUDA_VISIBLE_DEVICES: a list that is shorter leaves that rank without a GPU."""
     for name in sorted(job.nodes):
         short: list[Rank] = []
-        for rank in _living(job, name):
+        for rank in living_on(job, name):
             visible = rank.process.env.get("CUDA_VISIBLE_DEVICES")
             local = rank.process.local_rank
             if visible is None or local is None or rank.process.launcher != "torchrun" or rank.gpus:
                 continue
             devices = [word for word in visible.split(",") if word.strip()]
-            if devices and len(devices) <= local and len(_living(job, name)) > len(devices) > 1:
+            if devices and len(devices) <= local and len(living_on(job, name)) > len(devices) > 1:
                 short.append(rank)
         numbers = tuple(sorted(rank.rank for rank in short))
         if numbers and frozenset(numbers) not in told:
@@ -69,28 +77,31 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
 
     Needs used and total memory of the GPUs that the job's ranks are on.
     """
-    used = {
-        gpu_name(node, gpu): (node, gpu, _used(gpu))
-        for node, gpu in all_gpus(job)
-        if ranks_on_gpu(job, node, gpu.index) and gpu.facts and gpu.facts.memory_total and gpu.looks
-    }
-    if len(used) < 3:
+    held = [
+        (row, row.sample.memory_used or 0)
+        for row in newest(job)
+        if row.gpu.facts and row.gpu.facts.memory_total and ranks_on_gpu(job, row.node, row.gpu.index)
+    ]
+    if len(held) < 3:
         return
-    amounts = sorted(amount for _, _, amount in used.values())
-    for name, (node, gpu, amount) in used.items():
+    amounts = sorted(amount for _, amount in held)
+    middle = amounts[len(amounts) // 2 - 1]  # no GPU finds less than this in the middle of the others
+    for (node, gpu, at, _), amount in held:
         total = gpu.facts.memory_total if gpu.facts else None
+        if not total or amount - middle < MEMORY_IMBALANCE_SHARE * total:
+            continue
         rest = median_without(amounts, amount)
-        if not total or amount - rest < MEMORY_IMBALANCE_SHARE * total:
+        if amount - rest < MEMORY_IMBALANCE_SHARE * total:
             continue
         users = [f"pid {p.pid} {p.name or ''} {size(p.memory or 0)}".replace("  ", " ") for p in gpu.processes]
-        strangers = _strangers(job, node, gpu)
+        strangers = _strangers(gpu, _own_pids(job, node))
         crowded = len(gpu.processes) > 1
         why = f"; {count(len(gpu.processes), 'process', 'processes')} on it" if crowded else ""
         yield Finding(
             "gpu_memory_imbalance", "warning" if crowded else "info", 0.8 if crowded else 0.5,
             f"GPU {gpu.index} on {node.name} holds {size(amount)}, the others of the job {size(rest)}{why}",
-            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(name,),
-            evidence=(Evidence(f"nvidia-smi on {node.name}", gpu.looks[-1].at, listed(users, 6) or "no users listed"),),
+            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
+            evidence=(Evidence(f"nvidia-smi on {node.name}", at, listed(users, 6) or "no users listed"),),
             advice="End the processes that are not of this job." if strangers else
             "Every rank that loads a checkpoint to cuda:0, or that sets its device too late, leaves memory on GPU 0.",
         )  # fmt: skip
@@ -116,10 +127,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             advice=f"If that run is over, end them: kill {' '.join(str(o.process.pid) for o in others[:8])}",
             next=(NextStep("K", f"hangtop repair orphans {name}"),),
         )  # fmt: skip
-    for node, gpu in all_gpus(job):
-        strangers = _strangers(job, node, gpu)
-        if not strangers:
-            continue
+    for node, gpu, strangers in _all_strangers(job):
         mine = ranks_on_gpu(job, node, gpu.index)
         known = {other.process.pid for other in by_node.get(node.name, ())}
         unknown = [(pid, amount, what) for pid, amount, what in strangers if pid not in known]
@@ -134,22 +142,32 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _living(job: Job, node: str) -> list[Rank]:
-    return [rank for rank in job.ranks_of(node) if rank.gone_at is None]
-
-
 def _used(gpu: Gpu) -> int:
     return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
 
 
-def _strangers(job: Job, node: Node, gpu: Gpu) -> list[tuple[int, int, str]]:
-    """Processes of real size on this GPU that are no rank and no helper; empty where pids cannot be compared.
+def _all_strangers(job: Job) -> Iterator[tuple[Node, Gpu, list[tuple[int, int, str]]]]:
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        own = _own_pids(job, node)
+        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+            if strangers := _strangers(gpu, own):
+                yield node, gpu, strangers
+
+
+def _own_pids(job: Job, node: Node) -> set[int]:
+    """Ranks and helpers on a node whose pids the driver knows; empty where pids cannot be compared.
 
     Inside a container the driver lists host pids: then none of them matches, and nothing can be said.
     """
-    own = {rank.process.pid for rank in _living(job, node.name)}
-    own |= {helper.pid for rank in _living(job, node.name) for helper in rank.helpers}
-    if not any(process.pid in own for other in node.gpus for process in other.processes):
+    own = {rank.process.pid for rank in living_on(job, node.name)}
+    own |= {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
+    return own if any(process.pid in own for gpu in node.gpus for process in gpu.processes) else set()
+
+
+def _strangers(gpu: Gpu, own: Set[int]) -> list[tuple[int, int, str]]:
+    """Processes of real size on this GPU that are not ``own``; none where nothing is known of those."""
+    if not own:
         return []
     found = [(p.pid, p.memory or 0, p.name) for p in gpu.processes if p.pid not in own]
     return [item for item in found if item[1] >= MEMORY_IDLE_BYTES]
