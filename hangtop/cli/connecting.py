@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from hangtop.cli.ask import asker
@@ -13,15 +13,20 @@ from hangtop.session.session import Session
 
 
 @asynccontextmanager
-async def connected_session(options: SessionOptions, status: Status) -> AsyncIterator[Session]:
-    """A session whose nodes have answered or failed. Raises what :func:`~hangtop.session.live.live_session` raises."""
+async def connected_session(
+    options: SessionOptions, status: Status, needs: Collection[str] = ()
+) -> AsyncIterator[Session]:
+    """A session whose nodes have answered or failed, and told what the sources in ``needs`` know.
+
+    Raises what :func:`~hangtop.session.live.live_session` raises.
+    """
     from hangtop.session.live import live_session
 
     session = live_session(options)
     session.asker = asker(batch=options.batch)
     try:
         await session.start(watching=False)
-        await connected(session, status.say)
+        await connected(session, status.say, needs)
         yield session
     finally:
         status.clear()

@@ -25,6 +25,8 @@ from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")
 MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "unknown": ("?", "cyan"), "ok": ("✓", "green")}
+NEEDS = ("ranks", "host", "software", "network", "gpus", "fabric")
+"""Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
 PORT = 29500
 """torchrun's own default."""
 
@@ -79,7 +81,7 @@ async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> 
     from collectors.probes.preflight.survey import Place, survey
 
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, NEEDS) as session:
         job = session.job()
         scene = _scene(job, master)
         places = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,11 @@ CONNECT = 8.0
 STRAGGLERS = 2.0
 """Seconds that the first nodes wait for the last ones, once half of them are there."""
 SETTLE = 0.6
-"""Seconds from a node's first tick until its slower sources have spoken."""
+"""Seconds from a node's first tick that its slower sources are waited for, unless all have spoken before."""
+NEEDED = 6.0
+"""The same for sources without which the command cannot do what it is asked."""
+_SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
+"""Every source that all nodes have."""
 STEP = 0.05
 LAST_LOOK = 4.0
 """Seconds that the answer waits for the last stacks; what comes later is not known."""
@@ -106,8 +110,12 @@ async def _let_ripen(session: Session, say: Callable[[str], None]) -> None:
             await asyncio.wait_for(session.dump_stacks(None, unasked=True), LAST_LOOK)
 
 
-async def connected(session: Session, say: Callable[[str], None]) -> None:
-    """Wait until every node has answered or failed; the last ones do not keep the others waiting for long."""
+async def connected(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
+    """Wait until every node has answered or failed; the last ones do not keep the others waiting for long.
+
+    ``needs`` names sources whose first word a command cannot do without: who has some waits for the last nodes, too,
+    for as long as a node may take.
+    """
     began = time.monotonic()
     half_at: float | None = None
     while True:
@@ -119,12 +127,24 @@ async def connected(session: Session, say: Callable[[str], None]) -> None:
             half_at = now
         if nodes and not waiting:
             break
-        if now - began > CONNECT or (half_at is not None and now - half_at > STRAGGLERS):
+        late = half_at is not None and now - half_at > STRAGGLERS and not needs
+        if now - began > CONNECT or late:
             _give_up(session, now - began)
             break
         say(f"{len(answered)} of {len(nodes)} nodes; waiting for {', '.join(waiting[:3])}{' …' * (len(waiting) > 3)}")
         await asyncio.sleep(STEP)
-    await asyncio.sleep(SETTLE)
+    await _spoken(session, _SOURCES, SETTLE)
+    await _spoken(session, needs, NEEDED)
+
+
+async def _spoken(session: Session, sources: Collection[str], seconds: float) -> None:
+    """Wait until these sources of every node that answers have said how they are, but not for longer than this."""
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
+        if all(source in node.sources for node in ticking for source in sources):
+            return
+        await asyncio.sleep(STEP)
 
 
 def _give_up(session: Session, after: float) -> None:

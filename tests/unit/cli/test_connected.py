@@ -1,0 +1,81 @@
+"""When nodes count as connected: what a command needs of them must have been said, however busy they are."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.stream import SourceState
+from hangtop.cli import triage
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, tick
+
+
+class Nodes:
+    """A session to which the nodes of a test speak when it has waited for a while."""
+
+    def __init__(self, *names: str) -> None:
+        self.session = Session(SessionOptions())
+        self.slept = 0
+        self.at: dict[int, tuple[str, list[str]]] = {}
+        for name in names:
+            self.session.link(LinkChange(name, "connecting", "", 1000.0))
+
+    def comes(self, name: str, *sources: str) -> None:
+        self.session.link(LinkChange(name, "live", "", 1000.0))
+        self.session.samples(name, [hello(1000.0), tick(1000.0)], 1)
+        self.says(name, *sources)
+
+    def says(self, name: str, *sources: str) -> None:
+        self.session.samples(name, [SourceState(source, "ok", "", 1000.0) for source in sources], 1)
+
+    async def sleep(self, _seconds: float) -> None:
+        self.slept += 1
+        if self.slept in self.at:
+            name, sources = self.at[self.slept]
+            if sources == ["comes"]:
+                self.comes(name, *triage._SOURCES)
+            else:
+                self.says(name, *sources)
+
+
+def connect(nodes: Nodes, monkeypatch: pytest.MonkeyPatch, *needs: str) -> None:
+    """Time stands still in it, so that only what was said can end it."""
+    monkeypatch.setattr(triage, "asyncio", SimpleNamespace(sleep=nodes.sleep))
+    monkeypatch.setattr(triage, "time", SimpleNamespace(monotonic=lambda: nodes.slept * triage.STEP))
+    asyncio.run(triage.connected(nodes.session, lambda _text: None, needs))
+
+
+def test_a_source_that_is_needed_is_waited_for_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes("node1")
+    nodes.comes("node1", "ranks")
+    late = round(triage.SETTLE / triage.STEP) + 20
+    nodes.at[late] = "node1", ["network"]
+    connect(nodes, monkeypatch, "ranks", "network")
+    assert nodes.slept == late
+    hurried = Nodes("node1")
+    hurried.comes("node1", "ranks")
+    connect(hurried, monkeypatch)
+    assert hurried.slept < late
+
+
+def test_nobody_waits_once_every_source_has_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes("node1")
+    nodes.comes("node1", *triage._SOURCES)
+    connect(nodes, monkeypatch, "network")
+    assert nodes.slept == 0
+
+
+@pytest.mark.parametrize(("needs", "all_there"), [((), False), (("ranks",), True)])
+def test_who_needs_every_node_waits_for_the_last_one(
+    needs: tuple[str, ...], all_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Nodes("node1", "node2")
+    nodes.comes("node1", *triage._SOURCES)
+    nodes.at[round((triage.STRAGGLERS + 1) / triage.STEP)] = "node2", ["comes"]
+    connect(nodes, monkeypatch, *needs)
+    assert (nodes.session.state.nodes["node2"].tick is not None) == all_there
