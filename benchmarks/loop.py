@@ -18,6 +18,7 @@ from textual._compositor import CompositorUpdate
 from textual.pilot import Pilot
 
 from benchmarks.report import Row
+from collectors.fleet.turns import event_loop
 from tui.app import HangtopApp
 
 SIZE = (200, 60)
@@ -140,4 +141,5 @@ def _run(measure: Callable[[int], Awaitable[list[Row]]], size: int) -> list[Row]
     async def whole() -> list[Row]:
         return await measure(size)
 
-    return asyncio.run(whole())
+    with asyncio.Runner(loop_factory=event_loop) as runner:  # as the command does
+        return runner.run(whole())

@@ -220,8 +220,10 @@ class NodeLink:
         def take(data: bytes) -> None:
             samples = decoder.feed(data)
             if samples:
+                starting = self._heard_at is None
                 self._note(samples)
-                self._lend(samples)
+                if starting:
+                    self._lend(samples)
                 sink.samples(name, samples, len(data))
             if decoder.flooded and self._process is not None and not self._paused:
                 self._paused = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 
 def show(session: Session, choices: ScreenChoices) -> None:
     """Show a session until the user leaves."""
+    from collectors.fleet.turns import event_loop
     from tui.app import HangtopApp, ScreenOptions
 
     app = HangtopApp(
@@ -36,4 +38,5 @@ def show(session: Session, choices: ScreenChoices) -> None:
             bell=choices.bell,
         ),
     )
-    app.run()
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(app.run_async())

@@ -23,7 +23,7 @@ from hangtop.session.asking.witnesses import Witnesses
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
-from hangtop.session.pace import Pace
+from hangtop.session.pace import LATE, Pace
 from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
 from hangtop.session.progress import Progress
 from hangtop.session.shared_logs import SharedLogs
@@ -293,10 +293,20 @@ class Session:
 
     def keep_pace(self) -> None:
         """Have the nodes look less often while this machine cannot keep up with them, and say so."""
-        if self.pace.changed():
-            text = f"hangtop takes {self.pace.share:.0%} of a core: nodes look every {self.interval:g} s now"
+        if self.pace.changed(self._lateness):
+            late = f", and what nodes say lies for {self.pace.late:.1f} s" if self.pace.late > LATE else ""
+            text = f"hangtop takes {self.pace.share:.0%} of a core{late}: nodes look every {self.interval:g} s now"
             self.state.changes.append(Change(self.now(), "", text))
             self._tell_all()
+
+    def _lateness(self) -> float:
+        """Seconds by which live nodes' last ticks were read later than their quickest ones, on the average."""
+        late = [
+            max(0.0, node.seen_at - (node.tick.clock - node.clock_offset))
+            for node in self.state.nodes.values()
+            if node.link == "live" and node.seen_at and node.tick and node.clock_offset is not None
+        ]
+        return sum(late) / max(1, len(late))
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""

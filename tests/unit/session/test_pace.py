@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collectors.fleet.sink import LinkChange
 from collectors.samples.control import Settings
 from hangtop.session.options import SessionOptions
-from hangtop.session.pace import BUSY, PERIOD, ROOM, SLOWEST, Pace
+from hangtop.session.pace import BUSY, LATE, OURS, PERIOD, ROOM, SLOWEST, Pace
 from hangtop.session.session import Session
+from tests.support.made import hello, tick
 
 
 class Machine:
@@ -14,13 +16,13 @@ class Machine:
     def __init__(self) -> None:
         self.now = self.used = 100.0
 
-    def run(self, pace: Pace, *shares: float) -> list[int]:
-        """The factor after each period with these shares of a core."""
+    def run(self, pace: Pace, *shares: float, late: float = 0.0) -> list[int]:
+        """The factor after each period with these shares of a core, samples lying about for ``late`` seconds."""
         factors = []
         for share in shares:
             self.now += PERIOD
             self.used += share * PERIOD
-            pace.changed()
+            pace.changed(lambda: late)
             factors.append(pace.factor)
         return factors
 
@@ -51,12 +53,22 @@ def test_it_stays_where_it_fits_and_comes_back_with_room() -> None:
     assert machine.run(pace, 0.99, 0.99, 0.5, ROOM + 0.01, 0.2, 0.2) == [1, 2, 2, 2, 1, 1]
 
 
+def test_one_that_is_given_too_little_of_the_machine_looks_less_often_too() -> None:
+    machine = Machine()
+    assert machine.run(pace_of(machine), *[OURS + 0.01] * 4, late=LATE + 0.1) == [1, 2, 2, 4]
+
+
+def test_a_slow_network_is_no_reason_to_look_less_often() -> None:
+    machine = Machine()
+    assert machine.run(pace_of(machine), *[OURS - 0.01] * 4, late=9.0) == [1, 1, 1, 1]
+
+
 def test_nothing_is_measured_before_a_period_is_over() -> None:
     machine = Machine()
     pace = pace_of(machine)
     machine.now += PERIOD / 2
     machine.used += 50.0
-    assert not pace.changed()
+    assert not pace.changed(lambda: 9.0)
     assert pace.share == 0.0
 
 
@@ -84,3 +96,22 @@ def test_nodes_are_told_and_the_user_too() -> None:
     assert [(node, settings.interval) for node, settings in feed.told] == [(None, 1.0)]
     assert session.interval == 1.0
     assert session.state.changes[-1].text == "hangtop takes 100% of a core: nodes look every 1 s now"
+
+
+def test_samples_that_lie_about_are_noticed() -> None:
+    """The first tick comes at once; the later ones are read two seconds after they were sent."""
+    machine, feed = Machine(), Feed()
+    now = 1000.0
+    session = Session(SessionOptions(), clock=lambda: now)
+    session._feed = feed  # type: ignore[assignment]
+    session.pace = pace_of(machine)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now), tick(now)], 1)
+    for late in (0.0, 2.0, 2.0):
+        now += 1.0
+        machine.now += PERIOD
+        machine.used += 0.5 * PERIOD
+        session.samples("node1", [tick(now - late)], 1)
+        session.keep_pace()
+    expected = "hangtop takes 50% of a core, and what nodes say lies for 2.0 s: nodes look every 2 s now"
+    assert session.state.changes[-1].text == expected
