@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.tables.kinds import EXPLANATIONS, NEARNESS, Explains
+from hangtop.diagnosis.tables.kinds import EXPLANATIONS, NEARNESS, Where
 
 SEVERITIES = ("critical", "warning", "info")
 CONSEQUENCE_SHARE = 0.6
 """Confidence that a consequence keeps: it is true, but not the cause."""
 EVIDENCE_KEPT = 12
+WHERES: tuple[Where, ...] = get_args(Where)
 
 
 def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings that tell the same, mark consequences with their cause, and put root causes first."""
     merged = _merge(found)
+    causes = _Causes(merged)
     roots, effects = [], []
     for finding in merged:
-        cause = finding.cause or _cause(finding, merged)
+        cause = finding.cause or causes.of(finding)
         if cause:
             effects.append(replace(finding, cause=cause, confidence=round(finding.confidence * CONSEQUENCE_SHARE, 2)))
         else:
@@ -77,32 +81,59 @@ def _witness(line: Evidence) -> str:
     return line.source.split(" ")[0].split(":")[0]
 
 
-def _cause(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return the kind of the nearest other finding that explains this one; empty for a root.
-
-    A finding whose rule knows that it followed this one explains nothing of it.
-    """
-    causes = [
-        other for other in others if other is not finding and other.cause != finding.kind and _explains(other, finding)
-    ]
-    return min(causes, key=_order).kind if causes else ""
+_CAUSES = frozenset((kind, row.where) for row in EXPLANATIONS for kind in row.cause)
 
 
-def _explains(cause: Finding, effect: Finding) -> bool:
-    if cause.severity == "info" or SEVERITIES.index(cause.severity) > SEVERITIES.index(effect.severity):
-        return False
-    return any(
-        cause.kind in row.cause and effect.kind in row.effects and _same(row, cause, effect) for row in EXPLANATIONS
-    )
+class _Causes:
+    """Findings by what they speak of: thousands of nodes may have thousands, which nobody compares pair by pair."""
+
+    def __init__(self, found: Sequence[Finding]) -> None:
+        """Take all findings, the nearest to the root first."""
+        self._found = found
+        self._places: dict[tuple[str, Where, str | int], list[int]] = defaultdict(list)
+        for place, finding in enumerate(found):
+            for where in WHERES if finding.severity != "info" else ():
+                if (finding.kind, where) in _CAUSES:
+                    for thing in _things(finding, where):
+                        self._places[finding.kind, where, thing].append(place)
+
+    def of(self, finding: Finding) -> str:
+        """Return the kind of the nearest other finding that explains this one; empty for a root.
+
+        A finding whose rule knows that it followed this one explains nothing of it.
+        """
+        nearest = len(self._found)
+        for row in EXPLANATIONS:
+            if finding.kind not in row.effects:
+                continue
+            for thing in _things(finding, row.where):
+                for kind in row.cause:
+                    nearest = self._nearer(finding, self._places.get((kind, row.where, thing), ()), nearest)
+        return self._found[nearest].kind if nearest < len(self._found) else ""
+
+    def _nearer(self, finding: Finding, places: Sequence[int], nearest: int) -> int:
+        """The first of these places, in order, that may be a cause, if it comes before ``nearest``; else that."""
+        for place in places:
+            if place >= nearest:
+                break
+            other = self._found[place]
+            if other is finding or other.cause == finding.kind:
+                continue
+            if SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity):
+                return place
+        return nearest
 
 
-def _same(row: Explains, cause: Finding, effect: Finding) -> bool:
-    if row.where == "any":
-        return True
-    if row.where == "rank":
-        return bool(set(cause.ranks) & set(effect.ranks))
-    if row.where == "node":
-        return bool(set(cause.nodes) & set(effect.nodes))
-    if row.where == "gpu":
-        return bool(set(cause.gpus) & set(effect.gpus))
-    return bool(set(cause.ports) & set(effect.ports))
+def _things(finding: Finding, where: Where) -> Collection[str | int]:
+    """What a finding speaks of; of ``any``, the job."""
+    match where:
+        case "rank":
+            return finding.ranks
+        case "node":
+            return finding.nodes
+        case "gpu":
+            return finding.gpus
+        case "port":
+            return finding.ports
+        case _:
+            return ("",)

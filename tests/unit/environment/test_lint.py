@@ -226,3 +226,20 @@ NAMES = st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, st.text(max_size=12), max_size=4), max_size=4))
 def test_no_value_can_break_the_lint(envs: list[dict[str, str]]) -> None:
     assert all(finding.evidence for finding in lint(job(*envs)))
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["NCCL_ALGO", "NCCL_PROTO", "NCCL_TIMEOUT", "NCCL_DEBUG_FILE", "NCCL_SOCKET_NTHREADS"]),
+            st.sampled_from(["Ring", "/tmp/x", "16", "Simple"]), max_size=3,
+        ),
+        max_size=6,
+    )
+)  # fmt: skip
+def test_settings_held_once_for_all_ranks_say_the_same(given_settings: list[dict[str, str]]) -> None:
+    once: dict[str, dict[str, str]] = {}
+    alone = [process(rank, dict(env), {"nccl": "2.21.5"}) for rank, env in enumerate(given_settings)]
+    together = [p._replace(env=once.setdefault(repr(sorted(p.env.items())), p.env)) for p in alone]
+    found = [lint(Job(0.0, 0.0, True, ranks=tuple(Rank(p.rank, "node1", p) for p in of))) for of in (alone, together)]
+    assert found[0] == found[1]
