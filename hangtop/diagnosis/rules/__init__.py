@@ -10,6 +10,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
     absent,
+    checked,
     collectives,
     crash,
     cuda,
@@ -77,8 +78,8 @@ RULES: tuple[Rule, ...] = (
     nccl_log.remote_error,
     nccl_log.socket_fallback,
     watchdog.watchdog_timeout,
-    watchdog.fingerprints,
-    watchdog.did_not_join,
+    checked.fingerprints,
+    checked.did_not_join,
     watchdog.left_early,
     gloo.timed_out,
     gloo.differing_calls,

@@ -1,4 +1,4 @@
-"""NCCL's watchdog, torch's checks of collectives, and what they say about who did not come."""
+"""NCCL's watchdog, and what its time-outs say about who did not come."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.vote import vote
-from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.roster import known_ranks
+from hangtop.diagnosis.roster import homes, known_ranks
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.unlabelled import with_ranks
 from hangtop.diagnosis.words import count, duration, listed, ranks_text
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
@@ -20,7 +21,7 @@ WHOLE = frozenset({"default_pg", "0"})
 """Names of the group of all ranks."""
 FAR = 16
 """Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
-SHAPE_ONLY = frozenset({"shape", "dtype"})
+UNNAMED = "These lines name no process group (torch before 2.3): ranks of several groups may stand side by side."
 
 
 def watchdog_timeout(job: Job) -> Iterator[Finding]:
@@ -35,7 +36,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
         return
     name, events = min(groups.items(), key=lambda item: (min(e.at or float("inf") for e in item[1]), item[0]))
     timeouts = [event for event in events if event.kind == "torch.watchdog_timeout"]
-    mismatched = _mismatch(job, timeouts) or _apart(job, timeouts, name in WHOLE)
+    mismatched = _mismatch(job, timeouts) or _apart(job, timeouts, name)
     if mismatched:
         yield mismatched
     behind, how, sure = _behind(job, events)
@@ -43,16 +44,18 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
     what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
     waited = f" after {duration(ran / 1000)}" if ran else ""
-    group = f" of group {name}" if name and len(groups) > 1 else ""
+    group = " of an unnamed group" if not name else f" of group {name}" if len(groups) > 1 else ""
     reporting = ranks_in(events)
     on = f" on {count(len(reporting), 'rank')}" if reporting else ""
     yield Finding(
         "watchdog_timeout", "critical", sure,
         f"{what}{group} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),
-        ranks=behind, nodes=hosts_in(job, events) if not behind else _homes(job, behind), evidence=lines(events),
-        advice="The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
-        if behind else "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the "
-        "one that had not is to blame: look at the logs of all ranks.",
+        ranks=behind, nodes=hosts_in(job, events) if not behind else homes(job, behind), evidence=lines(events),
+        advice=(
+            "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
+            if behind else "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else "
+            "the one that had not is to blame: look at the logs of all ranks."
+        ) + ("" if name else f" {UNNAMED}"),
     )  # fmt: skip
 
 
@@ -68,7 +71,7 @@ def _by_group(job: Job) -> dict[str, list[LogEvent]]:
         of_work[work].add(group)
     every = set(named.values())
     groups: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in (*said(job, "torch.watchdog_timeout"), *statuses):
+    for event in with_ranks((*said(job, "torch.watchdog_timeout"), *statuses)):
         work = number_of(event, "seq")
         own = text_of(event, "group_name") or text_of(event, "group") or named.get((event.rank, work), "")
         likely = of_work[work] or every
@@ -76,7 +79,7 @@ def _by_group(job: Job) -> dict[str, list[LogEvent]]:
     return groups
 
 
-def _apart(job: Job, timeouts: Sequence[LogEvent], whole: bool) -> Finding | None:
+def _apart(job: Job, timeouts: Sequence[LogEvent], name: str) -> Finding | None:
     """Ranks of one group that wait at different numbers: those ahead had left the others' collective behind.
 
     But for the group of all ranks, one name may stand for several groups: those whose ranks within the group are the
@@ -93,6 +96,7 @@ def _apart(job: Job, timeouts: Sequence[LogEvent], whole: bool) -> Finding | Non
     counted = vote(at)
     if counted is None or not counted.odd:
         return None
+    whole = name in WHOLE
     numbers = {number for _, number in at.values()}
     within = [place for event in own.values() if (place := number_of(event, "group_rank")) is not None]
     several = len(set(within)) < len(within) or max(numbers) - min(numbers) > FAR
@@ -102,10 +106,10 @@ def _apart(job: Job, timeouts: Sequence[LogEvent], whole: bool) -> Finding | Non
     ranks = tuple(sorted(counted.odd)) if not counted.tied else tuple(sorted(at))
     return Finding(
         "collective_mismatch", "critical", 0.7 if whole else 0.55,
-        f"ranks of one group wait at different collectives: {told}",
-        ranks=ranks, nodes=_homes(job, ranks), evidence=lines([own[rank] for rank in sorted(own)]),
+        f"ranks of one {'' if name else 'unnamed '}group wait at different collectives: {told}",
+        ranks=ranks, nodes=homes(job, ranks), evidence=lines([own[rank] for rank in sorted(own)]),
         advice="Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), or "
-        "ranks with a different number of batches.",
+        "ranks with a different number of batches." + ("" if name else f" {UNNAMED}"),
     )  # fmt: skip
 
 
@@ -145,6 +149,8 @@ def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str,
             f"{'says' if len(gaps) == 1 else 'say'} nothing: had not launched it, as far as logs are here",
             0.65,
         )
+    if len({number_of(event, "group_rank") for event in events if event.rank is None} - {None}) > 1:
+        return (), "those that report give only their ranks within groups, so nothing tells who did not come", 0.5
     if len(reported) < 2:
         return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
     return (), "all that report had launched it, and it did not complete", 0.6
@@ -184,81 +190,9 @@ def _odd(
     return Finding(
         kind, "critical", 0.85,
         f"at collective #{sequence} ranks differ: {told}, the others in {usual}",
-        ranks=ranks, nodes=_homes(job, ranks),
+        ranks=ranks, nodes=homes(job, ranks),
         evidence=lines([own[rank] for rank in (*sorted(odd), *sorted(set(own) - set(odd)))]),
         advice="Look for a collective behind `if rank == …`, or batches whose shape differs from rank to rank.",
-    )  # fmt: skip
-
-
-def fingerprints(job: Job) -> Iterator[Finding]:
-    """collective_mismatch and collective_size_mismatch by TORCH_DISTRIBUTED_DEBUG=DETAIL.
-
-    Needs the lines about fingerprints. Each names a pair of ranks only, so what every rank ran is gathered from all of
-    them and put to the vote.
-    """
-    events = said(job, "torch.fingerprint")
-    if not events:
-        return
-    ran: dict[int, tuple[str, str, str, int | None]] = {}
-    differs: set[str] = set()
-    for event in events:
-        differs.update(words_of(event, "differs"))
-        for side in ("a", "b"):
-            rank = number_of(event, f"rank_{side}")
-            if rank is not None:
-                ran.setdefault(rank, _fingerprint(event, side))
-    counted = vote(ran)
-    if counted is None or not counted.odd:
-        return
-    size_only = bool(differs) and differs <= SHAPE_ONLY
-    kind = "collective_size_mismatch" if size_only else "collective_mismatch"
-    told = listed([f"rank {rank} ran {_told(value, size_only)}" for rank, value in sorted(counted.odd.items())])
-    yield Finding(
-        kind, "critical", 0.75 if counted.tied else 0.93,
-        f"{told}; {ranks_text(counted.usual_ranks)} ran {_told(counted.usual, size_only)}",
-        ranks=counted.odd_ranks, nodes=_homes(job, counted.odd_ranks), evidence=lines(events),
-        advice="Look for a collective behind `if rank == …`, or for shapes that depend on a rank's data.",
-    )  # fmt: skip
-
-
-def _fingerprint(event: LogEvent, side: str) -> tuple[str, str, str, int | None]:
-    shape = event.data.get(f"shape_{side}")
-    return (
-        text_of(event, f"op_{side}"),
-        str(shape) if isinstance(shape, list) else text_of(event, f"shape_{side}"),
-        text_of(event, f"dtype_{side}"),
-        number_of(event, f"seq_{side}"),
-    )
-
-
-def _told(value: tuple[str, str, str, int | None], whole: bool) -> str:
-    op, shape, dtype, sequence = value
-    return f"{op} of {shape} {dtype}".strip() if whole else op + (f" #{sequence}" if sequence is not None else "")
-
-
-def did_not_join(job: Job) -> Iterator[Finding]:
-    """collective_mismatch by desync reports and monitored barriers: the ranks that did not join.
-
-    Needs TORCH_NCCL_DESYNC_DEBUG's report or monitoredBarrier's lines.
-    """
-    desync = [event for event in said(job, "torch.desync") if numbers_of(event, "lagging")]
-    failed = [event for event in said(job, "torch.barrier_failed") if numbers_of(event, "missing")]
-    if desync:
-        first = desync[0]
-        ranks = tuple(sorted(set(numbers_of(first, "lagging"))))
-        done, missing = number_of(first, "finished"), number_of(first, "missing")
-        after = f"finished collective #{done} and did not join #{missing}" if missing is not None else "did not join"
-        yield _laggards(job, ranks, after, desync)
-    if failed:
-        ranks = tuple(sorted({rank for event in failed for rank in numbers_of(event, "missing")}))
-        yield _laggards(job, ranks, "did not come to the monitored barrier that the others wait in", failed)
-
-
-def _laggards(job: Job, ranks: tuple[int, ...], what: str, events: Sequence[LogEvent]) -> Finding:
-    return Finding(
-        "collective_mismatch", "critical", 0.85, f"{ranks_text(ranks)} {what}",
-        ranks=ranks, nodes=_homes(job, ranks), evidence=lines(events),
-        advice="They are elsewhere in the program: look at their last log lines, or at their stacks while it hangs.",
     )  # fmt: skip
 
 
@@ -284,7 +218,7 @@ def left_early(job: Job) -> Iterator[Finding]:
     yield Finding(
         "rank_left_early", "critical", 0.75,
         f"{ranks_text(ranks)} finished while {count(len(waiting), 'other')} still waited in a collective",
-        ranks=ranks, nodes=_homes(job, ranks), evidence=lines([*ends[:2], *waits[:2]]),
+        ranks=ranks, nodes=homes(job, ranks), evidence=lines([*ends[:2], *waits[:2]]),
         advice="Its data ran out before the others': give every rank the same number of batches, or use "
         "torch.distributed.algorithms.join.",
     )  # fmt: skip
@@ -295,7 +229,3 @@ def _is_end(event: LogEvent, largest: int) -> bool:
     if event.kind == "job.finished":
         return True
     return text_of(event, "phase") == "destroy" and largest > 1 and number_of(event, "size") == largest
-
-
-def _homes(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
-    return tuple(sorted({rank.node for rank in job.ranks if rank.rank in ranks}))

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from collectors.samples.logs import CommProgress, LogEvent
+from hangtop.diagnosis.unlabelled import with_ranks
 from hangtop.session.folder.contents import Contents
 
 Process = tuple[str, int]
@@ -34,7 +35,7 @@ def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[Lo
     by_pid = _by_pid(processes, events)
     by_local = _by_local(events)
     told = [_ranked(event, processes, by_pid, by_local) for event in events]
-    told = _one_node(_before_labels(told))
+    told = _one_node(with_ranks(told))
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 
@@ -51,37 +52,6 @@ def _ranked(
     if rank is None and isinstance(local, int) and not event.kind.startswith("elastic.f"):
         rank = by_local.get((event.host, local), by_local.get(("", local)))
     return event if rank == event.rank else event._replace(rank=rank)
-
-
-def _before_labels(events: list[LogEvent]) -> list[LogEvent]:
-    """Ranks of the watchdogs of torch before 2.2, which put no label in front of their lines.
-
-    Their "[Rank 3]" counts within the group; it is the global rank where no rank speaks of one collective twice.
-    """
-    events = [_by_group_rank(e) if _of_the_world(e) else e for e in events]
-    bare = [
-        e
-        for e in events
-        if e.kind == "torch.watchdog_timeout" and e.rank is None and not {"group", "raised"} & e.data.keys()
-    ]
-    said = Counter((e.data.get("group_rank"), e.data.get("seq"), e.data.get("op"), e.source) for e in bare)
-    if (
-        not bare
-        or max(said.values()) > 1
-        or any(e.kind.startswith("torch.watchdog") and e.rank is not None for e in events)
-    ):
-        return events
-    return [_by_group_rank(e) if e.kind == "torch.watchdog_timeout" and "group" not in e.data else e for e in events]
-
-
-def _of_the_world(event: LogEvent) -> bool:
-    """A word of torch about the group of all ranks: there the rank within the group is the global one."""
-    return event.rank is None and event.kind.startswith("torch.") and event.data.get("group_name") == "default_pg"
-
-
-def _by_group_rank(event: LogEvent) -> LogEvent:
-    rank = event.data.get("group_rank")
-    return event._replace(rank=rank) if event.rank is None and isinstance(rank, int) else event
 
 
 def _one_node(events: list[LogEvent]) -> list[LogEvent]:

@@ -1,0 +1,72 @@
+"""Watchdogs of torch before 2.3: no label, no time, no group; only ``[Rank N]``, the rank within the group.
+
+The lines are made from the format strings of ``ProcessGroupNCCL.cpp``: since 1.13 the same but for the work, which has
+its SeqNum since 2.0 and NumelIn and NumelOut since 2.1; 2.2 puts ``[rankN]:`` in front.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from tests.support.jobs import Sketch, after, first
+from tests.support.logs import parse
+
+WORKS = {
+    "1.13": "OpType={op}, Timeout(ms)=1800000",
+    "2.0": "SeqNum={seq}, OpType={op}, Timeout(ms)=1800000",
+    "2.1": "SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, Timeout(ms)=1800000",
+}
+NUMBERED = ("2.0", "2.1")
+
+
+def said(version: str, rank: int, seq: int, op: str = "ALLREDUCE", ran: int = 1800410) -> str:
+    work = WORKS[version].format(op=op, seq=seq)
+    return (
+        f"[E ProcessGroupNCCL.cpp:475] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL({work})"
+        f" ran for {ran} milliseconds before timing out.\n"
+    )
+
+
+def verdict(*lines: str) -> Verdict:
+    job: Sketch = after(0)
+    job.events = parse("".join(lines))
+    job.event_nodes = [""] * len(job.events)
+    return job.verdict()
+
+
+@pytest.mark.parametrize("version", WORKS)
+def test_who_did_not_come_is_told_by_the_ranks_in_brackets(version: str) -> None:
+    found = first(verdict(*(said(version, rank, 96) for rank in (0, 1, 3))))
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (2,))
+    assert "of an unnamed group" in found.summary
+    assert "no process group" in found.advice
+
+
+@pytest.mark.parametrize("version", NUMBERED)
+def test_the_one_at_another_number_is_told(version: str) -> None:
+    found = first(verdict(*(said(version, rank, 95 if rank == 2 else 96) for rank in range(4))))
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
+    assert "ranks of one unnamed group" in found.summary
+    assert "no process group" in found.advice
+
+
+@pytest.mark.parametrize("version", NUMBERED)
+def test_the_one_in_another_operation_is_told(version: str) -> None:
+    found = first(verdict(*(said(version, rank, 96, "BROADCAST" if rank == 1 else "ALLREDUCE") for rank in range(4))))
+    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+
+
+def test_ranks_of_several_groups_are_not_put_together() -> None:
+    """Two processes are rank 0 of their groups: which of them is the job's rank 0, nothing tells."""
+    found = first(verdict(*(said("2.1", rank, 96, ran=1800400 + group) for rank in (0, 1, 3) for group in (0, 1))))
+    assert (found.kind, found.ranks) == ("watchdog_timeout", ())
+    assert "only their ranks within groups" in found.summary
+
+
+def test_a_group_that_is_named_is_not_called_unnamed() -> None:
+    job = after()
+    for rank in (0, 1, 3):
+        job.says("torch.watchdog_timeout", rank, op="ALLREDUCE", seq=7, group="0")
+    assert "unnamed" not in first(job.verdict()).summary
+    assert "no process group" not in first(job.verdict()).advice
