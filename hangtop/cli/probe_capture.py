@@ -24,6 +24,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.words import count
 from hangtop.session.asking.capturing import capture_nodes, lines, names_by_address, read
+from hangtop.session.asking.probing import NEEDED
 from hangtop.session.options import SessionOptions
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
@@ -66,7 +67,7 @@ async def _capture(
     options: SessionOptions, seconds: float, most: int, folder: Path, yes: bool
 ) -> tuple[list[Captured], list[Traffic], Job]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, NEEDED) as session:
         job = session.job()
         places, absent = capture_nodes(session, job)
         status.clear()

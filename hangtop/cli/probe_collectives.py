@@ -18,7 +18,7 @@ from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.asking.probing import ProbeRefused, plan_probe
+from hangtop.session.asking.probing import NEEDED, ProbeRefused, plan_probe
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed.answer import Probed, as_json, probe
 from hangtop.session.probed.lines import answer_lines
@@ -48,15 +48,17 @@ class Sizes(click.ParamType[tuple[int, ...]]):
               "all_to_all, send_recv; repeatable.")  # fmt: skip
 @click.option("--sizes", type=Sizes(), default=(), help="Sizes to measure, doubling: 1M:1G.")
 @click.option("--pairs", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-              help="Pairs that tell a bad node from a bad link: all up to 8 nodes, neighbours and suspects above; "
-              "always: all; never: none.")  # fmt: skip
+              help="Pairs that tell a bad node from a bad link, then GPUs and ports of what is bad: all up to 8 nodes, "
+              "neighbours and suspects above; always: all, and the ports of two nodes; never: none.")  # fmt: skip
+@click.option("--ranks-per-node", type=click.IntRange(1, 64), default=1, show_default=True,
+              help="Processes on each node with gloo; with nccl there is one a GPU.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
 @click.option("--yes", is_flag=True, help="Do not ask before a probe beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
 @click.pass_context
 def command(
     ctx: click.Context, options: SessionOptions, backend: str, operations: tuple[str, ...], sizes: tuple[int, ...],
-    pairs: str, force: bool, yes: bool, json: bool,
+    pairs: str, ranks_per_node: int, force: bool, yes: bool, json: bool,
 ) -> None:  # fmt: skip
     """Measure collectives between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
@@ -65,7 +67,10 @@ def command(
     """
     refuse_read_only(options)
     began = time.monotonic()
-    wishes = {"backend": backend, "operations": operations, "sizes": sizes, "bisect": pairs, "force": force}
+    wishes = {
+        "backend": backend, "operations": operations, "sizes": sizes, "bisect": pairs, "force": force,
+        "ranks_per_node": ranks_per_node,
+    }  # fmt: skip
     found, job = interrupted_cleanly(_probe(options, wishes, yes))
     verdict = Verdict("healthy" if found.outcome == "ok" else "unknown", found.summary, found.findings)
     answer = Answer(verdict, job, time.monotonic() - began)
@@ -74,7 +79,7 @@ def command(
 
 async def _probe(options: SessionOptions, wishes: dict[str, Any], yes: bool) -> tuple[Probed, Job]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, NEEDED) as session:
         job = session.job()
         try:
             plan = plan_probe(job, python=options.python or "", **wishes)

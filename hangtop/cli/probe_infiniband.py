@@ -18,7 +18,7 @@ from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.asking.infiniband import Fabric, judged, lines
-from hangtop.session.asking.probing import path_nodes
+from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
 
 
@@ -55,7 +55,7 @@ def command(ctx: click.Context, options: SessionOptions, device: str, seconds: i
 
 async def _probe(options: SessionOptions, device: str, seconds: int, yes: bool) -> Fabric:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, NEEDED) as session:
         job = session.job()
         taking_part, absent = path_nodes(session, job)
         status.say("looking for adapters and tools")

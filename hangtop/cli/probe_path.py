@@ -21,7 +21,7 @@ from hangtop.diagnosis import surroundings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.asking.paths import PathResult, measure
-from hangtop.session.asking.probing import path_nodes
+from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
 
 
@@ -58,7 +58,7 @@ def command(ctx: click.Context, options: SessionOptions, seconds: float, iperf: 
 
 async def _probe(options: SessionOptions, seconds: float, iperf: bool, yes: bool) -> tuple[PathResult, Job]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, NEEDED) as session:
         job = session.job()
         taking_part, absent = path_nodes(session, job)
         status.clear()

@@ -78,14 +78,14 @@ def _here(patterns: tuple[str, ...]) -> list[RankTrace]:
 
 async def _there(options: SessionOptions, patterns: tuple[str, ...]) -> tuple[list[RankTrace], Job]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, ("ranks",)) as session:
         job = session.job()
         return await traces.read_there(session, job, patterns, status.say), job
 
 
 async def _live(options: SessionOptions, seconds: float, yes: bool) -> tuple[list[RankTrace], Job]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, ("ranks",)) as session:
         job = session.job()
         asking = await traces.find_ways(session, job, seconds)
         status.clear()

@@ -87,14 +87,16 @@ def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
     nodes = [
         name
         for name, said in sorted(report.network.items())
-        if said.get("network", "").lower().startswith("socket") and name in job.nodes and _cards(job.nodes[name])
+        if said.get("network", "").lower().startswith("socket") and name in job.nodes and active_cards(job.nodes[name])
     ]
     if nodes:
         yield Finding(
             "network_socket_fallback", "warning", 0.9,
             f"Socket, not IB: NCCL goes over plain sockets on {', '.join(nodes)}, which have active ports",
             nodes=tuple(nodes),
-            ports=tuple(f"{name}:{device}/{port}" for name in nodes for device, port, _, _ in _cards(job.nodes[name])),
+            ports=tuple(
+                f"{name}:{device}/{port}" for name in nodes for device, port, _, _ in active_cards(job.nodes[name])
+            ),
             evidence=tuple(
                 Evidence(f"NCCL log of the probe on {name}", report.at, f"network {report.network[name]['network']}")
                 for name in nodes
@@ -147,10 +149,10 @@ def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
 def _between(job: Job, node: Node, report: ProbeReport) -> Expected | None:
     """By the ports that NCCL said it uses, else by the fastest ones, one a GPU at most."""
     said = report.network.get(node.name, {})
-    if said.get("network", "").lower().startswith("socket") and not _cards(node):
+    if said.get("network", "").lower().startswith("socket") and not active_cards(node):
         return _over_sockets(job, node)
     listed = {device.partition("/")[0] for device in said.get("devices", "").split()}
-    cards = [card for card in _cards(node) if not listed or f"{card[0]}:{card[1]}" in listed]
+    cards = [card for card in active_cards(node) if not listed or f"{card[0]}:{card[1]}" in listed]
     if not cards:
         return None
     top = max(rate for _, _, rate, _ in cards)
@@ -175,7 +177,7 @@ def _over_sockets(job: Job, node: Node) -> Expected | None:
     )
 
 
-def _cards(node: Node) -> list[tuple[str, int, float, str]]:
+def active_cards(node: Node) -> list[tuple[str, int, float, str]]:
     """Active ports that are worth using: device, port, Gb/s, link layer."""
     return [
         (port.facts.device, port.facts.port, port.facts.rate, port.facts.link_layer)

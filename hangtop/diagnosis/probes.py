@@ -7,13 +7,14 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from collectors.samples.probes import ProbePair, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.guilt import guilty, pairs_of
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.parts import refined
 from hangtop.diagnosis.rules.network import mtu_mismatch
 
 SLOW_SHARE = 1 / 3
@@ -24,8 +25,6 @@ LOST_BY_ITSELF = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
 HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
-NEARLY_ALL = 2 / 3
-"""Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
 LATE = 1.5
 """Time for the same work, over the median."""
 LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
@@ -50,7 +49,8 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     blocked = {node for finding in found if finding.kind == "path_blocked" for node in finding.nodes}
     found = [f for f in found if not (f.kind == "packet_loss" and set(f.nodes) & blocked)]
     blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
-    return tuple(f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed))
+    found = [f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed)]
+    return tuple(refined(report, found))
 
 
 def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
@@ -85,6 +85,10 @@ def _evidence(report: ProbeReport, texts: Iterable[str]) -> tuple[Evidence, ...]
     return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts)
 
 
+def _gpus(ranks: Iterable[ProbeRank]) -> tuple[str, ...]:
+    return tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None)
+
+
 def _corrupt(report: ProbeReport) -> Iterator[Finding]:
     """silent_corruption: wrong values, or bits that differ from the other ranks' after the same collective."""
     bad: dict[int, list[str]] = {}
@@ -102,6 +106,7 @@ def _corrupt(report: ProbeReport) -> Iterator[Finding]:
             f"wrong values after a collective on rank {', '.join(str(rank) for rank in sorted(bad))}",
             ranks=tuple(sorted(bad)),
             nodes=tuple(sorted({nodes[rank] for rank in bad if rank in nodes})),
+            gpus=_gpus(rank for rank in report.ranks if rank.rank in bad),
             evidence=_evidence(report, [text for texts in bad.values() for text in texts[:3]]),
             advice="Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
             "Results of jobs that ran there are in doubt.",
@@ -128,43 +133,12 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
         )
 
 
-def _pairs_of(pairs: Iterable[ProbePair], node: str) -> list[ProbePair]:
-    return [pair for pair in pairs if node in (pair.a, pair.b)]
-
-
-def _guilty(report: ProbeReport, bad: set[tuple[str, str]]) -> tuple[list[str], list[ProbePair]]:
-    """Nodes nearly all of whose pairs are bad while others are well, and the bad pairs that no such node explains.
-
-    The node with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair
-    each, and are not accused for it. Chance may spare a pair: two thirds are enough.
-    """
-    left = set(bad)
-    nodes: list[str] = []
-    while True:
-        counts = Counter(name for key in left for name in key)
-        others = [p for p in report.pairs if (p.a, p.b) not in bad]
-        accused = [
-            name
-            for name, count in counts.items()
-            if count >= NEARLY_ALL * len([p for p in _pairs_of(report.pairs, name) if not {p.a, p.b} & set(nodes)])
-            and any(name not in (p.a, p.b) for p in others)
-            and (count > 1 or len(_pairs_of(report.pairs, name)) == 1)
-        ]
-        if not accused:
-            break
-        worst = max(sorted(accused), key=lambda name: counts[name])
-        nodes.append(worst)
-        left = {key for key in left if worst not in key}
-    links = [p for p in report.pairs if (p.a, p.b) in left]
-    return sorted(nodes), links
-
-
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
     """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
-    nodes, links = _guilty(report, bad)
+    nodes, links = guilty(report.pairs, bad)
     for name in nodes:
-        yield _blocked_finding(report, (name,), _pairs_of(report.pairs, name), f"no other node gets through to {name}")
+        yield _blocked_finding(report, (name,), pairs_of(report.pairs, name), f"no other node gets through to {name}")
     for pair in links:
         yield _blocked_finding(
             report, (pair.a, pair.b), [pair], f"{pair.a} and {pair.b} do not get through to each other"
@@ -194,9 +168,9 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
         for p in known
         if (p.retransmitted or 0.0) > (LOST_SHARE if p.busbw is None or p.busbw < enough else LOST_BY_ITSELF)
     }
-    nodes, links = _guilty(report, bad)
+    nodes, links = guilty(report.pairs, bad)
     for names, pairs in [
-        *(((name,), _pairs_of(report.pairs, name)) for name in nodes),
+        *(((name,), pairs_of(report.pairs, name)) for name in nodes),
         *(((p.a, p.b), [p]) for p in links),
     ]:
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
@@ -224,10 +198,10 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
         others = [other for pair, other in speeds.items() if not set(pair) & set(key)] or list(speeds.values())
         if speed < SLOW_SHARE * max(statistics.median(others), statistics.median(speeds.values())):
             bad.add(key)
-    nodes, links = _guilty(report, bad)
+    nodes, links = guilty(report.pairs, bad)
     usual = statistics.median([speed for key, speed in speeds.items() if key not in bad] or list(speeds.values()))
     for name in nodes:
-        own = _pairs_of(report.pairs, name)
+        own = pairs_of(report.pairs, name)
         best = max(pair.busbw or 0.0 for pair in own)
         yield Finding(
             "slow_node",
@@ -266,6 +240,7 @@ def _late(report: ProbeReport) -> Iterator[Finding]:
             f"rank {', '.join(str(rank.rank) for rank in late)} takes {worst:.1f} times as long for equal work",
             ranks=tuple(rank.rank for rank in late),
             nodes=tuple(sorted({rank.node for rank in late})),
+            gpus=_gpus(late),
             evidence=_evidence(
                 report, [f"rank {r.rank} on {r.node}: {r.late_over_median:.2f} × the median" for r in late]
             ),

@@ -26,6 +26,7 @@ LOSE = "numgen random mod 100 < 5 drop"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(4) as four:
+        four.add_network()
         yield four
 
 
@@ -124,7 +125,7 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
 
 
 @pytest.mark.torch
-def test_collectives_are_right_and_a_slow_and_a_narrow_node_stand_alone(cluster: Cluster) -> None:
+def test_collectives_are_right_and_a_slow_port_and_a_narrow_node_stand_alone(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[3]
     slow(node)
     narrow(other)
@@ -137,6 +138,9 @@ def test_collectives_are_right_and_a_slow_and_a_narrow_node_stand_alone(cluster:
     assert code == 1
     named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
     assert (named["slow_node"], named["mtu_mismatch"]) == ([node.name], [other.name])
+    assert answer["findings"][0]["ports"] == [f"{node.name}:eth0"]
+    bound = {pair["b"]: pair["busbw_GBps"] for pair in answer["port_pairs"]}
+    assert bound[f"{node.name}:eth1"] > 3 * bound[f"{node.name}:eth0"]
     assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
     assert all(result["correct"] for result in answer["results"])
     assert len(answer["pairs"]) == 6

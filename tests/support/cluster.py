@@ -161,6 +161,16 @@ class Cluster:
         """The node of that name."""
         return self.nodes[self.names.index(name)]
 
+    def add_network(self) -> None:
+        """Give every node an ``eth1`` on a bridge of its own: ``10.78.N.i`` where ``eth0`` has ``10.77.N.i``."""
+        bridge = f"hx{self.number}pbr"  # goes with the ports: see _delete_links
+        _ip(f"link add {bridge} type bridge", f"link set {bridge} up")
+        for index, node in enumerate(self.nodes, 1):
+            _ip(f"link add {node.port}b type veth peer name eth1 netns {node.init_pid}",
+                f"link set {node.port}b master {bridge} up")  # fmt: skip
+            address = f"addr add 10.78.{self.number}.{index}/24 dev eth1"
+            node.run(["ip", "-batch", "-"], stdin=f"{address}\nlink set eth1 up\n")
+
     def launch(
         self,
         script: str,

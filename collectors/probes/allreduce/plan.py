@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collectors.probes.allreduce.ports import Port
+
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 
 
@@ -12,7 +14,8 @@ class ProbeNode:
     """One node that takes part.
 
     ``address`` is where the others reach its store, ``interface`` the one that gloo and NCCL shall use (empty: their
-    own choice), ``pid`` a rank of the job whose interpreter and environment the probe borrows.
+    own choice), ``pid`` a rank of the job whose interpreter and environment the probe borrows. ``ports`` are those that
+    a rank can be bound to, ``gpu_numbers`` the indices of its GPUs as nvidia-smi counts.
     """
 
     name: str
@@ -20,6 +23,16 @@ class ProbeNode:
     interface: str = ""
     gpus: int = 0
     pid: int | None = None
+    ports: tuple[Port, ...] = ()
+    gpu_numbers: tuple[int, ...] = ()
+
+    def part(self, local: int) -> str:
+        """``node4:3``: the GPU of a local rank, by its index on the node."""
+        return f"{self.name}:{self.gpu(local)}"
+
+    def gpu(self, local: int) -> int:
+        """Index of the GPU of a local rank."""
+        return self.gpu_numbers[local] if local < len(self.gpu_numbers) else local
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +57,15 @@ class ProbePlan:
     """torch may take this long to import, on a cold file system."""
     bisect: str = "auto"
     """``auto``: every pair of a few nodes, neighbours and suspects of many; ``always``: every pair; ``never``."""
+    ranks_per_node: int = 1
+    """With gloo; with nccl there is one rank a GPU."""
     pair_sizes: tuple[int, ...] = (1 << 16, 1 << 20)
     pair_timeout: float = 5.0
     """Of one collective of two nodes."""
     pair_deadline: float = 12.0
     """Of the whole round of two nodes."""
+    narrow_time: float = 15.0
+    """For the GPUs and ports of all nodes that stand out, together."""
 
     @staticmethod
     def suited(nodes: tuple[ProbeNode, ...], backend: str) -> ProbePlan:
@@ -61,12 +78,12 @@ class ProbePlan:
             return ProbePlan(nodes, backend)
         return ProbePlan(
             nodes, backend, sizes=(1 << 20, 1 << 23, 1 << 26, 1 << 29), timeout=30.0,
-            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0,
+            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0, narrow_time=40.0,
         )  # fmt: skip
 
     def locals_of(self, node: ProbeNode) -> int:
-        """Ranks on a node: one a GPU, or one on CPU."""
-        return max(1, node.gpus) if self.backend == "nccl" else 1
+        """Ranks on a node: one a GPU, or as many as are wanted on CPU."""
+        return max(1, node.gpus) if self.backend == "nccl" else self.ranks_per_node
 
 
 def doubled(low: int, high: int) -> tuple[int, ...]:

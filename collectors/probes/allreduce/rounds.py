@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.ports import Port
 from collectors.probes.allreduce.workers import Report, Worker
 
 GRACE = 3.0
@@ -17,10 +18,11 @@ GRACE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One rank of a round: the worker, and which of its local processes."""
+    """One rank of a round: the worker, which of its local processes, and the port that it is bound to, if any."""
 
     worker: Worker
     local: int
+    port: Port | None = None
 
     @property
     def node(self) -> ProbeNode:
@@ -31,6 +33,11 @@ class Seat:
     def place(self) -> tuple[str, int]:
         """Node and local process."""
         return self.node.name, self.local
+
+    @property
+    def address(self) -> str:
+        """Where the others reach it."""
+        return (self.port.address if self.port is not None else "") or self.node.address
 
 
 @dataclass(slots=True)
@@ -86,7 +93,7 @@ class Work:
 
 
 class Rounds:
-    """Runs rounds over a set of workers; several rounds may run at once as long as they share no worker."""
+    """Runs rounds over a set of workers; several rounds may run at once as long as they share no seat."""
 
     def __init__(self, plan: ProbePlan) -> None:
         self._plan = plan
@@ -94,6 +101,8 @@ class Rounds:
         self._open: dict[int, asyncio.Queue[tuple[str, Report]]] = {}
         self._hanging: set[tuple[str, int]] = set()
         """Node and local process of ranks that had not said that they were done when their round ended."""
+        self._bound: dict[tuple[str, int], dict[str, str]] = {}
+        """The settings that the process in such a place was bound to a port with: libraries read them once."""
 
     def take(self, node: ProbeNode, report: Report) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
@@ -148,13 +157,17 @@ class Rounds:
                     return  # nobody else can get any further without the store
 
     def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
-        host = seats[0].node.address
+        host = seats[0].address
         by_worker: dict[str, list[tuple[int, Seat]]] = {}
         for rank in ranks:
             by_worker.setdefault(seats[rank].node.name, []).append((rank, seats[rank]))
         for group in by_worker.values():
-            fresh = self._hanging & {seat.place for _, seat in group}
+            bound = group[0][1].port
+            settings = {} if bound is None else bound.binding(self._plan.backend)
+            places = {seat.place for _, seat in group}
+            fresh = (self._hanging & places) | {place for place in places if self._bound.get(place, {}) != settings}
             self._hanging -= fresh
+            self._bound.update(dict.fromkeys(places, settings))
             group[0][1].worker.tell(
                 {
                     "id": number,
@@ -163,7 +176,8 @@ class Rounds:
                     "ranks": [rank for rank, _ in group],
                     "world": len(seats),
                     "store": [host, port],
-                    "hosts": [seat.node.address for seat in seats[:2]],
+                    "reach": _other_end(seats),
+                    "env": settings,
                     "ops": list(work.operations),
                     "sizes": list(work.sizes),
                     "barrier": work.barrier,
@@ -173,6 +187,14 @@ class Rounds:
                     "stragglers": work.straggler_rounds,
                 }
             )
+
+
+def _other_end(seats: Sequence[Seat]) -> list[int | str]:
+    """Rank and address that rank 0 must reach in a round of two nodes; nothing in any other."""
+    if len({seat.node.name for seat in seats}) != 2:
+        return []
+    rank = next(rank for rank, seat in enumerate(seats) if seat.node.name != seats[0].node.name)
+    return [rank, seats[rank].address]
 
 
 def _hurry(limit: asyncio.Timeout) -> None:

@@ -1,4 +1,4 @@
-"""The whole probe: start the workers, measure all together, then pairs until the bad node or link stands alone."""
+"""The whole probe: start the workers, measure all together, then pairs until the bad node, GPU or port stands alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from collectors.fleet.transport import Transport
 from collectors.probes.allreduce import nccl_tests
 from collectors.probes.allreduce.bisect import Bisection
 from collectors.probes.allreduce.figures import bandwidths
+from collectors.probes.allreduce.narrow import Narrowing
 from collectors.probes.allreduce.nccl_log import network_of
+from collectors.probes.allreduce.pairing import Pairing
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
 from collectors.probes.allreduce.workers import Report, Worker, launch_command
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
-PAIR_BARRIER = 3.0
-"""Seconds in which two nodes must have met."""
 WHOLE = 1
 """Number of the round in which all take part: always the first."""
 
@@ -34,6 +34,8 @@ def describe(plan: ProbePlan) -> str:
     borrowed = any(node.pid is not None for node in plan.nodes)
     python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
     where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
+    if plan.ranks_per_node > 1 and plan.backend != "nccl":
+        where = f"{plan.ranks_per_node} processes a node, on CPU"
     own = f"{shlex.join(launch_command())}  ({plan.backend} from memory: {where}, with {python})"
     if plan.backend != "nccl":
         return own
@@ -59,7 +61,9 @@ class AllreduceProbe:
         self._rounds = Rounds(plan)
         self._workers = {node.name: Worker(node, self._take) for node in plan.nodes}
         self._ready: dict[str, asyncio.Event] = {node.name: asyncio.Event() for node in plan.nodes}
+        self._pairing = Pairing(plan, self._rounds)
         self._bisection = Bisection(self._pair, progress)
+        self._narrowing = Narrowing(plan, self._workers, self._pairing, progress)
         self._network: dict[str, dict[str, str]] = {}
         self._tested: list[NcclTest] = []
         self._world = 0
@@ -104,6 +108,9 @@ class AllreduceProbe:
         if len(present) > 1 and self.plan.bisect != "never":
             names = tuple(worker.node.name for worker in present)
             await self._bisection.run(names, every=self.plan.bisect == "always")
+        if present and self.plan.bisect != "never":
+            names = tuple(worker.node.name for worker in present)
+            await self._narrowing.run(names, self._bisection.culprits(), self._network)
         if whole is not None and whole.good:
             await self._once_more_late(whole)
         if self.plan.backend == "nccl":
@@ -157,6 +164,10 @@ class AllreduceProbe:
         except TimeoutError:
             worker.error = f"torch was not imported within {self.plan.import_time:.0f} s"
 
+    async def _pair(self, a: str, b: str) -> ProbePair:
+        """Two nodes alone, each with all its ranks."""
+        return await self._pairing.measure(a, b, self._seats([self._workers[a]]), self._seats([self._workers[b]]))
+
     def _seats(self, workers: list[Worker]) -> list[Seat]:
         return [Seat(worker, local) for worker in workers for local in range(self.plan.locals_of(worker.node))]
 
@@ -170,32 +181,6 @@ class AllreduceProbe:
             plan.timeout,
             plan.straggler_rounds,
             deadline=plan.barrier + 3 * plan.timeout + sizes * (3 * plan.budget + plan.patience),
-        )
-
-    # --- pairs ---------------------------------------------------------------------------------------------------
-
-    async def _pair(self, a: str, b: str) -> ProbePair:
-        """Measure two nodes alone: whether each reaches the other, then what they reach together."""
-        plan = self.plan
-        work = Work(("all_reduce",), plan.pair_sizes, PAIR_BARRIER, plan.pair_timeout, deadline=plan.pair_deadline)
-        outcome = await self._rounds.run([Seat(self._workers[a], 0), Seat(self._workers[b], 0)], work)
-        pair = self._as_pair(a, b, outcome)
-        return pair._replace(error=f"{b} cannot reach a port of {a}: {pair.error}") if outcome.apart else pair
-
-    @staticmethod
-    def _as_pair(a: str, b: str, outcome: Outcome) -> ProbePair:
-        speeds = [
-            bandwidths(fields["op"], int(fields["bytes"]), float(fields["seconds"]), 2)[1] for fields in outcome.figures
-        ]
-        latency = outcome.latency
-        return ProbePair(
-            a,
-            b,
-            max(speeds) if speeds and outcome.good else None,
-            latency["median_us"] / 1e6 if latency else None,
-            latency["worst_us"] / 1e6 if latency else None,
-            outcome.retransmitted,
-            outcome.complaint(),
         )
 
     # --- report --------------------------------------------------------------------------------------------------
@@ -213,7 +198,8 @@ class AllreduceProbe:
                     if rank in whole.failed | _all(whole.stuck)
                     else "done"
                 )
-                ranks.append(ProbeRank(rank, seat.node.name, state, whole.failed.get(rank, ""), late))
+                gpu = seat.node.gpu(seat.local) if self.plan.backend == "nccl" else None
+                ranks.append(ProbeRank(rank, seat.node.name, state, whole.failed.get(rank, ""), late, gpu))
         ranks.extend(ProbeRank(-1, worker.node.name, "absent", worker.error, None) for worker in absent)
         good = whole is not None and whole.good and not absent
         world = len(whole.seats) if whole is not None else len(self._workers)
@@ -230,6 +216,9 @@ class AllreduceProbe:
             round_trip=whole.latency["median_us"] / 1e6 if whole is not None and whole.latency else None,
             network=self._network,
             tested=self._tested,
+            by_gpu=self._narrowing.by_gpu,
+            by_port=self._narrowing.by_port,
+            untried=self._narrowing.untried,
         )
 
     @staticmethod

@@ -51,7 +51,7 @@ class Worker:
             {"locals": plan.locals_of(self.node), "device": device},
             modules=_WORKER_MODULES,
         )
-        environment = dict(NCCL_LOG) if device == "cuda" else {}
+        environment = {**NCCL_LOG, **_visible(self.node)} if device == "cuda" else {}
         if self.node.interface:
             environment["NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"] = self.node.interface
         arguments = {
@@ -119,6 +119,15 @@ class Worker:
                 self._keep(line + b"\n")
             else:
                 self._on_report(self.node, report)
+
+
+def _visible(node: ProbeNode) -> dict[str, str]:
+    """Settings that number CUDA's devices as nvidia-smi does, without those that are broken.
+
+    The rank whose environment is borrowed may see its own GPU alone, and CUDA counts the fastest first by itself.
+    """
+    numbers = ",".join(map(str, node.gpu_numbers))
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": numbers} if numbers else {}
 
 
 def _report(line: bytes) -> Report | None:

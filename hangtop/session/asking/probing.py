@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import OPERATIONS, ProbeNode, ProbePlan
+from collectors.probes.allreduce.ports import Port
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
+from hangtop.diagnosis.expected import active_cards
 from hangtop.diagnosis.job import Job, Node
 
 if TYPE_CHECKING:
     from collectors.probes.allreduce.run import AllreduceProbe, Progress
 
+NEEDED = ("ranks", "network", "gpus", "fabric")
+"""Sources that decide who takes part in a probe, through which port and on which GPUs."""
+OF_CONTAINERS = ("docker", "veth", "virbr", "br-", "cni", "flannel", "cali", "podman")
+"""How interfaces begin that lead to containers of the same node."""
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
 
@@ -41,10 +49,25 @@ def probe_nodes(job: Job, names: Collection[str] | None, backend: str) -> tuple[
 
 def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
     pids = [rank.process.pid for rank in job.ranks if rank.node == node.name and rank.gone_at is None]
-    gpus = len([gpu for gpu in node.gpus if gpu.fault is None]) if backend == "nccl" else 0
+    gpus = tuple(sorted(gpu.index for gpu in node.gpus if gpu.fault is None)) if backend == "nccl" else ()
     return ProbeNode(
-        node.name, address_of(job, node), chosen_interface(job, node) or "", gpus, min(pids) if pids else None
-    )
+        node.name, address_of(job, node), chosen_interface(job, node) or "", len(gpus), min(pids) if pids else None,
+        tuple(ports_of(node)), gpus,
+    )  # fmt: skip
+
+
+def ports_of(node: Node) -> Iterator[Port]:
+    """Ports that a probe's ranks can be bound to: the fastest active ones of HCAs, and interfaces with an address."""
+    cards = active_cards(node)
+    top = max((rate for _, _, rate, _ in cards), default=0.0)
+    yield from (Port(f"{device}/{port}", "hca") for device, port, rate, _ in cards if rate == top)
+    for interface in node.network.interfaces:
+        if interface.up and interface.kind != "loopback" and not interface.name.startswith(OF_CONTAINERS):
+            held = sorted(interface.addresses, key=lambda address: ":" in address)  # IPv4 first, as address_of
+            with suppress(ValueError):  # a node may call anything an address
+                address = ip_interface(held[0] if held else "")
+                if not address.is_link_local:
+                    yield Port(interface.name, "interface", str(address.ip), str(address.network))
 
 
 def backend_of(job: Job, wanted: str) -> str:
@@ -71,6 +94,7 @@ def busy_gpus(node: Node) -> list[str]:
 def plan_probe(
     job: Job, *, backend: str = "auto", names: Collection[str] | None = None, sizes: tuple[int, ...] = (),
     operations: tuple[str, ...] = (), python: str = "", force: bool = False, bisect: str = "auto",
+    ranks_per_node: int = 1,
 ) -> ProbePlan:  # fmt: skip
     """Make the plan of a collective probe. Raises :class:`ProbeRefused`."""
     chosen = backend_of(job, backend)
@@ -86,15 +110,16 @@ def plan_probe(
             raise ProbeRefused(
                 f"GPUs in use: {', '.join(busy[:8])}; nccl would disturb the job (--force does it anyway)"
             )
-    if len(nodes) < 2 and sum(max(1, node.gpus) for node in nodes) < 2:
+    if len(nodes) < 2 and sum(max(1, node.gpus if chosen == "nccl" else ranks_per_node) for node in nodes) < 2:
         raise ProbeRefused("a collective needs two ranks: name two nodes, or one with two GPUs")
     unknown = [operation for operation in operations if operation not in OPERATIONS]
     if unknown:
         raise ProbeRefused(f"no operation {', '.join(unknown)}; there are {', '.join(OPERATIONS)}")
     plan = ProbePlan.suited(nodes, chosen)
     return replace(
-        plan, python=python, bisect=bisect, operations=operations or plan.operations, sizes=sizes or plan.sizes
-    )
+        plan, python=python, bisect=bisect, operations=operations or plan.operations, sizes=sizes or plan.sizes,
+        ranks_per_node=ranks_per_node,
+    )  # fmt: skip
 
 
 def allreduce_probe(session: Connections, plan: ProbePlan, progress: Progress) -> AllreduceProbe:

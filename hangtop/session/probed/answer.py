@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from collectors.probes.allreduce.plan import ProbePlan
 from collectors.probes.allreduce.run import cancelled
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis import expected, probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
@@ -106,16 +106,12 @@ def as_json(answer: Probed) -> dict[str, Any]:
             }
             for figure in report.figures
         ],
-        "pairs": [
-            {
-                "a": pair.a, "b": pair.b, "busbw_GBps": pair.busbw,
-                "rtt_us": None if pair.round_trip is None else round(pair.round_trip * 1e6, 1),
-                "retransmitted": pair.retransmitted, "error": pair.error,
-            }
-            for pair in report.pairs
-        ],
+        "pairs": list(map(_pair, report.pairs)),
+        "gpu_pairs": list(map(_pair, report.by_gpu)),
+        "port_pairs": list(map(_pair, report.by_port)),
+        "untried": report.untried,
         "ranks": [
-            {"rank": rank.rank, "node": rank.node, "state": rank.state, "why": rank.why,
+            {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "state": rank.state, "why": rank.why,
              "late_over_median": rank.late_over_median, "correct": rank.rank not in wrong}
             for rank in report.ranks
         ],
@@ -129,6 +125,14 @@ def as_json(answer: Probed) -> dict[str, Any]:
         ],
         "expected": _expected(answer),
         "previous": _previous(answer.previous),
+    }  # fmt: skip
+
+
+def _pair(pair: ProbePair) -> dict[str, Any]:
+    return {
+        "a": pair.a, "b": pair.b, "busbw_GBps": pair.busbw,
+        "rtt_us": None if pair.round_trip is None else round(pair.round_trip * 1e6, 1),
+        "retransmitted": pair.retransmitted, "error": pair.error,
     }  # fmt: skip
 
 

@@ -1,8 +1,11 @@
-"""The bandwidth of every pair of nodes as a square: a bad node is a bad row and column, a bad link a single cell."""
+"""The bandwidth of every pair of nodes as a square: a bad node is a bad row and column, a bad link a single cell.
+
+Of GPUs and ports likewise, those of one node in rows and of another in columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
 from hangtop.session.probed.shades import Line, Shade
@@ -12,7 +15,7 @@ FAILED = "×"
 UNMEASURED = "·"
 WITH_FIGURES = 12
 """Up to this many nodes each cell has its figure; above, its bar alone."""
-CELL = 8
+CELL, WIDEST = 8, 12
 GOOD, MIDDLING = 2 / 3, 1 / 3
 """Shares of the best pair; a pair under a third of the others' median is a finding."""
 LEGEND = f"GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, {FAILED} failed"
@@ -23,20 +26,57 @@ def heat_map(pairs: Sequence[ProbePair]) -> Iterator[Line]:
     if len(pairs) < 2:
         return
     names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    yield [(f"pairs, {LEGEND}", "dim")]
+    yield from _square(pairs, names, names, _itself)
+
+
+def part_maps(what: str, pairs: Sequence[ProbePair]) -> Iterator[list[Line]]:
+    """A map of every two nodes whose GPUs or ports were measured, one node's in rows; of one node, each with each."""
+    by_nodes: dict[tuple[str, str], list[ProbePair]] = {}
+    for pair in pairs:
+        by_nodes.setdefault((_node(pair.a), _node(pair.b)), []).append(pair)
+    for (across, down), some in sorted(by_nodes.items()):
+        if len(some) < 2:
+            continue
+        rows, columns = sorted({pair.b for pair in some}), sorted({pair.a for pair in some})
+        if across == down:
+            rows = columns = sorted({*rows, *columns})
+            head = f"{what} of {down} with each other"
+        else:
+            head = f"{what} of {down} (rows) with those of {across} (columns)"
+        yield [[(f"{head}, {LEGEND}", "dim")], *_square(some, rows, columns, _part)]
+
+
+def _square(
+    pairs: Sequence[ProbePair], rows: Sequence[str], columns: Sequence[str], label: Callable[[str], str]
+) -> Iterator[Line]:
     cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
     best = max((pair.busbw or 0.0 for pair in pairs), default=0.0)
-    figures = len(names) <= WITH_FIGURES
-    width = max(map(len, names))
-    yield [(f"pairs, {LEGEND}", "dim")]
-    head = "".join(_cut(name, CELL - 1).rjust(CELL) for name in names) if figures else _ruler(len(names))
+    figures = len(columns) <= WITH_FIGURES
+    width = max(len(label(name)) for name in rows)
+    cell = max(CELL, min(WIDEST, 1 + max(len(label(name)) for name in columns))) if label is _part else CELL
+    head = "".join(_cut(label(name), cell - 1).rjust(cell) for name in columns) if figures else _ruler(len(columns))
     yield [(" " * (width + (0 if figures else 4)) + head, "dim")]
-    for number, name in enumerate(names, start=1):
-        label = name.ljust(width) + ("" if figures else f"{number:>4}")
-        yield [(label, ""), *(_cell(cells.get((name, other)), best, figures, name == other) for other in names)]
+    for number, name in enumerate(rows, start=1):
+        title = label(name).ljust(width) + ("" if figures else f"{number:>4}")
+        size = cell if figures else 2
+        yield [(title, ""), *(_cell(cells.get((name, other)), best, size, name == other) for other in columns)]
 
 
-def _cell(pair: ProbePair | None, best: float, figures: bool, same: bool) -> tuple[str, Shade]:
-    width = CELL if figures else 2
+def _itself(name: str) -> str:
+    return name
+
+
+def _part(name: str) -> str:
+    """``eth1`` of ``node3:eth1``."""
+    return name.rpartition(":")[2]
+
+
+def _node(name: str) -> str:
+    return name.rpartition(":")[0]
+
+
+def _cell(pair: ProbePair | None, best: float, width: int, same: bool) -> tuple[str, Shade]:
     if pair is None:
         return (" " if same else UNMEASURED).rjust(width), "dim"
     if pair.busbw is None:
@@ -44,7 +84,7 @@ def _cell(pair: ProbePair | None, best: float, figures: bool, same: bool) -> tup
     share = pair.busbw / best if best else 0.0
     bar = BARS[min(len(BARS) - 1, max(0, int(share * len(BARS) - 1e-9)))]
     shade: Shade = "good" if share >= GOOD else "middling" if share >= MIDDLING else "bad"
-    text = f"{bar} {_short(pair.busbw)}" if figures else bar
+    text = f"{bar} {_short(pair.busbw)}" if width >= CELL else bar
     return text.rjust(width), shade
 
 

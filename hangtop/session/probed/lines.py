@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from collectors.samples.probes import NcclTest, ProbeFigure
+from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair
 from hangtop.diagnosis import expected
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import Probed
-from hangtop.session.probed.heat import heat_map
+from hangtop.session.probed.heat import heat_map, part_maps
 from hangtop.session.probed.shades import Line, Shade
 
 CHANGED = 0.8
@@ -31,7 +31,15 @@ def answer_lines(answer: Probed) -> Iterator[Line]:
     if report.pairs:
         yield []
         yield from heat_map(report.pairs)
-        yield from _pairs(answer)
+        yield from _pairs(answer, report.pairs)
+    kind = "GPUs" if report.backend == "nccl" else "local ranks"
+    for what, pairs in ((kind, report.by_gpu), ("ports", report.by_port)):
+        for lines in part_maps(what, pairs):
+            yield []
+            yield from lines
+        yield from _pairs(answer, pairs)
+    for why in report.untried:
+        yield [(f"not tried: {why}", "middling")]
 
 
 def _figure(figure: ProbeFigure, before: kept.Previous | None) -> Line:
@@ -104,17 +112,17 @@ def _tested(test: NcclTest) -> Iterator[Line]:
                (f"{figure.busbw:>12.3f}", "strong")]  # fmt: skip
 
 
-def _pairs(answer: Probed) -> Iterator[Line]:
+def _pairs(answer: Probed, pairs: Sequence[ProbePair]) -> Iterator[Line]:
     """What the square does not show: round trips, what was lost, what went wrong, what was much faster last time."""
     before = answer.previous.pairs if answer.previous is not None else {}
-    for pair in answer.report.pairs:
+    for pair in pairs:
         then = before.get((pair.a, pair.b)) or before.get((pair.b, pair.a)) or 0.0
         words = [
             f"{pair.retransmitted:.1%} sent again" if pair.retransmitted and pair.retransmitted >= 0.01 else "",
             f"last time {then:.3g} GB/s" if (pair.busbw or 0.0) < FELL * then else "",
             pair.error,
         ]
-        if any(words) or len(answer.report.pairs) == 1:
+        if any(words) or len(pairs) == 1:
             speed = "–" if pair.busbw is None else f"{pair.busbw:.3f} GB/s"
             trip = "" if pair.round_trip is None else f"{pair.round_trip * 1e6:.0f} µs"
             yield [

@@ -14,7 +14,7 @@ from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRan
 from hangtop.diagnosis.job import Job, Node
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import as_json, judged
-from hangtop.session.probed.heat import heat_map
+from hangtop.session.probed.heat import heat_map, part_maps
 from hangtop.session.probed.lines import answer_lines
 from hangtop.session.probed.shades import plain
 
@@ -125,6 +125,37 @@ def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
 def test_any_pairs_make_a_square(some: list[tuple[str, str, float | None]]) -> None:
     pairs = [ProbePair(a, b, speed, None, None, None, "") for a, b, speed in some]
     assert len({len(line) for line in list(plain(heat_map(pairs)))[2:]}) <= 1
+
+
+def part(a: str, b: str, speed: float | None) -> ProbePair:
+    return ProbePair(a, b, speed, 1e-4, 2e-4, 0.0, "" if speed is not None else "did not finish")
+
+
+def test_gpus_and_ports_have_their_own_squares_in_lines_and_json() -> None:
+    found = report()._replace(
+        by_gpu=[part(f"node1:{i}", f"node2:{i}", 40.0 if i != 2 else 2.0) for i in range(3)],
+        by_port=[part("node1:eth0", "node2:eth0", None), part("node1:enp225s0np0", "node2:eth1", 1.0)],
+        untried=["node2: node1 has nothing in the network of eth2"],
+    )
+    text = lines(found)
+    assert "local ranks of node2 (rows) with those of node1 (columns), GB/s" in text
+    assert "\n2       ·       ·   ▁ 2.0\n" in text
+    assert "\n     enp225s0np0        eth0\n" in text
+    assert "\neth0           ·           ×\n" in text
+    assert "node1:eth0 - node2:eth0" in text
+    assert "not tried: node2: node1 has nothing in the network of eth2" in text
+    said = as_json(judged(found, job()))
+    assert [pair["a"] for pair in said["port_pairs"]] == ["node1:eth0", "node1:enp225s0np0"]
+    assert said["gpu_pairs"][2]["busbw_GBps"] == 2.0
+    assert said["untried"] == found.untried
+
+
+def test_gpus_of_one_node_are_a_square_of_their_own() -> None:
+    pairs = [part(f"node1:{a}", f"node1:{b}", 1.0) for a, b in combinations(range(3), 2)]
+    (square,) = part_maps("GPUs", pairs)
+    assert next(iter(plain(square))).startswith("GPUs of node1 with each other")
+    assert len(square) == 5
+    assert not list(part_maps("GPUs", pairs[:1]))
 
 
 # --- lines -------------------------------------------------------------------------------------------------------

@@ -3,54 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from collectors.fleet.transport import Completed, TransportError
 from collectors.probes.allreduce import rounds
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.samples.probes import ProbeReport
+from tests.support.paper_probe import PaperTransport, PaperWorker
 
 SOCKET = b"node:1:2 [0] NCCL INFO Using network Socket\n"
-
-
-class PaperWorker:
-    """Answers commands as a worker would; ``network`` decides how."""
-
-    def __init__(self, network: Network, name: str, say: Callable[[bytes], None]) -> None:
-        self.network, self.name = network, name
-        self._say = say
-        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.started = False
-
-    def tell(self, kind: str, **fields: Any) -> None:
-        asyncio.get_running_loop().call_soon(self._say, json.dumps([kind, fields]).encode() + b"\n")
-
-    def write(self, data: bytes) -> None:
-        if not self.started:
-            self.started = True
-            if b"all_reduce_perf" in data:
-                self._ended.set_result(127)  # no nccl-tests here
-                return
-            self.tell("ready", nccl="2.27.5" if self.network.log else "")
-            self._say(self.network.log)
-        elif (command := json.loads(data)).get("locals"):
-            for rank in command["ranks"]:
-                self.network.serve(self, command, rank)
-
-    def write_eof(self) -> None:
-        self.network.left.discard(self)
-
-    def kill(self) -> None:
-        if not self._ended.done():
-            self._ended.set_result(-9)
-
-    async def wait(self) -> int:
-        return await self._ended
 
 
 class Network:
@@ -90,28 +54,6 @@ class Network:
                     for size in command["sizes"]:
                         worker.tell("figure", id=number, op=op, bytes=size, seconds=0.001, wrong=[], odd=[])
         worker.tell("done", id=number, rank=rank, segments=100, retransmitted=0)
-
-
-class PaperTransport:
-    def __init__(self, name: str, network: Network) -> None:
-        self.name, self._network = name, network
-
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> PaperWorker:
-        worker = PaperWorker(self._network, self.name, on_stdout)
-        self._network.left.add(worker)
-        return worker
-
-    async def connect(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def run(self, *_: object, **__: object) -> Completed:
-        raise TransportError("not asked for here")
-
-    async def open_tcp(self, *_: object, **__: object) -> bytes:
-        raise TransportError("not asked for here")
 
 
 def probe(

@@ -125,6 +125,7 @@ def _serve(commands: Any, index: int, device: str) -> None:
         command = json.loads(line)
         sent, again = tcp_segments()
         rank = command["ranks"][command["locals"].index(index)]
+        os.environ.update(command["env"])  # in a process forked anew: libraries read these once
         try:
             Round(command, rank, index, device).run()
         except Exception as error:  # noqa: BLE001 (whatever torch raises is the answer)
@@ -164,7 +165,7 @@ class Round:
         Round.stage = "barrier"
         if not self._everybody_is_here(store):
             return
-        if self.world == 2:
+        if self.command["reach"] and self.rank in (0, self.command["reach"][0]):
             Round.stage = "reach"
             self._reach_the_other(store)
         Round.stage = "connect"
@@ -212,18 +213,18 @@ class Round:
         return not missing
 
     def _reach_the_other(self, store: Any) -> None:
-        """Rank 1 has reached the store of rank 0: see that rank 0 reaches a port of rank 1 too.
+        """The other node has reached the store of rank 0: see that rank 0 reaches a port of its first rank too.
 
         Which of two ranks connects to the other is the library's choice, so a node that drops what comes in would be
         seen with some partners and not with others, after the time-out of a collective. Raises OSError on both.
         """
-        if self.rank == 1:
+        if self.rank > 0:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
             with socket.create_server(("", 0), family=family, dualstack_ipv6=family == socket.AF_INET6) as server:
                 store.set("port", str(server.getsockname()[1]))
                 why = store.get("reached").decode()
         else:
-            host, port = self.command["hosts"][1], int(store.get("port"))
+            host, port = self.command["reach"][1], int(store.get("port"))
             try:
                 socket.create_connection((host, port), timeout=float(self.command["barrier"])).close()
                 why = ""

@@ -1,0 +1,79 @@
+"""Workers of a collective probe on paper: what they answer is decided by the test, not by torch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from collectors.fleet.transport import Completed, TransportError
+
+
+class PaperNetwork(Protocol):
+    """What decides."""
+
+    log: bytes
+    """Of NCCL, said by every worker at its start."""
+    left: set[PaperWorker]
+    """Workers that have not been ended."""
+
+    def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
+        """Answer a command for one rank, through ``worker.tell``."""
+
+
+class PaperWorker:
+    """Answers commands as a worker would; ``network`` decides how."""
+
+    def __init__(self, network: PaperNetwork, name: str, say: Callable[[bytes], None]) -> None:
+        self.network, self.name = network, name
+        self._say = say
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.started = False
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        asyncio.get_running_loop().call_soon(self._say, json.dumps([kind, fields]).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        if not self.started:
+            self.started = True
+            if b"all_reduce_perf" in data:
+                self._ended.set_result(127)  # no nccl-tests here
+                return
+            self.tell("ready", nccl="2.27.5" if self.network.log else "")
+            self._say(self.network.log)
+        elif (command := json.loads(data)).get("locals"):
+            for rank in command["ranks"]:
+                self.network.serve(self, command, rank)
+
+    def write_eof(self) -> None:
+        self.network.left.discard(self)
+
+    def kill(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(-9)
+
+    async def wait(self) -> int:
+        return await self._ended
+
+
+class PaperTransport:
+    def __init__(self, name: str, network: PaperNetwork) -> None:
+        self.name, self._network = name, network
+
+    async def start(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> PaperWorker:
+        worker = PaperWorker(self._network, self.name, on_stdout)
+        self._network.left.add(worker)
+        return worker
+
+    async def connect(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def run(self, *_: object, **__: object) -> Completed:
+        raise TransportError("not asked for here")
+
+    async def open_tcp(self, *_: object, **__: object) -> bytes:
+        raise TransportError("not asked for here")

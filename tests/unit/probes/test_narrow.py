@@ -1,0 +1,200 @@
+"""From a bad node to its bad GPU or port, over workers on paper: what is measured, and who is named for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.allreduce.ports import Port, facing, used
+from collectors.probes.allreduce.run import AllreduceProbe
+from collectors.samples.probes import ProbeReport
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.probes import findings
+from tests.support.paper_probe import PaperTransport, PaperWorker
+
+Seat = tuple[str, int, str]
+"""Node, local rank, and what it is bound to (empty: its default)."""
+SIZE = 1 << 20
+NETS = ("eth0", "eth1")
+CARDS = ("mlx5_0/1", "mlx5_1/1", "mlx5_2/1")
+
+
+class Fabric:
+    """A round is slow, or fails, when one of its seats is bad."""
+
+    def __init__(self, bad: Callable[[Seat], bool], *, fails: bool = False, patience: float = 0.0) -> None:
+        self.bad, self.fails, self.patience = bad, fails, patience
+        self.log = b""
+        self.left: set[PaperWorker] = set()
+        self.fresh: list[Seat] = []
+        self.rounds: list[set[Seat]] = []
+        self._here: dict[int, list[tuple[PaperWorker, int, Seat]]] = {}
+
+    def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
+        number, local = command["id"], command["locals"][command["ranks"].index(rank)]
+        seat = (worker.name, local, next(iter(command["env"].values()), ""))
+        if local in command["fresh"]:
+            self.fresh.append(seat)
+        if rank == 0:
+            worker.tell("store", id=number, port=29500)
+        here = self._here.setdefault(number, [])
+        here.append((worker, rank, seat))
+        if len(here) == command["world"]:
+            asyncio.get_running_loop().call_later(self.patience * bool(command["env"]), self._end, command, here)
+
+    def _end(self, command: dict[str, Any], here: list[tuple[PaperWorker, int, Seat]]) -> None:
+        number, seats = command["id"], {seat for _, _, seat in here}
+        self.rounds.append(seats)
+        bad = any(map(self.bad, seats))
+        first = next(worker for worker, rank, _ in here if rank == 0)
+        for size in command["sizes"] if not (bad and self.fails) else ():
+            seconds = 0.1 if bad else 0.001
+            first.tell("figure", id=number, op="all_reduce", bytes=size, seconds=seconds, wrong=[], odd=[])
+        for worker, rank, _ in here:
+            if bad and self.fails:
+                worker.tell("failed", id=number, rank=rank, stage="connect", why="timed out")
+            worker.tell("done", id=number, rank=rank, segments=100, retransmitted=0)
+
+
+def node(name: str, gpus: int = 1, ports: Sequence[str] = ()) -> ProbeNode:
+    kind = "hca" if "mlx5" in "".join(ports) else "interface"
+    held = tuple(
+        Port(port, "hca") if kind == "hca" else Port(port, "interface", f"10.{i}.0.{name[1:]}", f"10.{i}.0.0/24")
+        for i, port in enumerate(ports)
+    )
+    return ProbeNode(name, name, gpus=gpus, ports=held)
+
+
+def probed(fabric: Fabric, nodes: Sequence[ProbeNode], backend: str, **more: Any) -> tuple[ProbeReport, list[str]]:
+    plan = replace(ProbePlan(tuple(nodes), backend, sizes=(SIZE,), pair_sizes=(SIZE,)), **more)
+    said: list[str] = []
+    transports = {one.name: PaperTransport(one.name, fabric) for one in nodes}
+    report = asyncio.run(AllreduceProbe(plan, transports, {}, said.append).run())
+    assert not fabric.left
+    return report, said
+
+
+def only(report: ProbeReport) -> Finding:
+    (finding,) = findings(report)
+    return finding
+
+
+@pytest.mark.parametrize(("fails", "kind"), [(False, "slow_node"), (True, "path_blocked")])
+@pytest.mark.parametrize("gpu", [0, 2])
+def test_the_bad_gpu_of_a_node_stands_alone(gpu: int, fails: bool, kind: str) -> None:
+    fabric = Fabric(lambda seat: seat[:2] == ("n2", gpu), fails=fails)
+    report, _ = probed(fabric, [node(name, gpus=4) for name in ("n1", "n2", "n3", "n4")], "nccl")
+    finding = only(report)
+    assert (finding.kind, finding.nodes, finding.gpus, finding.ports) == (kind, ("n2",), (f"n2:{gpu}",), ())
+    assert f"GPU {gpu} of n2" in finding.summary
+    assert {len(seats) for seats in fabric.rounds} == {16, 8, 2}  # all, two nodes, two GPUs
+
+
+def test_gpus_are_named_as_nvidia_smi_counts_them() -> None:
+    nodes = [replace(node(name, gpus=3), gpu_numbers=(0, 2, 5)) for name in ("n1", "n2", "n3", "n4")]
+    report, _ = probed(Fabric(lambda seat: seat[:2] == ("n3", 1)), nodes, "nccl")
+    assert only(report).gpus == ("n3:2",)
+    assert {rank.gpu for rank in report.ranks} == {0, 2, 5}
+
+
+def test_of_two_nodes_the_gpu_is_found_by_crossing_over() -> None:
+    report, _ = probed(Fabric(lambda seat: seat[:2] == ("n1", 3)), [node("n1", 4), node("n2", 4)], "nccl")
+    finding = only(report)
+    assert (finding.kind, finding.nodes, finding.gpus) == ("slow_node", ("n1",), ("n1:3",))
+
+
+def test_of_one_node_every_gpu_meets_every_other() -> None:
+    report, _ = probed(Fabric(lambda seat: seat[1] == 1), [node("n1", 4)], "nccl")
+    finding = only(report)
+    assert (finding.kind, finding.nodes, finding.gpus) == ("slow_node", ("n1",), ("n1:1",))
+    assert len(report.by_gpu) == 6
+
+
+def test_local_ranks_on_cpu_are_told_apart_but_are_no_gpus() -> None:
+    fabric = Fabric(lambda seat: seat[:2] == ("n2", 1))
+    report, _ = probed(fabric, [node(name) for name in ("n1", "n2", "n3", "n4")], "gloo", ranks_per_node=2)
+    finding = only(report)
+    assert (finding.nodes, finding.gpus) == (("n2",), ())
+    assert "local rank 1 of n2" in finding.summary
+
+
+@pytest.mark.parametrize(("fails", "kind"), [(False, "slow_node"), (True, "path_blocked")])
+def test_the_bad_interface_of_a_node_stands_alone(fails: bool, kind: str) -> None:
+    fabric = Fabric(lambda seat: seat[0] == "n2" and seat[2] in ("", "eth0"), fails=fails)
+    report, _ = probed(fabric, [node(name, ports=NETS) for name in ("n1", "n2", "n3", "n4")], "gloo")
+    finding = only(report)
+    assert (finding.kind, finding.nodes, finding.ports) == (kind, ("n2",), ("n2:eth0",))
+    assert "n1:eth1 - n2:eth1: busbw" in " ".join(piece.text for piece in finding.evidence)
+
+
+def test_both_ends_of_a_bad_link_are_named_where_nothing_can_cross_over() -> None:
+    fabric = Fabric(lambda seat: seat[2] == "eth0")
+    report, _ = probed(fabric, [node("n1", ports=NETS), node("n2", ports=NETS)], "gloo", bisect="always")
+    finding = only(report)
+    assert (finding.kind, finding.ports) == ("slow_link", ("n1:eth0", "n2:eth0"))
+
+
+def test_the_bad_port_of_an_hca_is_told_from_the_gpu_that_uses_it() -> None:
+    # By default GPU 1 leaves through mlx5_1: it is slow too, and well through another port.
+    def bad(seat: Seat) -> bool:
+        return seat[0] == "n3" and (seat[2] == "=mlx5_1:1" or (seat[1] == 1 and not seat[2]))
+
+    fabric = Fabric(bad)
+    report, _ = probed(fabric, [node(name, 3, CARDS) for name in ("n1", "n2", "n3", "n4")], "nccl")
+    finding = only(report)
+    assert (finding.gpus, finding.ports) == (("n3:1",), ("n3:mlx5_1/1",))
+    assert finding.advice.startswith("Look at this port first")
+    # Ports are tried through a GPU that is well, in a process that reads its settings anew, before and after.
+    assert {seat[1] for seat in fabric.fresh if seat[2]} == {0}
+    assert {seat[2] for seat in fabric.fresh if seat[0] == "n3"} == {"=mlx5_0:1", "=mlx5_1:1", "=mlx5_2:1"}
+
+
+def test_a_node_all_of_whose_gpus_are_slow_is_named_as_a_node() -> None:
+    report, _ = probed(
+        Fabric(lambda seat: seat[0] == "n2"), [node(n, 2, NETS) for n in ("n1", "n2", "n3", "n4")], "nccl"
+    )
+    finding = only(report)
+    assert (finding.nodes, finding.gpus, finding.ports) == (("n2",), (), ())
+    assert len(report.by_gpu) == 2
+    assert len(report.by_port) == 2
+
+
+def test_where_nothing_is_bad_nothing_more_is_measured_and_nobody_named() -> None:
+    report, _ = probed(Fabric(lambda _seat: False), [node(n, 2, NETS) for n in ("n1", "n2", "n3", "n4")], "nccl")
+    assert findings(report) == ()
+    assert (report.by_gpu, report.by_port, report.untried) == ([], [], [])
+    never, _ = probed(Fabric(lambda seat: seat[0] == "n1"), [node(n, 2) for n in ("n1", "n2")], "nccl", bisect="never")
+    assert never.by_gpu == []
+
+
+def test_what_there_was_no_time_or_no_partner_for_is_said() -> None:
+    fabric = Fabric(lambda seat: seat[0] == "n2" and seat[2] in ("", "eth0"), patience=0.05)
+    nodes = [node("n1", ports=NETS), node("n2", ports=(*NETS, "eth2")), node("n3", ports=NETS), node("n4", ports=NETS)]
+    report, _ = probed(fabric, nodes, "gloo", narrow_time=0.12)
+    assert report.untried == [
+        "n2: n1 has nothing in the network of eth2", "n2: not all GPUs and ports could be tried within 0 s",
+    ]  # fmt: skip
+
+
+def test_ports_face_those_of_their_network_and_of_their_name() -> None:
+    mine = [Port("eth0", "interface", "10.0.0.1", "10.0.0.0/24"), Port("eth1", "interface", "10.1.0.1", "10.1.0.0/24")]
+    others = [Port("ens3", "interface", "10.0.0.2", "10.0.0.0/24"), Port("mlx5_0/1", "hca")]
+    assert facing(mine, others) == [(mine[0], others[0])]
+    cards = [Port("mlx5_0/1", "hca"), Port("mlx5_3/1", "hca")]
+    assert facing(cards, cards[::-1]) == [(card, card) for card in cards]
+
+
+def test_ports_that_are_tried_are_those_in_use() -> None:
+    ports = [Port("eth0", "interface"), Port("mlx5_0/1", "hca"), Port("mlx5_1/1", "hca")]
+    assert used(ports, "gloo", {}) == ports[:1]
+    assert used(ports, "nccl", {}) == ports[1:]
+    assert used(ports, "nccl", {"network": "Socket"}) == ports[:1]
+    assert used(ports, "nccl", {"network": "IB", "devices": "mlx5_1:1/IB"}) == ports[2:]
+    assert ports[0].binding("gloo") == {"GLOO_SOCKET_IFNAME": "eth0"}
+    assert ports[0].binding("nccl") == {"NCCL_SOCKET_IFNAME": "=eth0"}
+    assert ports[1].binding("nccl") == {"NCCL_IB_HCA": "=mlx5_0:1"}
