@@ -19,6 +19,7 @@ from textual.worker import Worker, WorkerState
 from collectors.fleet.transport import TransportError
 from tui.actions import ACTIONS, BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
+from tui.ascii import AsciiFilter
 from tui.garbage import REST, TURN, Garbage
 from tui.navigation import Stage
 from tui.options import ScreenOptions
@@ -26,7 +27,7 @@ from tui.panels.base import Panel, Place
 from tui.scene import Scene
 from tui.subject import Subject
 from tui.text import harmless
-from tui.theme import THEMES, AsciiFilter, Ink, ink_of
+from tui.theme import THEMES, Ink, ink_of
 from tui.widgets.banner import Banner
 from tui.widgets.footer import Footer
 from tui.widgets.lines import Lines
@@ -47,6 +48,8 @@ __all__ = ["HangtopApp", "ScreenOptions"]
 
 class MainScreen(Screen[None], inherit_bindings=False):
     """The screen under all dialogs; it has no keys of its own (Textual's would take Tab)."""
+
+    BLANK = True
 
 
 class HangtopApp(App[None], inherit_bindings=False):
@@ -71,6 +74,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.scene = Scene(session)
         self.stage = Stage(self.scene)
         self.banner, self.tabs, self.crumbs, self.bottom = Banner(self.scene), Tabs(), Crumbs(), Footer()
+        self._footers: dict[str, Sequence[tuple[Action, str]]] = {}
         self._alarm = Alarm()
         self._garbage = Garbage()
         self._came = 0
@@ -173,9 +177,15 @@ class HangtopApp(App[None], inherit_bindings=False):
         verdict = self.session.verdict
         self.tabs.tell(self.stage.top, len(verdict.findings) if verdict else 0)
         self.crumbs.tell(self.panel.scope, self.panel.query_text)
-        footer = [action for action in ACTIONS if action.footer and self.is_valid(action)]
-        footer.sort(key=lambda action: (action.footer, not action.needs))
-        self.bottom.tell([(action, self.keys_of(action)) for action in footer])
+        self.bottom.tell(self._footer_of(self.panel))
+
+    def _footer_of(self, panel: Panel) -> Sequence[tuple[Action, str]]:
+        """Actions of the footer with their keys, the most useful first: the same whenever the panel is on top."""
+        if panel.NAME not in self._footers:
+            footer = [action for action in ACTIONS if action.footer and self.is_valid(action)]
+            footer.sort(key=lambda action: (action.footer, not action.needs))
+            self._footers[panel.NAME] = tuple((action, self.keys_of(action)) for action in footer)
+        return self._footers[panel.NAME]
 
     def _announce(self) -> None:
         news = self._alarm.news(self.session.verdict)

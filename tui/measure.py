@@ -37,9 +37,10 @@ def growth(
     looks: Sequence[Look[T]], get: Callable[[T], float], fresh_at: float | None, interval: float
 ) -> float | None:
     """Growth per second of a counter over its last tick; 0 when the node has ticked on without sending it again."""
+    looks = looks[-2:]  # how many there are in all is told only by unpacking them
     if len(looks) < 2:
         return 0.0 if looks and fresh_at is not None and fresh_at - looks[-1].at > 2.5 * interval else None
-    before, last = looks[-2:]
+    before, last = looks
     if fresh_at is not None and fresh_at - last.at > 2.5 * interval:
         return 0.0
     # it was not sent in between, so it moved only within the last tick
@@ -47,20 +48,29 @@ def growth(
     return (get(last.value) - get(before.value)) / span if span > 0 else None
 
 
-def _cpu_seconds(pulse: RankPulse) -> float:
+def cpu_seconds(pulse: RankPulse) -> float:
+    """CPU that a process has taken so far, in user mode and in the kernel."""
     return pulse.cpu_user + pulse.cpu_system
 
 
-def cpu_percent(rank: RankState, node: NodeState, interval: float) -> float | None:
-    """CPU of a rank's own process: 100 is one core."""
-    share = growth(rank.looks, _cpu_seconds, node.seen_at, interval)
+def cpu_percent(
+    rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]] | None = None
+) -> float | None:
+    """CPU of a rank's own process: 100 is one core. ``looks`` are its last ones where they are at hand."""
+    share = growth(rank.looks if looks is None else looks, cpu_seconds, node.seen_at, interval)
     return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
 
 
-def helpers_percent(rank: RankState, node: NodeState, interval: float) -> float | None:
+def helpers_percent(
+    rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]] | None = None
+) -> float | None:
     """CPU of the processes that a rank forked: data workers and the like."""
-    share = growth(rank.looks, lambda pulse: pulse.helpers_cpu, node.seen_at, interval)
+    share = growth(rank.looks if looks is None else looks, _helpers_seconds, node.seen_at, interval)
     return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
+
+
+def _helpers_seconds(pulse: RankPulse) -> float:
+    return pulse.helpers_cpu
 
 
 def pulse_of(rank: RankState) -> RankPulse | None:

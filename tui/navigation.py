@@ -29,6 +29,7 @@ class Stage(Container):
     DEFAULT_CSS = """
     Stage { height: 1fr; }
     """
+    BLANK = True
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="stage")

@@ -163,6 +163,15 @@ class Scene:
         alive = _alive(node)
         return [(gpu, _owners(node, gpu, alive)) for gpu in node.gpus.values()]
 
+    def gpu_of(self, row: RankRow) -> GpuState | None:
+        """First GPU that a rank's process, or a helper's, is on."""
+        pid = row.rank.process.pid
+        for gpu in row.node.gpus.values():
+            for process in gpu.processes:
+                if process.pid == pid:
+                    return gpu
+        return next(self.gpus_of(row), None)
+
     def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
         """GPUs that a rank's process, or a helper's, is on."""
         process, helpers = row.rank.process, row.rank.helpers

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import lru_cache
 
-from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.filter import LineFilter
 from textual.theme import BUILTIN_THEMES, Theme
 
 
@@ -256,7 +253,9 @@ def _matrix(tones: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple
         under = number == Ground.HEADER
         wins = {tone for tone in Tone if (stale and tone is not Tone.BAD) or (under and tone is Tone.TEXT)}
         rows.append(tuple(tones[tone] + ground if tone in wins else ground + tones[tone] for tone in Tone))
-    return tuple(rows)
+    # one object for what looks alike: neighbours are put together by identity
+    alike: dict[Style, Style] = {}
+    return tuple(tuple(alike.setdefault(style, style) for style in row) for row in rows)
 
 
 def _heat_style(stops: list[Color], share: float) -> Style:
@@ -270,38 +269,3 @@ def _heat_style(stops: list[Color], share: float) -> Style:
 def _readable(colour: Color, background: Color) -> Color:
     """Darken a hue on a light background."""
     return colour.darken(0.25) if background.brightness > 0.5 else colour
-
-
-_ASCII = str.maketrans(
-    {
-        "–": "-", "—": "-", "…": "~", "·": ".", "•": "*", "●": "*", "○": "o", "◌": "?", "◐": "+", "◆": "#", "▲": "!",
-        "▼": "v", "✖": "X", "✔": "v", "■": "#", "□": "o", "▸": ">", "▾": "v", "→": ">", "←": "<", "↑": "^", "↓": "v",
-        "‹": "<", "›": ">", "⇄": "=", "⏸": "=", "×": "x", "°": " ", "µ": "u", "≥": ">", "≤": "<", "≠": "!",
-        "│": "|", "┃": "|", "─": "-", "━": "-", "├": "|", "└": "`", "┌": ",", "┐": ".", "┘": "'", "┬": "+", "┴": "+",
-        "┼": "+", "┤": "|", "╭": ",", "╮": ".", "╰": "`", "╯": "'", "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=",
-        "▆": "+", "▇": "*", "█": "#", "▌": "|", "▐": "|", "▎": "|", "▔": "-", "▏": "|", "▕": "|", "▊": "|",
-    }
-)  # fmt: skip
-
-
-class AsciiFilter(LineFilter):
-    """Replaces every character beyond ASCII at the very end, whoever drew it: one glyph a cell, ``?`` for the rest."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Transform a line's segments, keeping their widths."""
-        del background
-        return [
-            segment if segment.control or segment.text.isascii() else Segment(to_ascii(segment.text), segment.style)
-            for segment in segments
-        ]
-
-
-@lru_cache(4096)
-def to_ascii(text: str) -> str:
-    """Return ASCII text of the same width in cells."""
-    from rich.cells import cell_len
-
-    drawn = text.translate(_ASCII)
-    if drawn.isascii():
-        return drawn
-    return "".join(character if character.isascii() else "?" * cell_len(character) for character in drawn)

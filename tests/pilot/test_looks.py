@@ -20,7 +20,7 @@ def style_at(shown: Screen, word: str) -> object:
     """Style of a word in a panel."""
     for strip in shown.app.screen._compositor.render_strips()[3:]:
         for segment in strip:
-            if segment.text.strip() == word:
+            if word in segment.text.split():
                 return segment.style
     raise AssertionError(f"{word} is not on the screen")
 

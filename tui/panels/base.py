@@ -34,6 +34,7 @@ class Panel(Vertical):
     Panel { height: 1fr; width: 1fr; }
     """
 
+    BLANK = True
     NAME: ClassVar[str]
     CAN: ClassVar[frozenset[str]] = frozenset()
     """Capabilities that actions ask for: ``filter``, ``sort``, ``mark``, ``enter``, ``copy``, ``node``, ``ranks`` …"""

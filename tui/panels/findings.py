@@ -19,7 +19,7 @@ from tui.scene import Scene
 from tui.text import wrap
 from tui.theme import Tone
 from tui.widgets.lines import Lines, Move, Piece, strip_of
-from tui.widgets.table import Column, Table
+from tui.widgets.table import Column
 
 SEVERITIES = {"critical": ("✖", Tone.BAD), "warning": ("▲", Tone.WARN), "info": ("●", Tone.INFO)}
 
@@ -94,6 +94,7 @@ class FindingsPanel(TablePanel[FindingRow]):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.proofs = Proofs()
+        self.table.moved = self._prove
 
     def compose(self) -> ComposeResult:
         """Totals, the list, the proof."""
@@ -141,11 +142,6 @@ class FindingsPanel(TablePanel[FindingRow]):
             f"{gap.source} on {', '.join(gap.nodes) or 'all nodes'}: {gap.why}" for gap in verdict.unknown
         ]  # fmt: skip
         self.proofs.show(None if row is None else row.finding, unknown)
-
-    def on_table_moved(self, event: Table.Moved) -> None:
-        """Another finding, another proof."""
-        event.stop()
-        self._prove()
 
     def move(self, how: Move) -> None:
         """Move the cursor; left and right scroll the proof."""

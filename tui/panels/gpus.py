@@ -12,6 +12,7 @@ from tui.measure import history, memory_percent, row_of, source_is_stale, thrott
 from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TablePanel
+from tui.recent import Recent
 from tui.rolling import Rolling
 from tui.scene import GpuRow, Scene
 from tui.theme import Tone
@@ -117,6 +118,7 @@ def _sums(node: NodeState) -> tuple[float, ...]:
 
 def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
     """Columns over one scene."""
+    recent: Recent[GpuSample] = Recent(2 * _TREND)
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
@@ -135,7 +137,8 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         if row.gpu.fault is not None:
             return row.gpu.fault.text, Tone.BAD
         end = row.node.seen_at or scene.now
-        values = history(row.gpu.looks, lambda s: s.utilization, end, scene.interval, _TREND)
+        looks = recent.of((row.node.name, row.gpu.index), row.gpu.looks, scene.interval)
+        values = history(looks, lambda s: s.utilization, end, scene.interval, _TREND)
         return spark(values, 100.0, _TREND), Tone.GRAPH
 
     def reasons(row: GpuRow) -> Value:

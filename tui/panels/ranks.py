@@ -7,13 +7,26 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 
 from collectors.samples.gpus import GpuSample
-from hangtop.session.state import GpuState, NodeState
+from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.job import Look
+from hangtop.session.state import GpuState, NodeState, RankState
 from tui.filter import Value
 from tui.format import UNKNOWN, age, number, percent, size, spark
-from tui.measure import cpu_percent, growth, helpers_percent, history, memory_percent, pulse_of, row_of, source_is_stale
+from tui.measure import (
+    cpu_percent,
+    cpu_seconds,
+    growth,
+    helpers_percent,
+    history,
+    memory_percent,
+    pulse_of,
+    row_of,
+    source_is_stale,
+)
 from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
 from tui.panels.table_panel import TablePanel
+from tui.recent import Recent
 from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
@@ -31,6 +44,12 @@ STATES = {
     "I": ("I idle", Tone.DIM),
 }
 """A process state's letter and its meaning; D and T do not go away by themselves."""
+
+
+_TREND = 12
+Figure = Callable[[RankState, NodeState, float, Sequence[Look[RankPulse]]], float | None]
+"""Of a rank on a node, ticks so many seconds apart, its last looks being these."""
+Show = Callable[[RankRow], Piece]
 
 
 class RanksPanel(TablePanel[RankRow]):
@@ -118,10 +137,11 @@ def state_piece(row: RankRow) -> Piece:
 
 def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     """Columns over one scene; values of GPUs are those of the first GPU that the process is on."""
+    recent: Recent[RankPulse] = Recent(2 * (_TREND + 1))
 
     def gpu_value(get: Callable[[GpuState], Value]) -> Callable[[RankRow], Value]:
         def value(row: RankRow) -> Value:
-            gpu = next(scene.gpus_of(row), None)
+            gpu = scene.gpu_of(row)
             return None if gpu is None else get(gpu)
 
         return value
@@ -129,17 +149,21 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[RankRow], Value]:
         return gpu_value(lambda gpu: None if (found := row_of(gpu)) is None else get(found))
 
-    def cpu(row: RankRow) -> Value:
-        return cpu_percent(row.rank, row.node, scene.interval)
+    def followed(row: RankRow) -> Sequence[Look[RankPulse]]:
+        return recent.of((row.node.name, row.rank.process.pid), row.rank.looks, scene.interval)
 
-    def helpers(row: RankRow) -> Value:
-        return helpers_percent(row.rank, row.node, scene.interval)
+    def moving(figure: Figure, form: Callable[[float | None], str]) -> tuple[Callable[[RankRow], Value], Show]:
+        """Value and cell of what two looks tell together."""
 
-    def switches(row: RankRow) -> Value:
-        return growth(row.rank.looks, lambda pulse: pulse.voluntary_switches, row.node.seen_at, scene.interval)
+        def value(row: RankRow) -> Value:
+            looks = recent.last((row.node.name, row.rank.process.pid), row.rank.looks)
+            return figure(row.rank, row.node, scene.interval, looks)
 
-    def reading(row: RankRow) -> Value:
-        return growth(row.rank.looks, lambda pulse: float(pulse.read_bytes or 0), row.node.seen_at, scene.interval)
+        def show(row: RankRow) -> Piece:
+            found = figure(row.rank, row.node, scene.interval, followed(row))
+            return (UNKNOWN, Tone.DIM) if found is None else (form(found), Tone.TEXT)
+
+        return value, show
 
     def quiet(row: RankRow) -> Value:
         return None if row.rank.log_at is None else max(0.0, scene.now - row.rank.log_at)
@@ -148,17 +172,20 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         if row.rank.gone_at is not None:
             return "", Tone.DIM
         end = row.node.seen_at or scene.now
-        seconds = history(
-            row.rank.looks, lambda pulse: pulse.cpu_user + pulse.cpu_system, end, scene.interval, _TREND + 1
-        )
+        seconds = history(followed(row), cpu_seconds, end, scene.interval, _TREND + 1)
         shares = [None if a is None or b is None else (b - a) / scene.interval * 100.0 for a, b in pairwise(seconds)]
         return spark(shares, 100.0, _TREND), Tone.GRAPH
+
+    cpu, cpu_piece = moving(cpu_percent, number)
+    helpers, helpers_piece = moving(helpers_percent, number)
+    switches, switches_piece = moving(_switches, number)
+    reading, reading_piece = moving(_reading, size)
 
     return (
         Column("rank", "rank", 5, lambda row: row.number, align="right", tone=Tone.STRONG),
         Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
         Column("state", "state", 9, _letter, state_piece),
-        Column("cpu", "cpu%", 5, cpu, form=number, align="right", help="of one core"),
+        Column("cpu", "cpu%", 5, cpu, cpu_piece, align="right", help="of one core"),
         Column("trend", "last 12 s", _TREND, cpu, trend, help="CPU, full is one core"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right", also=("util",)),
@@ -166,10 +193,10 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         Column("wchan", "waits in (kernel)", 18, _wchan, grow=1),
         Column("quiet", "log", 6, quiet, form=age, align="right", help="since its logs last grew"),
         Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right"),
-        Column("helpers", "hlp%", 5, helpers, form=number, align="right", help="CPU of data workers and helpers"),
+        Column("helpers", "hlp%", 5, helpers, helpers_piece, align="right", help="CPU of data workers and helpers"),
         Column("workers", "hlp", 3, lambda row: len(row.rank.helpers), align="right"),
-        Column("switches", "ctx/s", 6, switches, form=number, align="right", help="voluntary context switches"),
-        Column("read", "read/s", 7, reading, form=size, align="right"),
+        Column("switches", "ctx/s", 6, switches, switches_piece, align="right", help="voluntary context switches"),
+        Column("read", "read/s", 7, reading, reading_piece, align="right"),
         Column("threads", "thr", 4, _pulse(lambda pulse: pulse.threads), align="right"),
         Column("local", "loc", 3, lambda row: row.rank.process.local_rank, align="right"),
         Column("pid", "pid", 8, lambda row: row.rank.process.pid, align="right"),
@@ -180,7 +207,14 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     )
 
 
-_TREND = 12
+def _switches(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
+    del rank
+    return growth(looks, lambda pulse: pulse.voluntary_switches, node.seen_at, interval)
+
+
+def _reading(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
+    del rank
+    return growth(looks, lambda pulse: float(pulse.read_bytes or 0), node.seen_at, interval)
 
 
 def _pulse(get: Callable[..., Value]) -> Callable[[RankRow], Value]:

@@ -26,8 +26,10 @@ class Bar(Lines):
 
     def show(self, *lines: list[Piece]) -> None:
         """Take the lines and draw what differs."""
-        self._content = list(lines)
-        self.redraw()
+        content = list(lines)
+        if content != self._content:
+            self._content = content
+            self.redraw()
 
     def paint(self, y: int, width: int) -> Strip:
         """One line."""

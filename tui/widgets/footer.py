@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -32,10 +33,15 @@ class Footer(Bar):
         self._process: psutil.Process | None = None
         self._cost: list[Piece] = []
         self._spans: list[tuple[int, int, str]] = []
+        self._told: tuple[Sequence[tuple[Action, str]], list[Piece], int] = ((), [], 0)
 
-    def tell(self, actions: list[tuple[Action, str]]) -> None:
+    def tell(self, actions: Sequence[tuple[Action, str]]) -> None:
         """Show these actions with their present keys."""
         right = self._cost
+        told = (actions, right, self.size.width)
+        if told == self._told:
+            return
+        self._told = told
         room = self.size.width - sum(cells(text) for text, _ in right) - 2
         left: list[Piece] = [(" ", Tone.TEXT)]
         used, self._spans = 1, []

@@ -82,12 +82,16 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
             self.refresh(*_regions(changed, width))
 
     def repaint(self) -> None:
-        """Forget what was painted: colours, size or place changed."""
-        self._painted.clear()
+        """Paint everything anew: colours, size or columns changed."""
+        self.forget()
         self.refresh()
 
+    def forget(self) -> None:
+        """Keep nothing that was painted. Subclasses drop here what they keep of it."""
+        self._painted.clear()
+
     def _renew(self, y: int, width: int) -> Strip:
-        strip = self.paint(y, width)
+        strip = self.paint(y, width).adjust_cell_length(width)
         self._painted[y] = strip
         return strip
 
@@ -96,14 +100,32 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         strip = self._painted.get(y)
         return strip if strip is not None else self._renew(y, self.size.width)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Hand over painted lines as they are.
+
+        Textual would look at padding, borders, tint and opacity for each of them, make a strip of each anew and cut it
+        where the scrollbar begins: half the cost of a repaint, and for nothing where there is none of that.
+        """
+        if self.container_size != self.outer_size:  # a border or padding
+            return super().render_lines(crop)
+        width, painted = self.size.width, self._painted
+        strips = [painted.get(y) or self._renew(y, width) for y in crop.line_range]
+        filters = self.get_line_filters()
+        if filters:
+            background = self.background_colors[1]
+            for each in filters:
+                strips = [strip.apply_filter(each, background) for strip in strips]
+        left, right = crop.column_span
+        return strips if left == 0 and right >= width else [strip.crop(left, right) for strip in strips]
+
     def notify_style_update(self) -> None:
         """Colours changed."""
         super().notify_style_update()
-        self._painted.clear()
+        self.forget()
 
     def on_resize(self) -> None:
         """Paint for the new size."""
-        self._painted.clear()
+        self.forget()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Other lines are visible now."""

@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from rich.segment import Segment
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
 from tui.filter import Filter, parse
-from tui.text import fit
 from tui.theme import Ground, Tone
 from tui.widgets.arranging import AT_ONCE, Ordering, arranged, arranging
-from tui.widgets.columns import Column, lay_out
+from tui.widgets.columns import Cells, Column, drawn, heading, lay_out
 from tui.widgets.lines import Lines, Move, strip_of
 
 __all__ = ["Column", "Table"]
@@ -29,9 +27,6 @@ BUSY_SHARE = 0.05
 
 class Table(Lines, Generic[R]):
     """Rows of one kind; panels feed it once a tick. The cursor stays on its row when the order changes."""
-
-    class Moved(Message):
-        """The cursor stands on another row."""
 
     class Entered(Message):
         """A row was clicked twice."""
@@ -59,6 +54,8 @@ class Table(Lines, Generic[R]):
         self.reverse = False
         self.filter = Filter("", ())
         self.empty = empty
+        self.moved: Callable[[], None] | None = None
+        """Called when the cursor stands on another row."""
         self._key, self._stale, self._frozen = key, stale, frozen
         self._test: Callable[[R], bool] | None = None
         self._fed: Sequence[R] = ()
@@ -67,13 +64,16 @@ class Table(Lines, Generic[R]):
         self._arranged_at, self._cost = 0.0, 0.0
         self._turn, self._busy = 0, False
         """Arrangements begun so far, of which only the latest counts, and whether it is under way."""
-        self._laid_out: tuple[int, int, list[tuple[Column[R], int]]] = (0, 0, [])
+        self._laid_out: tuple[int, int, list[Cells[R]]] = (0, 0, [])
+        self._kept: dict[tuple[int, Ground, bool], Strip] = {}
+        """Rows painted since the last tick by place, ground and mark: scrolling shows most of them again."""
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def feed(self, rows: Sequence[R], *, at_once: bool = False) -> None:
         """Take the latest rows and draw. ``at_once`` sorts even when it was done a moment ago."""
         same = len(rows) == self.total
+        self._kept.clear()
         self._fed, self.total = rows, len(rows)
         if at_once:
             self._arrange_now()
@@ -113,6 +113,7 @@ class Table(Lines, Generic[R]):
 
     def _take(self, rows: list[R], cost: float) -> None:
         self.rows, self._busy = rows, False
+        self._kept.clear()
         self._follow()
         self.resize_to(self.size.width, len(rows) + 1)
         self._arranged_at, self._cost = time.perf_counter(), cost
@@ -219,7 +220,8 @@ class Table(Lines, Generic[R]):
         self._current = self._key(self.rows[self.cursor])
         self.show_cursor()
         self.redraw([before - top + 1, self.cursor - top + 1] if self.top == top else None)
-        self.post_message(self.Moved())
+        if self.moved is not None:
+            self.moved()
 
     def show_cursor(self) -> None:
         """Scroll the cursor's row into view."""
@@ -227,11 +229,17 @@ class Table(Lines, Generic[R]):
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
+    def forget(self) -> None:
+        """Keep nothing that was painted."""
+        super().forget()
+        self._kept.clear()
+
     def paint(self, y: int, width: int) -> Strip:
         """The header stays on top, the rows scroll under it."""
         layout = self._widths(width)
         if y == 0:
-            return self._header(layout, width)
+            arrow = "▼" if self.reverse else "▲"
+            return heading(layout, {self.sort_key: arrow}, self.ink, width, cut=self._first > self._frozen)
         place = self.top + y - 1
         if place < len(self.rows):
             return self._row(place, layout, width)
@@ -240,25 +248,14 @@ class Table(Lines, Generic[R]):
             return strip_of([(f"  {text}", Tone.DIM)], width, self.ink)
         return strip_of([], width, self.ink)
 
-    def _widths(self, width: int) -> list[tuple[Column[R], int]]:
+    def _widths(self, width: int) -> list[Cells[R]]:
         """Columns in view with their widths: the frozen ones, then from the first scrolled one on."""
         if self._laid_out[:2] != (width, self._first):
             columns = (*self.columns[: self._frozen], *self.columns[self._first :])
-            self._laid_out = (width, self._first, lay_out(columns, width))
+            self._laid_out = (width, self._first, [Cells(*each) for each in lay_out(columns, width)])
         return self._laid_out[2]
 
-    def _header(self, layout: list[tuple[Column[R], int]], width: int) -> Strip:
-        plain, sorted_ = self.ink.of(Tone.TEXT, Ground.HEADER), self.ink.of(Tone.ACCENT, Ground.HEADER)
-        segments = [Segment("‹" if self._first > self._frozen else " ", plain)]
-        for column, size in layout:
-            arrow = ("▼" if self.reverse else "▲") if column.key == self.sort_key else ""
-            title = fit(column.title, size - len(arrow), column.align) + arrow
-            segments.append(Segment(title + " ", sorted_ if arrow else plain))
-        used = 1 + sum(size + 1 for _, size in layout)
-        segments.append(Segment(" " * max(0, width - used), plain))
-        return Strip(segments)
-
-    def _row(self, place: int, layout: list[tuple[Column[R], int]], width: int) -> Strip:
+    def _row(self, place: int, layout: list[Cells[R]], width: int) -> Strip:
         row = self.rows[place]
         marked, at_cursor = self._key(row) in self.marked, place == self.cursor
         if self._stale(row):
@@ -267,17 +264,12 @@ class Table(Lines, Generic[R]):
             ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
         else:
             ground = Ground.CURSOR if at_cursor else Ground.PLAIN
-        styles = self.ink.styles[ground]
-        plain = styles[Tone.TEXT]
-        segments = [Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT])]
-        used = 1
-        for column, size in layout:
-            text, tone = column.piece(row)
-            segments.append(Segment(fit(text, size, column.align) + " ", styles[tone]))
-            used += size + 1
-        if used < width:
-            segments.append(Segment(" " * (width - used), plain))
-        return Strip(segments)
+        strip = self._kept.get((place, ground, marked))
+        if strip is not None:
+            return strip
+        edge = "◆" if marked else "▌" if at_cursor else " "
+        strip = self._kept[place, ground, marked] = drawn(row, layout, edge, self.ink.styles[ground], width)
+        return strip
 
     # --- mouse ---------------------------------------------------------------------------------------------------
 
@@ -285,10 +277,10 @@ class Table(Lines, Generic[R]):
         """The header orders, a row is selected, twice enters it."""
         if event.y == 0:
             left = 1
-            for column, size in self._widths(self.size.width):
-                if left <= event.x <= left + size:
-                    self.sort_by(column.key)
-                left += size + 1
+            for cells in self._widths(self.size.width):
+                if left <= event.x <= left + cells.size:
+                    self.sort_by(cells.column.key)
+                left += cells.size + 1
             return
         place = self.top + event.y - 1
         if place < len(self.rows):

@@ -25,9 +25,14 @@ class Tabs(Bar):
     def __init__(self) -> None:
         super().__init__(id="tabs", ground=Ground.BAR)
         self._spans: list[tuple[int, int, str]] = []
+        self._told: tuple[str, int, int] = ("", 0, 0)
 
     def tell(self, top: str, findings: int) -> None:
         """Draw the titles; findings are counted on their title."""
+        told = (top, findings, self.size.width)
+        if told == self._told:
+            return
+        self._told = told
         roomy = self.size.width >= 100
         pieces: list[Piece] = []
         used, self._spans = 0, []
@@ -54,9 +59,13 @@ class Crumbs(Bar):
 
     def __init__(self) -> None:
         super().__init__(id="crumbs")
+        self._told = ("", "")
 
     def tell(self, scope: str, query: str) -> None:
         """Show scope and filter; the line goes away when there is neither."""
+        if (scope, query) == self._told:
+            return
+        self._told = scope, query
         self.set_class(bool(scope or query), "-on")
         pieces: list[Piece] = []
         if scope:
