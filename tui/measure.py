@@ -119,8 +119,8 @@ ERRORS = frozenset(
 
 def grown_errors(port: PortState) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
-    grown = {name: value - port.first.get(name, value) for name, value in port.counters.items() if name in ERRORS}
-    return dict(sorted(((name, by) for name, by in grown.items() if by > 0), key=lambda item: -item[1]))
+    grown = [(name, by) for name, by in port.grown.items() if name in ERRORS and by > 0]
+    return dict(sorted(grown, key=lambda item: -item[1]))
 
 
 _REASONS = (

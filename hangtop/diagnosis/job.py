@@ -55,14 +55,13 @@ class Gpu:
 class Port:
     """One HCA port: its state, and the growth of its counters while it was watched.
 
-    ``grown`` holds counters that moved since watching began (by how much), ``rates`` their present growth per second.
-    ``changes`` are the states it went through, oldest first.
+    ``grown`` holds counters that moved since watching began (by how much); ``changes`` are the states it went through,
+    oldest first.
     """
 
     facts: PortFacts
     counters: Mapping[str, int] = field(default_factory=dict)
     grown: Mapping[str, int] = field(default_factory=dict)
-    rates: Mapping[str, float] = field(default_factory=dict)
     changes: tuple[Look[PortFacts], ...] = ()
 
 

@@ -227,10 +227,7 @@ def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
 
 
 def _port(port: PortState) -> Port:
-    grown: Mapping[str, int] = {
-        name: value - port.first[name] for name, value in port.counters.items() if value != port.first[name]
-    }
-    return Port(port.facts, port.counters, grown, port.rates, port.changes)
+    return Port(port.facts, port.counters, port.grown, port.changes)
 
 
 def _ranks(node: NodeState) -> tuple[Rank, ...]:

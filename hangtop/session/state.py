@@ -19,6 +19,7 @@ from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord, Look
+from hangtop.session.counters import Counters
 from hangtop.session.past import Growing, gpu_rows, pulses
 from hangtop.session.trail import Trail
 
@@ -43,7 +44,7 @@ class GpuState:
 
 @dataclass(slots=True)
 class PortState:
-    """One HCA port of one node; counters since the stream began. None of the dictionaries changes any more."""
+    """One HCA port of one node; counters since the stream began."""
 
     facts: PortFacts
     at: float = 0.0
@@ -51,13 +52,23 @@ class PortState:
     span: float = 0.0
     """Seconds from when they were known before to then."""
     source: str = ""
-    counters: dict[str, int] = field(default_factory=dict)
-    before: dict[str, int] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    before: Counters = field(default_factory=Counters)
     """Those before; the same ones when they have stood still since."""
-    first: dict[str, int] = field(default_factory=dict)
+    first: Counters = field(default_factory=Counters)
     """``counters[x] - first[x]`` is the growth while watched, also when the counter was reset meanwhile."""
     changes: tuple[Look[PortFacts], ...] = ()
     """The last states that it went through, oldest first."""
+
+    @property
+    def grown(self) -> dict[str, int]:
+        """Counters that moved since watching began, and by how much."""
+        now, first = self.counters, self.first
+        return {
+            name: number - was
+            for name, number, was in zip(now.names, now.numbers, first.numbers, strict=True)
+            if number != was
+        }
 
     def rate(self, name: str) -> float | None:
         """Growth per second of a counter up to ``at``; None while it is not known."""
@@ -66,11 +77,6 @@ class PortState:
             return None
         # One that is less than before began again from zero.
         return (value - before if value >= before else value) / self.span
-
-    @property
-    def rates(self) -> dict[str, float]:
-        """The same of all counters of which it is known."""
-        return {name: rate for name in self.counters if (rate := self.rate(name)) is not None}
 
 
 @dataclass(slots=True)

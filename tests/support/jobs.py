@@ -333,7 +333,7 @@ def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: s
         for state in states
     ]  # fmt: skip
     changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
-    return Port(facts[-1], dict(grown), dict(grown), {}, changes)
+    return Port(facts[-1], dict(grown), dict(grown), changes)
 
 
 def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> SourceState:

@@ -96,7 +96,7 @@ def port_facts(node: NodeState, port: PortState, scene: Scene) -> list[Fact]:
     """A port, its counters and the states it went through."""
     facts = port.facts
     past = (f"{age(scene.now - at)} ago {was.state}, {was.phys_state}" for at, was in port.changes)
-    counters = (f"{name} {count(value)}  {rate(port.rate(name))}" for name, value in sorted(port.counters.items()))
+    counters = (f"{name} {count(value)}  {rate(port.rate(name))}" for name, value in sorted(port.counters.pairs()))
     return [
         ("node", node.name),
         ("state", f"{facts.state}, {facts.phys_state}"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import lt
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.counters import Counters
 from hangtop.session.state import InterfaceState, NodeState, PortState
 
 CHANGES = 16
@@ -47,18 +49,19 @@ def port_counters(here: Here, sample: PortCounters) -> None:
     port = here.node.ports.get(f"{sample.device}/{sample.port}")
     if port is None:
         return
-    values = sample.values
     if port.source != sample.source:
         # Another tool counts with another width: growth is only meaningful within one.
-        port.source, port.first, port.counters = sample.source, {}, {}
-    before, first = port.counters, port.first
-    counters = values if before.keys() <= values.keys() else {**before, **values}
-    if len(first) < len(counters):
-        port.first = first = {**counters, **first}
-    for name, value in values.items():
-        if value < before.get(name, 0):
-            port.first = {**port.first, name: grown(port.first[name], before[name], value)[0]}
-    port.counters, port.before = counters, before
+        port.source, port.first, port.counters = sample.source, Counters(), Counters()
+    before = port.counters
+    now = before.updated(sample.values)
+    if len(port.first) < len(now):
+        port.first = Counters(now.names, (*port.first.numbers, *now.numbers[len(port.first) :]))
+    if any(map(lt, now.numbers, before.numbers)):
+        # Those that are new have none before, and come last.
+        resets = zip(port.first.numbers, before.numbers, now.numbers, strict=False)
+        first = [grown(*three)[0] for three in resets]
+        port.first = Counters(now.names, (*first, *port.first.numbers[len(first) :]))
+    port.counters, port.before = now, before
     port.at, port.span = here.at, here.at - port.at
 
 

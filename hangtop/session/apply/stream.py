@@ -8,6 +8,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
+from hangtop.session.counters import Counters
 from hangtop.session.state import NodeState
 
 CONFIRM_TICKS = 4
@@ -22,7 +23,7 @@ def hello(here: Here, sample: Hello) -> None:
         for rank in here.node.ranks.values():
             end_rank(here, rank, here.at)
         for port in here.node.ports.values():
-            port.counters, port.before, port.first = {}, {}, {}
+            port.counters = port.before = port.first = Counters()
     here.node.hello = sample
     here.node.ticks = 0
     here.node.sources.clear()

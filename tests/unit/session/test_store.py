@@ -93,16 +93,16 @@ def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
     wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"symbol_error": 7, "port_rcv_data": 0}), at=1001.0)
     node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 400}), at=1003.0)
     port = node.ports["mlx5_0/1"]
-    assert port.rates["port_rcv_data"] == 200.0
+    assert port.rate("port_rcv_data") == 200.0
     assert port.counters["symbol_error"] - port.first["symbol_error"] == 0
     node = wire.say(at=1006.0)
-    assert node.ports["mlx5_0/1"].rates["port_rcv_data"] == 0.0
+    assert node.ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
 
 
 def test_counters_that_never_moved_have_a_rate_of_zero(wire: Wire) -> None:
     wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 7}), at=1001.0)
-    assert wire.node.ports["mlx5_0/1"].rates == {}
-    assert wire.say(at=1004.0).ports["mlx5_0/1"].rates == {"port_rcv_data": 0.0}
+    assert wire.node.ports["mlx5_0/1"].rate("port_rcv_data") is None
+    assert wire.say(at=1004.0).ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
 
 
 def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
@@ -111,13 +111,13 @@ def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
     node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 2}), at=1003.0)
     port = node.ports["mlx5_0/1"]
     assert port.counters["link_downed"] - port.first["link_downed"] == 5
-    assert port.rates["link_downed"] == 2.0
+    assert port.rate("link_downed") == 2.0
 
 
 def test_a_saturated_counter_has_no_rate(wire: Wire) -> None:
     wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFF0}), at=1001.0)
     node = wire.say(PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFFF}), at=1002.0)
-    assert "PortXmitData" not in node.ports["mlx5_0/1"].rates
+    assert node.ports["mlx5_0/1"].rate("PortXmitData") is None
 
 
 def test_another_tool_for_the_counters_starts_anew(wire: Wire) -> None:
@@ -301,7 +301,25 @@ def test_growth_is_never_negative_and_is_the_sum_of_all_growth(values: list[int]
     wire.say(hello(wire.now), PORT)
     for value in values:
         wire.say(PortCounters("mlx5_0", 1, "sysfs", {"x": value}), at=wire.now + 1)
-        assert all(rate >= 0 for rate in wire.node.ports["mlx5_0/1"].rates.values())
+        assert (wire.node.ports["mlx5_0/1"].rate("x") or 0.0) >= 0.0
     port = wire.node.ports["mlx5_0/1"]
     expected = sum(b - a if b >= a else b for a, b in itertools.pairwise(values))
     assert port.counters["x"] - port.first["x"] == expected
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100), min_size=1), min_size=1, max_size=12))
+def test_counters_come_and_are_left_out_as_they_like(told: list[dict[str, int]]) -> None:
+    """Only what changed is sent, in any order, and a counter may appear late: each keeps its own value and growth."""
+    wire = Wire()
+    wire.say(hello(wire.now), PORT)
+    values: dict[str, int] = {}
+    growth: dict[str, int] = {}
+    for news in told:
+        for name, value in news.items():
+            was = values.get(name, value)
+            growth[name] = growth.get(name, 0) + (value - was if value >= was else value)
+        values |= news
+        wire.say(PortCounters("mlx5_0", 1, "sysfs", news), at=wire.now + 1)
+    port = wire.node.ports["mlx5_0/1"]
+    assert port.counters == values
+    assert port.grown == {name: by for name, by in growth.items() if by}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collectors.samples.fabric import PortFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Look
+from hangtop.session.counters import Counters
 from hangtop.session.state import NodeState, PortState
 from tui.changes import told
 from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
@@ -61,8 +62,8 @@ def test_a_source_that_is_late_makes_its_values_old_and_one_that_is_absent_does_
 
 def test_pressure_is_no_error() -> None:
     facts = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "", 1, 1, "", "", "")
-    port = PortState(facts, counters={"port_xmit_wait": 900, "symbol_error": 7, "link_downed": 9, "port_rcv_errors": 1})
-    port.first = {"port_xmit_wait": 0, "symbol_error": 5, "link_downed": 1, "port_rcv_errors": 1}
+    names = ("port_xmit_wait", "symbol_error", "link_downed", "port_rcv_errors")
+    port = PortState(facts, counters=Counters(names, (900, 7, 9, 1)), first=Counters(names, (0, 5, 1, 1)))
     assert grown_errors(port) == {"link_downed": 8, "symbol_error": 2}
 
 
