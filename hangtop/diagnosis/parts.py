@@ -19,6 +19,8 @@ NARROWED = {"packet_loss", "path_blocked", "slow_link", "slow_node"}
 LOOK_AT_PORT = "Look at this port first: its cable, the switch's port, its counters, the speed that it negotiated. "
 LOOK_AT_GPU = "Look at this GPU first: its PCIe link and clocks, the bridge and the card that are nearest to it. "
 
+LOOK_AT_PROCESSOR = "Look at what else runs on the node's processors. "
+
 
 def refined(report: ProbeReport, found: Sequence[Finding]) -> list[Finding]:
     """The same findings, with the GPUs and ports that stand out in them; a new one where nothing else has told of it.
@@ -77,7 +79,7 @@ def _narrowed(report: ProbeReport, finding: Finding) -> Finding:
         gpus=tuple(gpus) if report.backend == "nccl" else (),
         ports=tuple(ports),
         evidence=(*_evidence(report, gpus, ports), *finding.evidence),
-        advice=(LOOK_AT_PORT if ports else LOOK_AT_GPU if report.backend == "nccl" else "") + finding.advice,
+        advice=_advice(report, ports) + finding.advice,
     )
 
 
@@ -100,8 +102,12 @@ def _unheard(report: ProbeReport) -> Iterator[Finding]:
         gpus=tuple(gpus) if report.backend == "nccl" else (),
         ports=tuple(ports),
         evidence=_evidence(report, gpus, ports),
-        advice=(LOOK_AT_PORT if ports else LOOK_AT_GPU).strip(),
+        advice=_advice(report, ports).strip(),
     )
+
+
+def _advice(report: ProbeReport, ports: Sequence[str]) -> str:
+    return LOOK_AT_PORT if ports else LOOK_AT_GPU if report.backend == "nccl" else LOOK_AT_PROCESSOR
 
 
 def _of(pairs: Sequence[ProbePair], nodes: Collection[str]) -> list[ProbePair]:

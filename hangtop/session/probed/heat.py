@@ -89,13 +89,15 @@ def _cell(pair: ProbePair | None, best: float, width: int, same: bool) -> tuple[
 
 
 def _short(speed: float) -> str:
-    """Two digits that count, in at most five characters: 0.0042, 0.11, 1.1, 48, 1200."""
+    """Two digits that count, in at most five characters: 0.004, 0.042, 0.11, 1.1, 48, 1200."""
     return (
         f"{speed:.0f}"
         if speed >= 9.95
         else f"{speed:.1f}"
         if speed >= 0.995
         else f"{speed:.2g}"
+        if speed >= 0.01
+        else f"{speed:.1g}"
         if speed >= 0.001
         else "0"
     )
