@@ -29,7 +29,7 @@ _CRI = re.compile(r"(?:stdout|stderr) [FP] ")
 _HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
     r"(?i)[\w.-]*(?:error|exception|warning|interrupt|exit|info|debug|critical|traceback|failures|note|hint|kernel)$"
-    r"|(?:epoch|step|loss|iter\w*|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$"
+    r"|(?:epoch|step|loss|iter\w*|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
 )
 _STAMPED = re.compile(
     r"[\[(]?(?:"

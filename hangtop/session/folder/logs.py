@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from collectors.node.logs import hccl
 from collectors.node.logs.names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
@@ -69,6 +70,8 @@ def kind_of_log(head: bytes, events: Sequence[LogEvent], progress: Sequence[Comm
     families = Counter(event.kind.partition(".")[0] for event in events if event.kind != "log.end")
     if len(_KERNEL.findall(head[:8192])) * 2 > head[:8192].count(b"\n"):
         return "kernel log"
+    if families["hccl"] * 2 > sum(families.values()) or hccl.PLOG.match(head.decode("utf-8", "replace")):
+        return "HCCL log (Ascend plog)" if b"HCCL(" in head else "rank log with HCCL"
     if progress or families["nccl"]:
         return "NCCL log" if families["nccl"] + len(progress) > sum(families.values()) // 2 else "rank log with NCCL"
     if families["slurm"] or b"srun: " in head or b"slurmstepd: " in head:
