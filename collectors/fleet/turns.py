@@ -11,8 +11,8 @@ import asyncio
 import selectors
 from collections import deque
 
-AT_ONCE = 24
-"""Descriptors of a turn: some 3 ms of samples, and as much as one step of so many handshakes."""
+AT_ONCE = 16
+"""Descriptors of a turn: some 2 ms of samples."""
 
 Ready = tuple[selectors.SelectorKey, int]
 

@@ -27,8 +27,8 @@ DUTY = 20.0
 """A verdict is made no more often than every so many times the CPU that it takes,"""
 LONGEST_PAUSE = 30.0
 """but at least so often, in seconds."""
-SLICE = 32
-"""Nodes whose picture is made in one go: some 5 ms."""
+SLICE = 24
+"""Nodes whose picture is made in one go: some 3 ms."""
 SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 LOOKS = (0.0, 2.0, 10.0, 30.0)
@@ -38,6 +38,11 @@ COMING = 15.0
 """Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
 alarm yet, but the banner can say what is being waited for."""
 FIRST_WAIT = 3.0
+AHEAD = 5.0
+"""Seconds before the first look at a wait at which what looks is started on the nodes: its start takes longer than a
+look. It waits there for some seconds and goes when nobody asks it."""
+SUSPECT = 1.5
+"""Seconds that a wait must last for that at the least: steps of a job that moves are shorter as a rule."""
 LOOK_SECONDS = 5.0
 """How long the verdict waits for a look; a node that is slower has its say in the next one."""
 
@@ -50,6 +55,8 @@ class Watcher:
         self._think_at = 0.0
         self._cost = 0.0
         """Seconds of CPU that the last verdict took."""
+        self._warmed = False
+        """What looks at stacks was started for the present wait."""
         self._look_cost = 0.0
         """The same of the last look at progress."""
         self._looked = 0
@@ -74,6 +81,8 @@ class Watcher:
         due = self._look_due()
         if due:
             await self._look()
+        elif self._nearly_due():
+            self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
             self._session.keep_pace()
             self._ask_once(self._session.witnesses.ras(), "RAS")
@@ -170,6 +179,15 @@ class Watcher:
             return False
         self._looked += 1
         return True
+
+    def _nearly_due(self) -> bool:
+        """Tell, once a wait, that its first look is near."""
+        session = self._session
+        still = session.progress.stood_still
+        near = still is not None and still >= max(SUSPECT, self._limit() - AHEAD)
+        first = near and not (self._warmed or self._looked)
+        self._warmed = near
+        return first and session.can_act and not session.options.read_only
 
     def _limit(self) -> float:
         """Seconds that a wait must last to be looked into. Who has just come wants to know what is being waited for."""
