@@ -128,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
            probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_command),
     Action("probe.path", "m", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
-           asked.probe_path, "Job", "", 0, Touch.JOB, asked.path_command),
+           probed.probe_path, "Job", "", 0, Touch.JOB, probed.path_command),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
            traced.ask_traces, "Job", "", 0),
     Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (debug server, dynolog); shows it first.",

@@ -1,4 +1,4 @@
-"""Actions that ask nodes or job for more than they send: environment lint, dumps, probes, flame graphs.
+"""Actions that ask nodes or job for more than they send: environment lint, dumps, flame graphs.
 
 Each shows its answer as text over the panels. What touches the job is confirmed first: ``tui.actions`` sees to that.
 """
@@ -93,30 +93,6 @@ async def ask_recorders(app: HangtopApp) -> None:
     if dumps and not any(dump.data for dump in dumps):
         content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
     _show(app, "flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
-
-
-# --- probes ------------------------------------------------------------------------------------------------------
-
-
-def path_command(app: HangtopApp) -> str:
-    """The exact command of the path probe."""
-    del app  # the same on every node
-    from collectors.probes.path.survey import describe
-
-    return f"on every node: {describe()}"
-
-
-async def probe_path(app: HangtopApp) -> None:
-    """Measure the path between all nodes, and show figures and findings."""
-    from hangtop.diagnosis import surroundings
-    from hangtop.session.asking.paths import measure
-    from hangtop.session.asking.probing import path_nodes
-
-    job = app.session.job()
-    taking_part, absent = path_nodes(app.session, job)
-    result = await measure(job, taking_part, absent, progress=app.say)
-    head = f"{surroundings.outcome(result.report, result.findings)}  {result.report.why}".rstrip()
-    _show(app, "path probe", [*_plain([head, "", *result.lines()]), [], *findings_text(result.findings)])
 
 
 # --- flame graphs ------------------------------------------------------------------------------------------------

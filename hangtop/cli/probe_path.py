@@ -23,6 +23,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.session.asking.paths import PathResult, measure
 from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
+from hangtop.session.probed.path_lines import path_lines
+from hangtop.session.probed.shades import plain
 
 
 @click.command("path")
@@ -44,16 +46,15 @@ def command(ctx: click.Context, options: SessionOptions, seconds: float, iperf: 
     refuse_read_only(options)
     began = time.monotonic()
     result, job = interrupted_cleanly(_probe(options, seconds, iperf, yes))
-    report, found = result.report, result.findings
-    outcome = surroundings.outcome(report, found)
-    summary = found[0].summary if found else report.why or f"{len(report.pairs)} pairs, all well"
-    answer = Answer(Verdict("healthy" if outcome == "ok" else "unknown", summary, found), job, time.monotonic() - began)
+    outcome = result.outcome
+    verdict = Verdict("healthy" if outcome == "ok" else "unknown", result.summary, result.findings)
+    answer = Answer(verdict, job, time.monotonic() - began)
     more = {
-        "backend": "path", "world_size": report.world_size, "paths": list(map(_row, result.figures)),
+        "backend": "path", "world_size": result.report.world_size, "paths": list(map(_row, result.figures)),
         "interfaces": {name: interface for name, (interface, _) in result.interfaces.items()},
         "names": _names(result), "routes": _routes(result), "ping": list(map(asdict, result.pings())),
     }  # fmt: skip
-    answered(ctx, answer, outcome, figures=more, table=result.lines(), json=json)
+    answered(ctx, answer, outcome, figures=more, table=plain(path_lines(result)), json=json)
 
 
 async def _probe(options: SessionOptions, seconds: float, iperf: bool, yes: bool) -> tuple[PathResult, Job]:

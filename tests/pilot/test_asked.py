@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -41,6 +43,26 @@ async def test_a_probe_without_connections_says_who_is_absent() -> None:
         assert "path probe" in shown.text()
         assert "probe_absent" in shown.text()
         assert "has no connections" in shown.text()
+
+
+async def test_escape_stops_the_path_probe_after_it_has_cleaned_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def measure(*_: object, progress: Callable[[str], None], **__: object) -> None:
+        progress("names, routes and ping")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cleaned up")
+
+    monkeypatch.setattr("hangtop.session.asking.paths.measure", measure)
+    async with screen(Paper(nodes=2).session()) as shown:
+        await shown.pilot.press("m", "y")
+        await shown.pilot.pause(0.05)
+        assert "names, routes and ping" in shown.text()
+        await shown.press("escape")
+        assert ended == ["cleaned up"]
+        assert "CANCELLED  stopped on request" in shown.text()
 
 
 @pytest.mark.parametrize("key", ["a", "m", "r"])

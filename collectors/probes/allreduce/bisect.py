@@ -26,6 +26,8 @@ DOUBTFUL_SHARE = 1 / 2
 """Of the median: what is slower is looked at once more, for the median may yet rise."""
 LOST_SHARE = 0.03
 """Of segments sent again: more than what a probe that fills a fast link loses in queues of its own making."""
+AMONG_THREE = 3
+"""Pairs: of three nodes one that is slow makes two of them slow, and the median with them."""
 LOOKS = 2
 """So often, at most."""
 
@@ -139,8 +141,11 @@ class Bisection:
                     confirmed.update({a: confirmed.get(a, 0) + 1, b: confirmed.get(b, 0) + 1})
 
     def _usual(self) -> float:
+        """What a pair should reach, by the others."""
         speeds = [pair.busbw for pair in self.pairs.values() if pair.busbw]
-        return statistics.median(speeds) if speeds else 0.0
+        if len(speeds) <= AMONG_THREE:
+            return max(speeds, default=0.0)
+        return statistics.median(speeds)
 
     def _under(self, share: float) -> list[Pair]:
         """Pairs that finished, under a share of the median."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from collectors.probes.path.around import Around, look_around
@@ -16,6 +16,7 @@ from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.surroundings import Surroundings
+from hangtop.diagnosis.words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,18 @@ class PathResult:
     """Node → the interface that NCCL or gloo would choose there (empty: none fits), and the node's address."""
     findings: tuple[Finding, ...]
 
+    @property
+    def outcome(self) -> str:
+        """``ok``, ``slow`` or ``failed``."""
+        return surroundings.outcome(self.report, self.findings)
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        if self.findings:
+            return self.findings[0].summary
+        return self.report.why or f"{count(len(self.report.pairs), 'pair')}, all well"
+
     def pings(self) -> list[Ping]:
         """What ping said, where it is installed."""
         rows = []
@@ -51,30 +64,6 @@ class PathResult:
                     sent, received, mean = (item if isinstance(item, (int, float)) else None for item in value)
                     rows.append(Ping(node, one.subject, _whole(sent), _whole(received), mean, one.error))
         return rows
-
-    def lines(self) -> Iterator[str]:
-        """The figures as people read them."""
-        yield f"{'path':<34}{'connect':>10}{'round trip':>12}{'MTU':>7}{'GB/s':>9}{'resent':>9}  by"
-        for figure in sorted(self.figures):
-            known = (
-                "–" if figure.connect is None else f"{figure.connect * 1e6:.0f} µs",
-                "–" if figure.round_trip is None else f"{figure.round_trip * 1e6:.0f} µs",
-                "–" if figure.mtu is None else str(figure.mtu),
-                "–" if figure.throughput is None else f"{figure.throughput / 1e9:.3f}",
-                "–" if figure.retransmitted is None else f"{figure.retransmitted:.2%}",
-            )
-            columns = "".join(text.rjust(width) for text, width in zip(known, (10, 12, 7, 9, 9), strict=True))
-            by = figure.method if figure.throughput is not None else ""
-            yield f"{figure.a + ' → ' + figure.b:<34}{columns}  {by}  {figure.error}".rstrip()
-        yield ""
-        for name, (interface, address) in self.interfaces.items():
-            yield f"{name:<34}NCCL and gloo would take {interface or 'no interface: none fits'} at {address}"
-        for ping in self.pings():
-            told = ping.error or f"{ping.received} of {ping.sent} came back, {ping.mean_ms} ms"
-            yield f"{ping.a + ' → ' + ping.address:<34}ping: {told}"
-        for route in surroundings.routes(self.seen):
-            if route.why:
-                yield f"{route.a + ' - ' + route.b:<34}route: {route.why}"
 
 
 async def measure(
