@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +17,8 @@ from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.asking.looking import Glance, dump_node
+from hangtop.session.asking.looking import Glance, Looks
 from hangtop.session.asking.witnesses import Witnesses
-from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import LATE, Pace
@@ -77,8 +75,7 @@ class Session:
         self._shared_logs = SharedLogs(self._store.state)
         self._on_view: tuple[str, ...] = ()
         self._left_behind = False
-        self._looking: Counter[str] = Counter()
-        """Looks at stacks that are under way, by node."""
+        self._looks = Looks(self, feed)
         self.pace = Pace()
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
@@ -333,32 +330,12 @@ class Session:
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all.
+        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.asking.looking.Looks.dump`)."""
+        return await self._looks.dump(ranks, Glance(native, samples, unasked, self.options.py_spy or ""))
 
-        Each node's dumps go into ``state.stacks`` as they come: a slow node keeps nobody waiting but the caller. A look
-        that is ``unasked`` only reads, and leaves out nodes that still work on an earlier one. A node that cannot be
-        asked gives dumps with an ``error``: that is evidence too.
-        """
-        pids: dict[str, list[int]] = {}
-        for rank in self.living():
-            if ranks is None or rank.process.rank in ranks:
-                pids.setdefault(rank.node, []).append(rank.process.pid)
-        if unasked:
-            pids = {node: of for node, of in pids.items() if not self._looking[node]}
-        glance = Glance(native, samples, unasked, self.options.py_spy or "")
-        parts = await asyncio.gather(*(self._look(node, of, glance) for node, of in pids.items()))
-        return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
-
-    async def _look(self, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
-        self._looking[node] += 1
-        try:
-            dumps = await dump_node(self._feed, node, pids, glance)
-        finally:
-            self._looking[node] -= 1
-        shift = shift_of(self.state.nodes[node].clock_offset)
-        shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
-        self.stacks(node, shifted)
-        return shifted
+    async def warm_stacks(self) -> None:
+        """Have what looks at stacks at hand on every node with ranks: a look is likely soon."""
+        await self._looks.warm(self.options.py_spy or "")
 
 
 def _says(verdict: Verdict) -> tuple[object, ...]:

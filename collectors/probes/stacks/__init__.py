@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from collectors.probes.stacks.dump import Manner, dump, shown_command
+from collectors.probes.stacks.dump import Manner, dump, shown_command, warm
 
-__all__ = ["Manner", "dump", "shown_command"]
+__all__ = ["Manner", "dump", "shown_command", "warm"]

@@ -74,6 +74,17 @@ async def dump(
     return dumps
 
 
+async def warm(transport: Transport, pids: Sequence[int], *, python: str = "python3", py_spy: str = "") -> str:
+    """Have a dumper at hand for a look at these processes soon: it finds or borrows its py-spy and looks at nobody.
+
+    Returns why there is none; empty when there is. It ends some seconds later unless it is asked. Raises
+    :class:`~collectors.fleet.transport.TransportError` when the node cannot be reached or the program not be started.
+    """
+    nothing = Manner(samples=0, py_spy=py_spy)
+    order = Order(_request(pids, nothing), python, _START_SECONDS, loan)
+    return await carry_out(order, transport, lambda _dump: None)
+
+
 def _request(pids: Sequence[int], manner: Manner) -> Request:
     return Request(
         [[pid, pid] for pid in pids],

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,55 @@ class Glance:
     """py-spy on the nodes; empty looks for one."""
 
 
+class Looks:
+    """The looks of one session, node by node; each node's dumps go into the session as they come."""
+
+    def __init__(self, session: Session, feed: Feed | None) -> None:
+        self._session = session
+        self._feed = feed
+        self._looking: Counter[str] = Counter()
+        """Looks that are under way, by node."""
+
+    async def dump(self, ranks: Collection[int] | None, glance: Glance) -> list[tuple[str, StackDump]]:
+        """Look at the stacks of these ranks, or of all.
+
+        A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, and leaves out nodes
+        that still work on an earlier one. A node that cannot be asked gives dumps with an ``error``: that is evidence.
+        """
+        pids = self._pids(ranks)
+        if glance.unasked:
+            pids = {node: of for node, of in pids.items() if not self._looking[node]}
+        parts = await asyncio.gather(*(self._look(node, of, glance) for node, of in pids.items()))
+        return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
+
+    async def warm(self, py_spy: str) -> None:
+        """Start what looks at stacks on every node with ranks; a look that comes within some seconds finds it there."""
+        feed = self._feed
+        if feed is None:
+            return
+        wanted = {node: of for node, of in self._pids(None).items() if not self._looking[node]}
+        await asyncio.gather(*(warm_node(feed, node, of, py_spy) for node, of in wanted.items()))
+
+    def _pids(self, ranks: Collection[int] | None) -> dict[str, list[int]]:
+        """Processes of these living ranks, or of all, by node."""
+        pids: dict[str, list[int]] = {}
+        for rank in self._session.living():
+            if ranks is None or rank.process.rank in ranks:
+                pids.setdefault(rank.node, []).append(rank.process.pid)
+        return pids
+
+    async def _look(self, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
+        self._looking[node] += 1
+        try:
+            dumps = await dump_node(self._feed, node, pids, glance)
+        finally:
+            self._looking[node] -= 1
+        shift = shift_of(self._session.state.nodes[node].clock_offset)
+        shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
+        self._session.stacks(node, shifted)
+        return shifted
+
+
 async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
     """Look at these processes of one node and at what they wait for."""
     # Imported here: the probe brings the payload's machinery, which the first frame does not need.
@@ -36,6 +93,14 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: G
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))
     except TransportError as error:
         return [no_dump(pid, f"unreachable: {error}") for pid in pids]
+
+
+async def warm_node(feed: Feed, node: str, pids: Sequence[int], py_spy: str) -> None:
+    """Start what looks at stacks on a node before it is needed: its start takes longer than a look."""
+    from collectors.probes.stacks import warm
+
+    with suppress(TransportError):  # the look itself will say so
+        await warm(feed.transport(node), pids, python=feed.python(node), py_spy=py_spy)
 
 
 def no_dump(pid: int, error: str) -> StackDump:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -56,11 +56,14 @@ class Watched:
         self.feed = Feed()
         self.session = Session(options, feed=self.feed)
         self.looked: list[float] = []
+        self.warmed: list[float] = []
+        """When what looks was started ahead of need."""
         self.verdict = Verdict("healthy", "")
         self.session.link(LinkChange("node1", "live", "", 1000.0))
         self.session.samples("node1", [hello(1000.0), process(0), process(1)], 1)
         monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", self._diagnose)
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
+        monkeypatch.setattr(self.session, "warm_stacks", self._warm)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "DUTY", 0.0)
 
@@ -70,6 +73,10 @@ class Watched:
     async def _dump(self, ranks: object, *, unasked: bool) -> list[tuple[str, StackDump]]:
         self.looked.append(self.feed.time)
         return []
+
+    def _warm(self) -> Coroutine[object, object, None]:
+        self.warmed.append(self.feed.time)
+        return asyncio.sleep(0)
 
     async def run(self, seconds: int, *, still: bool) -> None:
         """Let seconds pass in which both ranks work, or neither moves."""
@@ -98,6 +105,19 @@ async def test_it_never_looks_at_a_job_that_moves(watch: Callable[..., Watched])
     watched = watch(patience=20.0)
     await watched.run(100, still=False)
     assert watched.looked == []
+
+
+async def test_what_looks_is_started_once_and_shortly_before_it_is_needed(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    await watched.run(20, still=False)
+    assert watched.warmed == []
+    await watched.run(60, still=True)
+    assert len(watched.warmed) == 1
+    assert watched.looked[0] - watched.warmed[0] == pytest.approx(5, abs=2)
+    read_only = watch(patience=20.0, read_only=True)
+    await read_only.run(3, still=False)
+    await read_only.run(60, still=True)
+    assert read_only.warmed == []
 
 
 async def test_a_job_that_moved_again_is_given_its_patience_again(watch: Callable[..., Watched]) -> None:
