@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
@@ -54,6 +55,10 @@ class Action:
     touch: Touch = Touch.NOTHING
     command: Callable[[HangtopApp], str] | None = None
     """For ``Touch.JOB``: the exact command."""
+
+    def valid(self, can: frozenset[str]) -> bool:
+        """True for a panel that can do this."""
+        return not self.needs or self.needs in can
 
 
 _MOVES: tuple[tuple[Move, str, str], ...] = (
@@ -156,6 +161,13 @@ ACTIONS: tuple[Action, ...] = (
 """To add a key, add its action."""
 
 BY_ID = {action.id: action for action in ACTIONS}
+
+
+@cache
+def in_footer(can: frozenset[str]) -> tuple[Action, ...]:
+    """Actions of the footer for a panel that can do this, the most useful first."""
+    found = [action for action in ACTIONS if action.footer and action.valid(can)]
+    return tuple(sorted(found, key=lambda action: (action.footer, not action.needs)))
 
 
 def bindings() -> list[Binding]:

@@ -17,7 +17,7 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
-from tui.actions import ACTIONS, BY_ID, Action, Touch, bindings
+from tui.actions import BY_ID, Action, Touch, bindings, in_footer
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
 from tui.garbage import REST, TURN, Garbage
@@ -74,7 +74,6 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.scene = Scene(session)
         self.stage = Stage(self.scene)
         self.banner, self.tabs, self.crumbs, self.bottom = Banner(self.scene), Tabs(), Crumbs(), Footer()
-        self._footers: dict[str, Sequence[tuple[Action, str]]] = {}
         self._alarm = Alarm()
         self._garbage = Garbage()
         self._came = 0
@@ -144,6 +143,10 @@ class HangtopApp(App[None], inherit_bindings=False):
         self._garbage.stop()
         await self.session.close()
 
+    def on_resize(self) -> None:
+        """Lay out first and last lines anew, once they know their sizes."""
+        self.call_after_refresh(self._draw_edges)
+
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A failure in the background is said, not hidden."""
         error = event.worker.error
@@ -159,8 +162,11 @@ class HangtopApp(App[None], inherit_bindings=False):
         self._announce()
         if len(self.screen_stack) > 1:
             return
-        self.banner.draw()
         self.stage.panel.draw()
+        self._draw_edges()
+
+    def _draw_edges(self) -> None:
+        self.banner.draw()
         self._draw_frame()
 
     def _draw_arrivals(self) -> None:
@@ -177,15 +183,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         verdict = self.session.verdict
         self.tabs.tell(self.stage.top, len(verdict.findings) if verdict else 0)
         self.crumbs.tell(self.panel.scope, self.panel.query_text)
-        self.bottom.tell(self._footer_of(self.panel))
-
-    def _footer_of(self, panel: Panel) -> Sequence[tuple[Action, str]]:
-        """Actions of the footer with their keys, the most useful first: the same whenever the panel is on top."""
-        if panel.NAME not in self._footers:
-            footer = [action for action in ACTIONS if action.footer and self.is_valid(action)]
-            footer.sort(key=lambda action: (action.footer, not action.needs))
-            self._footers[panel.NAME] = tuple((action, self.keys_of(action)) for action in footer)
-        return self._footers[panel.NAME]
+        self.bottom.tell([(action, self.keys_of(action)) for action in in_footer(self.panel.CAN)])
 
     def _announce(self) -> None:
         news = self._alarm.news(self.session.verdict)
@@ -227,7 +225,7 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def is_valid(self, action: Action) -> bool:
         """True when the panel on top can do it."""
-        return not action.needs or action.needs in self.panel.CAN
+        return action.valid(self.panel.CAN)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tell Textual which keys are alive here."""

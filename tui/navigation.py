@@ -11,6 +11,7 @@ from textual.containers import Container
 from tui.panels.base import Panel, Place
 from tui.panels.registry import BY_NAME, PANELS
 from tui.scene import Scene
+from tui.widgets.clear import Clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,12 @@ class _Step:
     here: Hashable
 
 
-class Stage(Container):
+class Stage(Clear, Container):
     """Holds the panels that were opened, one of them on top."""
 
     DEFAULT_CSS = """
     Stage { height: 1fr; }
     """
-    BLANK = True
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="stage")

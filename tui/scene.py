@@ -79,12 +79,14 @@ class Scene:
         self.session = session
         self.now = session.now()
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
         self.now = self.session.now()
         self.__dict__.pop("count", None)
         self.__dict__.pop("lists", None)
+        self._owners.clear()
 
     @property
     def state(self) -> JobState:
@@ -160,8 +162,11 @@ class Scene:
 
     def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
         """The same for all GPUs of a node."""
-        alive = _alive(node)
-        return [(gpu, _owners(node, gpu, alive)) for gpu in node.gpus.values()]
+        found = self._owners.get(node.name)
+        if found is None:
+            alive = _alive(node)
+            found = self._owners[node.name] = [(gpu, _owners(node, gpu, alive)) for gpu in node.gpus.values()]
+        return found
 
     def gpu_of(self, row: RankRow) -> GpuState | None:
         """First GPU that a rank's process, or a helper's, is on."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual.containers import Vertical
 
 from tui.scene import Scene
+from tui.widgets.clear import Clear
 from tui.widgets.lines import Move
 
 Fact = tuple[str, str]
@@ -27,14 +28,13 @@ class Place:
     select: Hashable = None
 
 
-class Panel(Vertical):
+class Panel(Clear, Vertical):
     """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
 
     DEFAULT_CSS = """
     Panel { height: 1fr; width: 1fr; }
     """
 
-    BLANK = True
     NAME: ClassVar[str]
     CAN: ClassVar[frozenset[str]] = frozenset()
     """Capabilities that actions ask for: ``filter``, ``sort``, ``mark``, ``enter``, ``copy``, ``node``, ``ranks`` …"""

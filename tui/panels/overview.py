@@ -18,6 +18,7 @@ from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
 from tui.widgets.bar import Bar
+from tui.widgets.clear import Clear
 from tui.widgets.heat import GpuMetric
 from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Lines, Move, Piece, strip_of
@@ -72,6 +73,10 @@ class Changes(Lines):
         return strip_of(pieces, width, self.ink)
 
 
+class Split(Clear, Container):
+    """Holds both."""
+
+
 class OverviewPanel(Panel):
     """Heat map above (or beside) the changes."""
 
@@ -90,7 +95,7 @@ class OverviewPanel(Panel):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.bar = Bar()
-        self.split = Container(id="split")
+        self.split = Split(id="split")
         self.heatmap = HeatMap(scene)
         self.changes = Changes(scene)
         self._figures = Rolling(self._figures_of)

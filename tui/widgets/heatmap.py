@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.message import Message
@@ -24,6 +23,7 @@ from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Tone
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.runs import Runs
 
 FIGURE = 6
 """Cells of a figure's name where all figures are shown."""
@@ -182,69 +182,73 @@ class HeatMap(Lines):
             return strip_of([("  no node has answered yet", Tone.DIM)] if y == 0 else [], width, self.ink)
         place, figure = divmod(self.top + y, grid.step)
         plain = self.ink.of(Tone.TEXT)
-        segments: list[Segment] = []
+        line, filled = Runs(plain), 0
         for block in range(grid.blocks):
             index = block * grid.nodes + place
             if place >= grid.nodes or index >= len(self._rows) or figure >= grid.figures:
                 break
-            part = self._node(index, figure)
-            gap = grid.block - sum(width_of(segment.text) for segment in part)
-            segments += [*part, Segment(" " * gap, plain)]
-        return Strip(segments).adjust_cell_length(width, plain)
+            line.add(" " * (grid.block - self._node(line, index, figure)), plain)
+            filled += grid.block
+        line.add(" " * (width - filled), plain)
+        strip = line.strip(max(width, filled))
+        return strip if filled <= width else strip.crop(0, width)
 
-    def _node(self, index: int, figure: int) -> list[Segment]:
-        """One figure's line of one node."""
+    def _node(self, line: Runs, index: int, figure: int) -> int:
+        """Add one figure's line of one node; returns its width."""
         node, grid, ink = self._rows[index], self._grid, self.ink
         here, stale = index == self.node_at, self.scene.stale(node)
         ground = Ground.STALE if stale else Ground.PLAIN
         if figure == 0:
             glyph, tone = link_glyph(node.link)
-            segments = [
-                Segment(f"{glyph} ", ink.of(tone)),
-                Segment(fit(node.name, grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground)),
-            ]
+            line.add(f"{glyph} ", ink.of(tone))
+            line.add(fit(node.name, grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground))
         else:
-            segments = [Segment(" " * grid.label, ink.of(Tone.TEXT))]
+            line.add(" " * grid.label, ink.of(Tone.TEXT))
         metrics, found = metrics_of(node), self.cells(node, figure if grid.figures > 1 else None)
         if not found:
-            return [*segments, *(self._words(node) if figure == 0 else ())]
+            return grid.label + (self._words(line, node) if figure == 0 else 0)
+        before = grid.label
         if grid.figures > 1:
             metric = metrics[figure] if figure < len(metrics) else None
             chosen = metric is self.metric_of(node)
             name = metric.short if metric is not None else ""
-            segments.append(Segment(fit(name, FIGURE), ink.of(Tone.TEXT if chosen and here else Tone.DIM)))
+            line.add(fit(name, FIGURE), ink.of(Tone.TEXT if chosen and here else Tone.DIM))
+            before += FIGURE
             if metric is None:
-                return segments
+                return before
         old = stale or (source_is_stale(node, "gpus") and bool(node.gpus))
         at = min(self.cell_at, len(found) - 1) if here else -1
         for place, cell in enumerate(found):
-            segments += self._cell(cell, at_cursor=place == at, old=old, numbered=figure == 0)
-        return segments
+            self._cell(line, cell, at_cursor=place == at, old=old, numbered=figure == 0)
+        return before + len(found) * (1 + grid.cell)
 
-    def _words(self, node: NodeState) -> list[Segment]:
+    def _words(self, line: Runs, node: NodeState) -> int:
         """Instead of cells: why there are none."""
         if node.link in {"live", "limited", "offline"}:
             text = "no GPU, no rank"
         else:
             text = f"{node.link} {age(self.scene.now - node.since) if node.since else ''} {node.why}"
-        grid = self._grid
-        return [Segment(fit(text, grid.block - grid.label - 1), self.ink.of(Tone.DIM))]
+        room = max(0, self._grid.block - self._grid.label - 1)
+        line.add(fit(text, room), self.ink.of(Tone.DIM))
+        return room
 
-    def _cell(self, cell: Cell, *, at_cursor: bool, old: bool, numbered: bool) -> list[Segment]:
+    def _cell(self, line: Runs, cell: Cell, *, at_cursor: bool, old: bool, numbered: bool) -> None:
         ink, grid = self.ink, self._grid
-        suspect = cell.number is not None and cell.number in self._suspects
-        edge = "▸" if at_cursor else "!" if suspect else " "
         if old:
             style = strong = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
         elif cell.heat is None:
             style = strong = ink.of(cell.tone, Ground.CURSOR if at_cursor else Ground.PLAIN)
         else:
             style, strong = _hot(ink.heat[round(cell.heat * (HEAT_STEPS - 1))], at_cursor and numbered)
-        return [
-            Segment(edge if numbered else " ", ink.of(Tone.ACCENT if at_cursor else Tone.BAD)),
-            Segment(fit(cell.rank if numbered else "", grid.rank, "right"), style),
-            Segment(fit(cell.value, grid.cell - grid.rank, "right"), strong if numbered else style),
-        ]
+        edge = ink.of(Tone.ACCENT if at_cursor else Tone.BAD)
+        if numbered:
+            suspect = cell.number is not None and cell.number in self._suspects
+            line.add("▸" if at_cursor else "!" if suspect else " ", edge)
+            line.add(_right(cell.rank, grid.rank), style)
+            line.add(_right(cell.value, grid.cell - grid.rank), strong)
+        else:
+            line.add(" ", edge)
+            line.add(_right(cell.value, grid.cell), style)
 
     # --- mouse ---------------------------------------------------------------------------------------------------
 
@@ -260,6 +264,11 @@ class HeatMap(Lines):
             self.redraw()
             if event.chain == 2:
                 self.post_message(self.Entered())
+
+
+def _right(text: str, width: int) -> str:
+    """Short text of ours at the right of so many cells."""
+    return text.rjust(width) if len(text) <= width else fit(text, width, "right")
 
 
 @lru_cache(128)

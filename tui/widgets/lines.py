@@ -12,10 +12,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from tui.text import cells, fit, harmless
 from tui.theme import Ground, Ink, Tone
+from tui.widgets.scrollbar import QuickScrollBar
 
 if TYPE_CHECKING:
     from tui.app import HangtopApp
@@ -56,6 +58,15 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
     def ink(self) -> Ink:
         """Styles of the present theme."""
         return cast("HangtopApp", self.app).ink
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        """The scrollbar at the right, made when it is first needed."""
+        if self._vertical_scrollbar is None:
+            self._vertical_scrollbar = QuickScrollBar(self.scrollbar_size_vertical)
+            self._vertical_scrollbar.display = False
+            self.app._start_widget(self, self._vertical_scrollbar)  # noqa: SLF001 (as Textual's own property does)
+        return self._vertical_scrollbar
 
     def paint(self, y: int, width: int) -> Strip:
         """Paint content line ``y`` (not counting what is scrolled away above), ``width`` cells wide."""
