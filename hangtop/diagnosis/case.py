@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.jams import Jam, find_jam, loops
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.scene import Scene, Standing, set_scene
+from hangtop.diagnosis.scene import Scene, set_scene
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, LOOKS_SLACK_S, LOOKS_SLACK_SHARE
 
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
@@ -72,15 +73,13 @@ def in_order(job: Job) -> Job:
     """Return the same picture with its parts in one certain order, whatever order they came in.
 
     Rules may then speak of "the first": of events in time, those without one after the others, as in their files.
+    Dumps stay as they came: the scene, through which rules see them, sorts those of each rank.
     """
-    dumps = sorted(zip(job.stack_nodes, job.stacks, strict=False), key=lambda pair: (pair[1].at, pair[0], pair[1].pid))
     nodes = job.event_nodes + ("",) * (len(job.events) - len(job.event_nodes))
     events = _once(sorted(zip(nodes, job.events, strict=False), key=lambda pair: (*_time(pair[1]), pair[0])))
     return replace(
         job,
         ranks=tuple(sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started, rank.node, rank.process.pid))),
-        stacks=tuple(dump for _, dump in dumps),
-        stack_nodes=tuple(node for node, _ in dumps),
         events=tuple(event for _, event in events),
         event_nodes=tuple(node for node, _ in events),
         recorders=tuple(sorted(job.recorders, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))),

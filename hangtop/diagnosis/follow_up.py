@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hangtop.diagnosis.case import open_case
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.scene import in_c_code
+from hangtop.diagnosis.standing import in_c_code
 
 MOST = 4
 """Ranks for which a native dump is worth its half second of CPU and its pause."""

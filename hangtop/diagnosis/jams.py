@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.scene import Scene, Stance, Standing
+from hangtop.diagnosis.scene import Scene
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.standing import Stance, Standing
 
 Shape = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled"]
 """How a jam looks.

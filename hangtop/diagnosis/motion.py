@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
-from hangtop.diagnosis.tables.thresholds import (
-    BUSY_CORES,
-    IDLE_CORES,
-    STILL_BYTES_PER_S,
-    STILL_SWITCHES_PER_S,
-    WORK_BYTES_PER_S,
-)
+from hangtop.diagnosis.tables.thresholds import BUSY_CORES, IDLE_CORES, WORK_BYTES_PER_S
+
+HALTED = ("T", "t", "D")
+"""States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +31,7 @@ class Motion:
     state: str = ""
     """Letter of the newest look."""
     state_for: float = 0.0
-    """Seconds for which every look showed this state."""
-    still_for: float = 0.0
-    """Seconds for which neither CPU, switches nor bytes moved."""
+    """Seconds for which every look showed this state, where it is one of :data:`HALTED`."""
     wchan: str = ""
 
     @property
@@ -61,25 +55,43 @@ class Motion:
         return (self.helpers_cpu or 0.0) > IDLE_CORES
 
 
+class Moves:
+    """The motion of one rank's process, summed up when somebody asks: looks of the past are kept packed."""
+
+    __slots__ = ("_known", "_rank", "_since")
+
+    def __init__(self, rank: Rank | None = None, since: float | None = None) -> None:
+        """Take what :func:`motion` takes."""
+        self._rank = rank
+        self._since = since
+        self._known: Motion | None = None
+
+    @property
+    def motion(self) -> Motion:
+        """The sum."""
+        if self._known is None:
+            self._known = motion(self._rank, self._since)
+        return self._known
+
+
 def motion(rank: Rank | None, since: float | None = None) -> Motion:
     """Sum up the looks at one rank's process; growth is counted over the looks from ``since`` on, where given.
 
     A look before ``since`` is used when fewer than two came after it.
     """
-    looks = tuple(rank.looks) if rank else ()
-    if not looks:
+    if rank is None or not rank.looks:
         return Motion()
-    last = looks[-1]
-    first = looks[0] if since is None else next((look for look in looks[:-1] if look.at >= since), looks[-2:][0])
-    state = last.value.state
-    state_since = last.at
-    for look in reversed(looks):
-        if look.value.state != state:
+    backwards = reversed(rank.looks)
+    last = first = next(backwards)
+    for look in backwards:
+        if since is None or look.at >= since or first is last:
+            first = look
+        if since is not None and look.at < since:
             break
-        state_since = look.at
+    state, wchan = last.value.state, last.value.wchan
     span = last.at - first.at
     if span <= 0:
-        return Motion(state=state, wchan=last.value.wchan)
+        return Motion(state=state, wchan=wchan)
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
@@ -88,34 +100,18 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
         written=_rate(first.value.written_bytes, last.value.written_bytes, span),
         state=state,
-        state_for=last.at - state_since,
-        still_for=_still_for(looks),
-        wchan=last.value.wchan,
+        state_for=_halted_for(rank, last) if state in HALTED else 0.0,
+        wchan=wchan,
     )
 
 
-def stirred(before: Look[RankPulse], after: Look[RankPulse]) -> bool:
-    """Tell whether a process did anything worth the name between two looks."""
-    span = after.at - before.at
-    if span <= 0:
-        return False
-    old, new = before.value, after.value
-    return (
-        (_cpu(new) - _cpu(old)) / span > IDLE_CORES
-        or (new.voluntary_switches - old.voluntary_switches) / span > STILL_SWITCHES_PER_S
-        or (_rate(old.read_bytes, new.read_bytes, span) or 0.0) > STILL_BYTES_PER_S
-        or (_rate(old.written_bytes, new.written_bytes, span) or 0.0) > STILL_BYTES_PER_S
-        or (new.helpers_cpu - old.helpers_cpu) / span > IDLE_CORES
-    )
-
-
-def _still_for(looks: Sequence[Look[RankPulse]]) -> float:
-    since = looks[-1].at
-    for before, after in zip(reversed(looks[:-1]), reversed(looks[1:]), strict=True):
-        if stirred(before, after):
+def _halted_for(rank: Rank, last: Look[RankPulse]) -> float:
+    since = last.at
+    for look in reversed(rank.looks):
+        if look.value.state != last.value.state:
             break
-        since = before.at
-    return looks[-1].at - since
+        since = look.at
+    return last.at - since
 
 
 def _cpu(pulse: RankPulse) -> float:

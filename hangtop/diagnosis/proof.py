@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.jams import Jam
-from hangtop.diagnosis.scene import Standing
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.words import duration, ranks_text
 
 FRAMES_SHOWN = 8

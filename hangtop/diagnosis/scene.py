@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node, Rank
-from hangtop.diagnosis.motion import Motion, motion
-from hangtop.diagnosis.stacks import activity
-from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.tables.thresholds import (
-    LATE_LOOKS,
-    QUIET_SWITCHES_PER_S,
-    SILENT_S,
-    STILL_SWITCHES_PER_S,
-    STOOD_STILL_S,
-    UNINTERRUPTIBLE_S,
-)
+from hangtop.diagnosis.standing import Stance, Standing, frozen, in_c_code, polls, standing_of, stood_still
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 
-Stance = Literal["waiting", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"]
-"""Where a rank stands.
-
-``waiting`` for other ranks; ``working``: anything else in its program, blocked or busy; ``leaving``: shutting down;
-``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``refused``: the one process that could
-not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
-WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
-"""
-
-POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
-"""Settings with which torch polls a collective instead of sleeping in it."""
-ODD_STATES = ("T", "t", "D")
 SHUT_OUT = ("denied", "timeout", "failed")
 """Errors of a dump that mean that this process resists, when its neighbours do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One rank, its process, and what it does."""
-
-    rank: int
-    node: str
-    stance: Stance
-    process: Rank | None = None
-    activity: Activity | None = None
-    """Over all recent looks."""
-    glances: tuple[Activity, ...] = ()
-    """One for each look alone, oldest first."""
-    motion: Motion = field(default_factory=Motion)
-    held: float = 0.0
-    """Seconds for which it was seen in this stance, at this place."""
-    frozen: bool | None = None
-    """Whether it stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
-
-    @property
-    def where(self) -> str:
-        """``read_shard (data.py:88)``, or what is known instead."""
-        if self.activity is None:
-            return ""
-        return self.activity.where or self.activity.label
-
-    @property
-    def pid(self) -> int | None:
-        """Process id on its node."""
-        return self.process.process.pid if self.process else None
-
-    @property
-    def present(self) -> bool:
-        """A process of this rank is there."""
-        return self.stance not in ("gone", "missing")
+FEW = 256
+"""Ranks whose past is read to tell whether they stood still. Where more wait, it is read of about as many, spread
+evenly: the past is kept packed, and to unpack that of 16,384 ranks takes longer than all the rest of a verdict."""
+ENOUGH = 8
+"""Of ranks that wait at one place, so many must have been read, and agree, to speak for the others there."""
+Crowd = tuple[object, ...]
+"""What ranks have in common that wait for the same, in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +56,18 @@ def set_scene(job: Job) -> Scene:
     if world is not None and job.live and processes:
         numbers |= set(range(world))
     resisting = _resisting(dumps)
-    standings = {}
+    standings, looked_at = {}, []
     for number in sorted(numbers):
         node, own = dumps.get(number, ("", []))
-        standings[number] = _standing(job, number, node, own, processes.get(number), resists=number in resisting)
-    standings |= {standing.rank: standing for standing in _unnamed_crowd(tuple(standings.values()))}
+        process = processes.get(number)
+        standing = _absent(job, number, own, process)
+        if standing is None:
+            standing = standing_of(job, number, node, own, process, resists=number in resisting)
+            if standing.activity or job.patience <= 0:
+                looked_at.append(standing)
+        standings[number] = standing
+    standings |= _frozen(job, looked_at)
+    standings |= _unnamed_crowd(tuple(standings.values()))
     known = [node.network.segments_per_s for node in job.nodes.values() if node.network.segments_per_s is not None]
     return Scene(job, standings, sum(known) if known else None)
 
@@ -123,21 +79,44 @@ def is_silent(node: Node, now: float) -> bool:
     return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
-def in_c_code(standing: Standing) -> bool:
-    """True for a rank that sleeps in C code which its own program called: a lock, or an operation begun earlier."""
+def _frozen(job: Job, standings: list[Standing]) -> dict[int, Standing]:
+    """Tell of each whether it stood still.
+
+    Ranks that wait at one place wait for one another: where those that were read agree, so do the others.
+    """
+    apart = len(standings) // FEW | 1
+    told: dict[Crowd, list[bool | None]] = defaultdict(list)
+    made, others = {}, []
+    for place, standing in enumerate(standings):
+        if place % apart and standing.stance == "waiting":
+            others.append(standing)
+            continue
+        answer = frozen(standing)
+        if apart > 1 and standing.stance == "waiting":
+            told[_crowd(standing)].append(answer)
+        made[standing.rank] = _lasting(job, standing, answer)
+    agreed = {key: told_[0] for key, told_ in told.items() if len(told_) >= ENOUGH and len(set(told_)) == 1}
+    for standing in others:
+        key = _crowd(standing)
+        made[standing.rank] = _lasting(job, standing, agreed[key] if key in agreed else frozen(standing))
+    return made
+
+
+def _crowd(standing: Standing) -> Crowd:
     doing = standing.activity
-    return (
-        standing.stance == "working"
-        and doing is not None
-        and doing.kind == "code"
-        and doing.waits == "unknown"
-        and doing.syscall == "futex"
-        and not standing.motion.busy
-        and doing.cpu != "busy"
-    )
+    assert doing is not None, "nobody waits who was not looked at"
+    several = len(standing.glances) >= LATE_LOOKS
+    return doing.place, doing.kind, doing.op, doing.cpu, doing.moving, several, polls(standing.process)
 
 
-def _unnamed_crowd(standings: tuple[Standing, ...]) -> list[Standing]:
+def _lasting(job: Job, standing: Standing, answer: bool | None) -> Standing:
+    """What cannot be told by its looks alone is told by the job, once that stood still for long enough."""
+    if answer is None and stood_still(job, standing.activity) >= job.patience:
+        answer = True
+    return standing._replace(frozen=answer)
+
+
+def _unnamed_crowd(standings: tuple[Standing, ...]) -> dict[int, Standing]:
     """Count ranks as waiting that most of the job sits with at one line, in C code that has no frame of its own.
 
     ``handle.wait()`` and a lock look the same without native frames. One rank there is stuck on something of its own;
@@ -150,15 +129,15 @@ def _unnamed_crowd(standings: tuple[Standing, ...]) -> list[Standing]:
             by_place[standing.activity.place].append(standing)
     # all of them there may as well be a step that takes long in C code: only native frames can tell
     crowds = [own for own in by_place.values() if 1 < len(own) < len(dumped) and len(own) * 2 >= len(dumped)]
-    return [replace(standing, stance="waiting") for own in crowds for standing in own]
+    return {standing.rank: standing._replace(stance="waiting") for own in crowds for standing in own}
 
 
 def world_size(job: Job) -> int | None:
     """Ranks that the job should have: what it says itself, else what most of its processes say."""
     if job.world_size is not None:
         return job.world_size
-    sizes = [rank.process.world_size for rank in job.ranks if rank.process.world_size]
-    return max(sizes, key=lambda size: (sizes.count(size), size)) if sizes else None
+    sizes = Counter(rank.process.world_size for rank in job.ranks if rank.process.world_size)
+    return max(sizes, key=lambda size: (sizes[size], size), default=None)
 
 
 def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
@@ -172,13 +151,15 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
         if dump.at >= recent:
             by_owner[node, dump.rank_pid].append(dump)
-    for owner, dumps in sorted(by_owner.items()):
+    owners: dict[int, tuple[str, int]] = {}
+    for owner, dumps in by_owner.items():
         rank = known.get(owner)
         if rank is None or newest.get(rank, owner) != owner:
             continue
-        ordered = sorted(dumps, key=lambda dump: (dump.at, dump.pid))
-        if rank not in found or ordered[-1].at > found[rank][1][-1].at:
-            found[rank] = (owner[0], ordered)
+        dumps.sort(key=lambda dump: (dump.at, dump.pid))
+        if rank in found and (-found[rank][1][-1].at, owners[rank]) < (-dumps[-1].at, owner):
+            continue  # of several processes that were this rank, the one that was seen last
+        found[rank], owners[rank] = (owner[0], dumps), owner
     return found
 
 
@@ -196,161 +177,27 @@ def _resisting(dumps: Mapping[int, tuple[str, list[StackDump]]]) -> set[int]:
     Neighbours are the ranks of the same node. A rank that is alone there counts only for an error that is no question
     of rights, and only where every other rank of the job could be read.
     """
-    read = {number for number, (_, own) in dumps.items() if own[-1].threads}
-    shut = {n: own[-1].error.partition(":")[0] for n, (_, own) in dumps.items() if n not in read}
+    homes = Counter(home for home, _ in dumps.values())
+    read = Counter(home for home, own in dumps.values() if own[-1].threads)
+    shut = {n: own[-1].error.partition(":")[0] for n, (_, own) in dumps.items() if not own[-1].threads}
     found = set()
     for number, word in shut.items():
-        node = dumps[number][0]
-        neighbours = [other for other, (home, _) in dumps.items() if home == node and other != number]
-        unlike = sum(other in read for other in neighbours) * 2 > len(neighbours) and bool(neighbours)
-        alone = not neighbours and word != "denied" and len(shut) == 1 and len(read) > 1
+        home = dumps[number][0]
+        neighbours = homes[home] - 1
+        unlike = read[home] * 2 > neighbours > 0
+        alone = not neighbours and word != "denied" and len(shut) == 1 and read.total() > 1
         if word in SHUT_OUT and (unlike or alone):
             found.add(number)
     return found
 
 
-def _standing(
-    job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, *, resists: bool
-) -> Standing:
-    if process is not None and process.gone_at is not None:
+def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None) -> Standing | None:
+    """A rank that is not there; None for one that is, or of which there are dumps at least."""
+    if process is None:
+        return None if dumps else Standing(number, "", "missing")
+    if process.gone_at is not None:
         return Standing(number, process.node, "gone", process, held=max(0.0, job.now - process.gone_at))
-    if process is None and not dumps:
-        return Standing(number, "", "missing")
-    home = job.nodes.get(process.node) if process is not None else None
-    if process is not None and home is not None and is_silent(home, job.now):
+    home = job.nodes.get(process.node)
+    if home is not None and is_silent(home, job.now):
         return Standing(number, process.node, "missing", process)
-    dumps = _untorn(dumps)
-    plain = [dump for dump in dumps if dump.method != "native"] or dumps
-    doing = _settled(activity(plain), dumps) if dumps else None
-    state = process.looks[-1].value.state if process and process.looks else ""
-    # sixteen thousand ranks that nobody dumped and that look ordinary need not be summed up every second
-    moved = (
-        motion(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
-        if doing or state in "TtD"
-        else Motion()
-    )
-    glances = tuple(activity(look) for look in _looks(plain))
-    stance = _stance(doing, glances, moved, resists=resists)
-    still = _stood_still(job, doing)
-    held = max(_held(stance, doing, moved), still) if stance != "unseen" else 0.0
-    frozen = _frozen(stance, doing, glances, moved, polls=_polls(process))
-    if frozen is None and still >= job.patience:
-        frozen = True
-    return Standing(number, process.node if process else node, stance, process, doing, glances, moved, held, frozen)
-
-
-def _untorn(dumps: list[StackDump]) -> list[StackDump]:
-    """Leave out torn reads of a process that other looks could read: a busy interpreter changes under the eye."""
-    whole = [dump for dump in dumps if not dump.error.startswith("torn")]
-    return whole if any(dump.threads for dump in whole) else dumps
-
-
-def _settled(doing: Activity, dumps: list[StackDump]) -> Activity:
-    """Take the meaning from a look with native frames at the same place; time and movement from the others.
-
-    Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
-    """
-    native = [dump for dump in dumps if dump.method == "native"]
-    if not native or len(native) == len(dumps):
-        return doing
-    told = activity(native)
-    if told.error or told.kind == "unknown" or told.where != doing.where:
-        return doing
-    return replace(
-        doing, kind=told.kind, op=told.op, label=told.label, waits=told.waits, context=doing.context | told.context,
-        decided_by=told.decided_by, holder=told.holder or doing.holder, frames=told.frames, native_would_tell=False,
-    )  # fmt: skip
-
-
-def _polls(process: Rank | None) -> bool:
-    env = process.process.env if process else {}
-    return any(env.get(name, "0") not in ("", "0") for name in POLLING)
-
-
-def _looks(dumps: list[StackDump]) -> list[list[StackDump]]:
-    """Split a rank's dumps into looks: each begins with a dump of the rank itself, its helpers' follow."""
-    looks: list[list[StackDump]] = []
-    for dump in dumps:
-        if dump.pid == dump.rank_pid or not looks:
-            looks.append([])
-        looks[-1].append(dump)
-    return looks
-
-
-def _stance(doing: Activity | None, glances: tuple[Activity, ...], moved: Motion, *, resists: bool) -> Stance:
-    state = moved.state or (doing.state if doing else "")
-    if state in ("T", "t") and _persists(state, glances, moved, 0.0):
-        return "stopped"
-    if state == "D" and _persists(state, glances, moved, UNINTERRUPTIBLE_S):
-        return "uninterruptible"
-    if doing is None:
-        return "unseen"
-    if doing.error:
-        if doing.error == "stopped":
-            return "stopped"
-        if doing.error == "gone":
-            return "gone"
-        return "refused" if resists else "unseen"
-    if doing.kind == "shutdown" and all(glance.kind == "shutdown" for glance in glances[-LATE_LOOKS:]):
-        return "leaving"
-    return "waiting" if waits_for_others(doing, moved) else "working"
-
-
-def waits_for_others(doing: Activity, moved: Motion | None = None) -> bool:
-    """True when it waits for other ranks, as far as one can tell.
-
-    Inside ``backward`` or a wrapper's ``forward`` a rank that uses no CPU waits: gloo and the reducer block there in
-    C++. A rank that waits for its own GPU counts as waiting too: its kernels may be NCCL's.
-    """
-    if doing.waits == "peers":
-        return True
-    if doing.kind == "device":
-        return True
-    if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
-        asleep = doing.cpu == "unknown" and doing.state == "S" and (moved is None or moved.cpu is None)
-        return doing.cpu == "blocked" or bool(moved and moved.blocked) or asleep
-    return False
-
-
-def _persists(state: str, glances: tuple[Activity, ...], moved: Motion, least: float) -> bool:
-    """A process state counts once every one of several looks showed it, over ``least`` seconds."""
-    if moved.state == state and moved.span > 0:
-        return moved.state_for >= least and moved.state_for > 0 and (moved.switches or 0.0) <= STILL_SWITCHES_PER_S
-    states = [glance.state for glance in glances]
-    long_enough = len(glances) >= LATE_LOOKS and glances[-1].at - glances[0].at >= least
-    return long_enough and set(states[-LATE_LOOKS:]) == {state}
-
-
-def _held(stance: Stance, doing: Activity | None, moved: Motion) -> float:
-    if stance in ("stopped", "uninterruptible"):
-        return moved.state_for
-    if doing is None:
-        return 0.0
-    return max(0.0, doing.at - doing.since) if doing.looks >= LATE_LOOKS else 0.0
-
-
-def _stood_still(job: Job, doing: Activity | None) -> float:
-    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
-    if doing is None or job.stood_still is None or not job.live:
-        return 0.0
-    return job.stood_still if job.now - doing.at <= job.stood_still else 0.0
-
-
-def _frozen(
-    stance: Stance, doing: Activity | None, glances: tuple[Activity, ...], moved: Motion, *, polls: bool
-) -> bool | None:
-    """Tell whether a rank stood at one point over the looks.
-
-    A wait on the CPU that lasts causes no switch at all: switches of the main thread mean that one wait ended and the
-    next began, however alike the looks are; unless the library was told to poll. A rank that spins cannot be told.
-    """
-    if doing is None or len(glances) < LATE_LOOKS:
-        return None
-    if doing.moving:
-        return False
-    if moved.cpu is None or moved.switches is None:
-        return True if doing.cpu == "blocked" else None
-    switched = moved.switches * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
-    if stance == "waiting" and switched and not polls:
-        return False
-    return True if moved.blocked and not switched else None
+    return None

@@ -8,7 +8,8 @@ from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.failures import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.proof import crowd_of, of_standing
-from hangtop.diagnosis.scene import Standing, world_size
+from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.words import count, duration, listed, on_nodes, ranks_text
 

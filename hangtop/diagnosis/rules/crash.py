@@ -14,7 +14,8 @@ from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.said import ranks_in
-from hangtop.diagnosis.scene import Stance, world_size
+from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.standing import Stance
 from hangtop.diagnosis.words import count, on_nodes, ranks_text, who
 
 ENDED: tuple[Stance, ...] = ("gone", "missing", "leaving", "refused", "unseen")

@@ -9,7 +9,8 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.gpu_load import Fingerprint, fingerprint
 from hangtop.diagnosis.jams import Jam, Site
 from hangtop.diagnosis.proof import crowd_of, stack_of, watch_of
-from hangtop.diagnosis.scene import Scene, Standing
+from hangtop.diagnosis.scene import Scene
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import MOVING_SEGMENTS_PER_S
 from hangtop.diagnosis.words import count, listed, ranks_text
 

@@ -11,7 +11,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.proof import of_standing
 from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.scene import Standing
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.words import count, on_nodes, ranks_text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.proof import crowd_of, of_standing
-from hangtop.diagnosis.scene import Standing
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.words import count, duration

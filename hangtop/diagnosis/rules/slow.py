@@ -9,7 +9,7 @@ from math import comb
 from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.proof import stack_of
-from hangtop.diagnosis.scene import Standing, waits_for_others
+from hangtop.diagnosis.standing import Standing, waits_for_others
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -31,10 +31,10 @@ def straggler_rank(case: Case) -> Iterator[Finding]:
         return
     waits = {one.rank: sum(waits_for_others(glance) for glance in one.glances) for one in seen}
     looks = {one.rank: len(one.glances) for one in seen}
+    all_looks, all_waits = sum(looks.values()), sum(waits.values())
     late = []
     for one in seen:
-        others_looks = sum(looks.values()) - looks[one.rank]
-        others_waits = sum(waits.values()) - waits[one.rank]
+        others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
         usual = (others_waits + 1) / (others_looks + 2)
         chance = _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)
         if others_waits >= STRAGGLER_SHARE * others_looks and chance < CHANCE:
@@ -42,7 +42,7 @@ def straggler_rank(case: Case) -> Iterator[Finding]:
     if not late or len(late) > max(1, len(seen) // 4):
         return
     ranks = tuple(one.rank for one in late)
-    rest = [one for one in seen if one not in late]
+    rest = [one for one in seen if one.rank not in ranks]
     share = sum(waits[one.rank] for one in rest) / sum(looks[one.rank] for one in rest)
     own = sum(waits[rank] for rank in ranks) / sum(looks[rank] for rank in ranks)
     where = _usual_place(late)

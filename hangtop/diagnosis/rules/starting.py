@@ -9,7 +9,7 @@ from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.proof import crowd_of, of_standing
 from hangtop.diagnosis.rules.stuck import COMING_UP
-from hangtop.diagnosis.scene import Standing
+from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.words import count, duration, ranks_text
 

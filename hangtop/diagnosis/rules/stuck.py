@@ -9,7 +9,7 @@ from hangtop.diagnosis.case import Case, works
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.jams import Jam
 from hangtop.diagnosis.proof import crowd_of, of_standing, watch_of
-from hangtop.diagnosis.scene import Standing, in_c_code
+from hangtop.diagnosis.standing import Standing, in_c_code
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.words import count, duration, on_nodes, ranks_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import Frame
 
@@ -65,8 +65,7 @@ class ThreadNote:
     owns_gil: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(NamedTuple):
     """What one rank is doing, from one or several looks at its process and its helpers.
 
     Rules compare ranks by ``kind``, ``op``, ``waits`` and ``place``; they quote ``label``, ``where`` and ``frames``.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, Role, ThreadNote
@@ -22,8 +23,7 @@ _FED_BY_A_THREAD = ("queue", "future", "thread to end", "pool of threads", "lock
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """One dump of a rank's own process, read."""
 
     dump: StackDump
@@ -42,21 +42,31 @@ class Look:
     @property
     def place(self) -> str:
         """Folded frames joined; without the line of an innermost user frame that is itself running."""
-        lines = list(folded(self.reading))
-        if self.reading.decided_by is None and lines and self.reading.user:
-            running = place(self.reading.user[0])
-            lines = [line.rpartition(":")[0] if line == running else line for line in lines]
-        if self.helper_reading is not None:
-            lines.extend(place(frame) for frame in reversed(self.helper_reading.user))
-        return ";".join(lines)
+        return _place(self.reading, self.helper_reading)
 
     @property
     def raw(self) -> tuple[tuple[str, str, int], ...]:
         """Frames as they were, to tell moving from frozen."""
-        found = [(frame.name, frame.file, frame.line) for frame in self.reading.frames if not frame.native]
-        if self.helper_reading is not None:
-            found.extend((frame.name, frame.file, frame.line) for frame in self.helper_reading.frames)
-        return tuple(found)
+        return _raw(self.reading, self.helper_reading)
+
+
+@lru_cache(maxsize=4096)
+def _place(reading: Reading, helper: Reading | None) -> str:
+    lines = list(folded(reading))
+    if reading.decided_by is None and lines and reading.user:
+        running = place(reading.user[0])
+        lines = [line.rpartition(":")[0] if line == running else line for line in lines]
+    if helper is not None:
+        lines.extend(place(frame) for frame in reversed(helper.user))
+    return ";".join(lines)
+
+
+@lru_cache(maxsize=4096)
+def _raw(reading: Reading, helper: Reading | None) -> tuple[tuple[str, str, int], ...]:
+    found = [(frame.name, frame.file, frame.line) for frame in reading.frames if not frame.native]
+    if helper is not None:
+        found.extend((frame.name, frame.file, frame.line) for frame in helper.frames)
+    return tuple(found)
 
 
 def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
@@ -69,7 +79,8 @@ def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
     main = main_thread(dump)
     if main is None:
         return None
-    reading, judged = read(main.frames, system(dump)), role(main, dump)
+    reading = read(main.frames, system(dump))
+    judged: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
     if reading.kind == "backward":
         for thread in autograd_threads(dump):
             inner = read(thread.frames, System(), main=False)
@@ -101,7 +112,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     """
     if not dumps:
         raise ValueError("no dumps")
-    ordered = sorted(dumps, key=lambda dump: dump.at)
+    ordered = sorted(dumps, key=lambda dump: dump.at) if len(dumps) > 1 else dumps
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
     looks = [seen for dump in mine if (seen := look(dump, _near(ordered, dump))) is not None]
     newest = mine[-1]
@@ -112,7 +123,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 
 def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
     """Dumps of a process's helpers, nearest in time first."""
-    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
+    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid] if len(dumps) > 1 else []
     return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
@@ -127,7 +138,7 @@ def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
         # the thread that should feed the queue is the one that is stuck
         kind, where = holder_reading.kind, holder_reading.user[0] if holder_reading.user else where
         label = f"{label}: thread {holder.name if holder else ''} {holder_reading.label}"
-    moving = len({seen.raw for seen in looks}) > 1 if len(looks) > 1 else None
+    moving = any(_is_elsewhere(last, seen) for seen in looks[:-1]) if len(looks) > 1 else None
     return Activity(
         kind=kind,
         op=reading.op,
@@ -160,6 +171,12 @@ def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
         at=dump.at,
         since=_since(looks),
     )
+
+
+def _is_elsewhere(one: Look, other: Look) -> bool:
+    if one.reading is other.reading and one.helper_reading is other.helper_reading:
+        return False
+    return one.raw != other.raw
 
 
 def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
@@ -212,8 +229,10 @@ def _stays(looks: Sequence[Look]) -> Frame | None:
     newest = looks[-1].user
     if not newest:
         return None
+    if all(seen.user is newest for seen in looks):
+        return newest[0]
     paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
-    if len(paths) == 1 or {seen.reading.kind for seen in looks} - _STAYS:
+    if {seen.reading.kind for seen in looks} - _STAYS:
         return newest[0]
     common = 0
     for level in zip(*paths, strict=False):
@@ -255,9 +274,12 @@ def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:
 def _threads(seen: Look) -> tuple[tuple[ThreadNote, ...], Reading | None, ThreadNote | None]:
     """Other threads in the job's own code, and the one that most likely holds what the judged thread waits for."""
     dump, judged = seen.dump, seen.reading
+    if len(dump.threads) == 1:
+        return (), None, None
+    main = main_thread(dump)
     others: list[tuple[ThreadNote, Reading]] = []
     for thread in dump.threads:
-        if own(thread.frames) == judged.frames or thread is main_thread(dump):
+        if thread is main or own(thread.frames) == judged.frames:
             continue
         if any(is_user(frame) for frame in thread.frames):
             inner = read(thread.frames, System(), main=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks import hints
@@ -23,6 +24,8 @@ _FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_boo
 
 
 _REMEMBERED = 4096
+_POINT, _ARGUMENTS = itemgetter(slice(4)), itemgetter(4)
+"""Of a frame: where it is, and what it was called with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +72,8 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
     ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
     """
     # Thousands of ranks wait at the same few points: each point is read once.
-    key = (tuple([(*frame[:4], _told(frame)) for frame in frames]), system, main)
+    arguments = tuple([_told(frame) for frame in frames]) if any(map(_ARGUMENTS, frames)) else ()
+    key = (tuple(map(_POINT, frames)), arguments, system, main)
     known = _read_before.get(key)
     if known is None:
         if len(_read_before) >= _REMEMBERED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Waits
@@ -35,10 +36,14 @@ class System:
 
 def system(dump: StackDump) -> System:
     """What the kernel said of the main thread of a dump."""
-    call, target = dump.syscall, dump.waiting_on
-    if dump.state in ("T", "t"):
+    return _system(dump.state, dump.syscall, dump.waiting_on)
+
+
+@lru_cache(maxsize=4096)
+def _system(state: str, call: str, target: str) -> System:
+    if state in ("T", "t"):
         return System("unknown", target, "is stopped")
-    if call == "none" or (not call and dump.state == "R"):
+    if call == "none" or (not call and state == "R"):
         return System("nothing", "", "computes")
     if call in _SLEEP:
         return System("time", "", "sleeps")

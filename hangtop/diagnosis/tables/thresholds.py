@@ -12,8 +12,6 @@ STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
 QUIET_SWITCHES_PER_S = 0.05
 """Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
-STILL_BYTES_PER_S = 4096.0
-"""Ours: a log line now and then is no progress."""
 WORK_BYTES_PER_S = 65536.0
 """Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
 LATE_LOOKS = 2
