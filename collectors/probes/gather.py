@@ -13,6 +13,8 @@ from collectors.fleet.clean import clean
 from collectors.fleet.transport import Process, Transport, TransportError
 from collectors.samples.asked import Observation
 
+LOST = -1
+"""Status of a process whose connection broke."""
 Take = Callable[[bytes], bool]
 """Gets one line; True when it was the last. Raises :class:`msgspec.DecodeError` for a line that is none."""
 
@@ -57,12 +59,18 @@ class Running:
         try:
             await asyncio.wait((done, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not self._done.is_set():
-                said = clean(bytes(self._errors[-300:]).decode("utf-8", "replace")).strip()
-                why = said or ("it ended early" if ended.done() else f"no answer in {seconds:.0f} s")
+                why = self._complaint(ended.result() if ended.done() else None, seconds)
                 raise TransportError(f"{self._transport.name}: {why}")
         finally:
             done.cancel()
             ended.cancel()
+
+    def _complaint(self, status: int | None, seconds: float) -> str:
+        """Why there is no last line; ``status`` is None where the program still runs."""
+        if status == LOST:
+            return "the connection was lost before it had answered"
+        said = clean(bytes(self._errors[-300:]).decode("utf-8", "replace")).strip()
+        return said or (f"no answer in {seconds:.0f} s" if status is None else "it ended early")
 
     def _lines(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")

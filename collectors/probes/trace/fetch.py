@@ -19,8 +19,8 @@ from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
-BEAT = 5.0
-"""Seconds between two beats; the program ends without them."""
+BEAT = 2.0
+"""Seconds between two beats; the program ends by its alarm without them (``collectors.node.lifeline``)."""
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
 ASKING = 20.0

@@ -15,9 +15,6 @@ from collectors.node import asking, lifeline
 from collectors.probes.trace.remote import capture, files, ways
 from collectors.samples.traces import RankTrace
 
-SILENCE = 30
-"""Seconds without a beat after which it ends; beats come every few."""
-
 
 class Listed(NamedTuple):
     """One file. The same one on shared storage has the same three on every node."""
@@ -50,8 +47,8 @@ class _Teller:
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry."""
-    lifeline.prepare(SILENCE)
-    lifeline.end_with_stdin(lambda _: lifeline.arm(SILENCE))
+    lifeline.prepare()
+    lifeline.end_with_stdin(lambda _: lifeline.arm())
     tell = _Teller()
     patterns, paths, ranks = map(arguments.get, ("patterns", "paths", "ranks"))
     seconds = arguments.get("seconds")
