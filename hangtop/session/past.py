@@ -23,18 +23,18 @@ T = TypeVar("T", bound=NamedTuple)
 Row: TypeAlias = tuple[float, list[T]]
 Read: TypeAlias = Callable[[bytes], list[Row[T]]]
 
-BLOCK = 6
+BLOCK = 12
 """Rows that are closed together, and of which each thing's first look is left when they are old."""
-BLOCKS = 2
+BLOCKS = 1
 """Closed blocks that are kept whole."""
-SPARSE = 8
+SPARSE = 4
 """Older blocks of which something is left."""
 RECENT = BLOCK * BLOCKS + 1
 """Rows that are there without a gap, at the least."""
 ROWS = BLOCK * (BLOCKS + SPARSE) + 1
 """How many rows back the oldest one may lie, at the least, once so many came."""
 QUICK = 1
-"""Level of compression: a block is made every six seconds for each of thousands of nodes."""
+"""Level of compression: a block is made every twelve seconds for each of thousands of nodes."""
 
 _write = msgspec.msgpack.encode
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.past import BLOCK, RECENT, ROWS, Growing, gpu_rows, pulses
+from hangtop.session.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, pulses
 from hangtop.session.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
@@ -56,15 +56,15 @@ def test_the_latest_are_all_there_and_the_oldest_is_a_minute_old(count: int, amo
 
 @given(st.sets(st.integers(0, 3 * ROWS), min_size=1))
 def test_what_moves_now_and_then_leaves_a_look_in_each_block(came: set[int]) -> None:
-    """Others move every second: of each six seconds in which this one moved at all, something is left."""
+    """Others move every second: of each block in which this one moved at all, something is left."""
     _, trail = grown(sorted(came), range(3 * ROWS + 1))
     have, last = seconds(trail), 3 * ROWS
     assert have == sorted(set(have))
     assert set(have) <= came
     assert have[-1] == max(came), "the newest stays, however old it is"
-    whole = last - last % BLOCK - 2 * BLOCK
+    whole = last - last % BLOCK - BLOCKS * BLOCK
     assert [second for second in have if second >= whole] == sorted(second for second in came if second >= whole)
-    for start in range(whole - 8 * BLOCK, whole, BLOCK):
+    for start in range(whole - SPARSE * BLOCK, whole, BLOCK):
         firsts = sorted(second for second in came if start <= second < start + BLOCK)[:1]
         assert {second for second in have if start <= second < start + BLOCK} - {max(came)} == set(firsts) - {max(came)}
 
