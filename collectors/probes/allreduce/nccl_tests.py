@@ -1,7 +1,8 @@
 """Runs NVIDIA's nccl-tests on each node by itself, where the node has them: the same collective by other hands.
 
-Only within a node. Between nodes they need an MPI launcher that may log in from node to node, and a host file: that
-is the user's to set up, and what crosses nodes is measured by the probe itself.
+Only within a node. Between nodes they need MPI: mpirun logs in from one node to the others with keys of its own and
+starts daemons there. Those are out of reach of what ends our processes when a connection does, so the probe starts
+none; it measures what crosses nodes itself, and shows the command of :func:`across` to who may run it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from collectors.fleet import payload
 from collectors.fleet.clean import clean_bytes
@@ -64,6 +65,27 @@ def shell_command(op: str, sizes: tuple[int, ...], gpus: int) -> list[str]:
 def describe(op: str, sizes: tuple[int, ...], gpus: int) -> str:
     """The command for the person who is asked."""
     return f"{PROGRAMS[op]} {shlex.join(shell_command(op, sizes, gpus)[5:])}"
+
+
+def across(tests: Sequence[NcclTest]) -> str:
+    """The command that runs on all GPUs of these nodes together what ran on each by itself; empty for less than two.
+
+    One process a GPU, as nccl-tests' README has it for several nodes; the programs must have been built with MPI=1.
+    """
+    ran = [test for test in tests if test.figures]
+    if len({test.node for test in ran}) < 2:
+        return ""
+    first = ran[0]
+    hosts = {test.node: test.ranks for test in ran if test.program == first.program}
+    sizes = [figure.size for figure in first.figures]
+    words = [
+        "mpirun",
+        "-np",
+        str(sum(hosts.values())),
+        "-H",
+        ",".join(f"{node}:{gpus}" for node, gpus in hosts.items()),
+    ]
+    return shlex.join([*words, first.program, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "-g", "1"])
 
 
 async def run(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from collectors.probes.allreduce import nccl_tests
 from collectors.probes.allreduce.plan import ProbePlan
 from collectors.probes.allreduce.run import cancelled
 from collectors.samples.probes import ProbePair, ProbeReport
@@ -123,6 +124,7 @@ def as_json(answer: Probed) -> dict[str, Any]:
             }
             for test in report.tested
         ],
+        "nccl_tests_across": nccl_tests.across(report.tested),
         "expected": _expected(answer),
         "previous": _previous(answer.previous),
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from collectors.probes.allreduce import nccl_tests
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair
 from hangtop.diagnosis import expected
 from hangtop.session.probed import kept
@@ -28,6 +29,8 @@ def answer_lines(answer: Probed) -> Iterator[Line]:
     yield from _beside(answer)
     yield from _network(answer)
     yield from (line for test in report.tested for line in _tested(test))
+    if together := nccl_tests.across(report.tested):
+        yield [(f"each node by itself; all together, where nodes may log in to one another: {together}", "dim")]
     if report.pairs:
         yield []
         yield from heat_map(report.pairs)
@@ -106,7 +109,9 @@ def _tested(test: NcclTest) -> Iterator[Line]:
     yield []
     wrong = "" if not test.wrong else f", {test.wrong} wrong elements"
     shade: Shade = "bad" if test.wrong or test.why else "dim"
-    yield [(f"{test.node}: {test.program}, {test.ranks} GPUs{wrong}{': ' + test.why if test.why else ''}", shade)]
+    yield [
+        (f"{test.node} by itself: {test.program}, {test.ranks} GPUs{wrong}{': ' + test.why if test.why else ''}", shade)
+    ]
     for figure in test.figures:
         yield [(f"{figure.op:<15}{figure.size:>12}{figure.seconds * 1e6:>9.0f} µs{figure.algbw:>12.3f}", ""),
                (f"{figure.busbw:>12.3f}", "strong")]  # fmt: skip

@@ -170,14 +170,20 @@ def test_what_nccl_said_and_what_nccl_tests_measured_is_told() -> None:
         tested=[
             NcclTest("node1", "/usr/local/bin/all_reduce_perf", 8, [figure], 0, ""),
             NcclTest("node2", "all_reduce_perf", 8, [], None, "did not end within 40 s"),
+            NcclTest("node3", "/usr/local/bin/all_reduce_perf", 4, [figure._replace(size=1 << 20)], 0, ""),
         ],
     )
     text = lines(found)
     assert "node1, node2: NCCL 2.27.5; network Socket; GPU Direct RDMA off; 2 channels" in text
     assert "node3: NCCL 2.27.5; network IB" in text
-    assert "node1: /usr/local/bin/all_reduce_perf, 8 GPUs" in text
+    assert "node1 by itself: /usr/local/bin/all_reduce_perf, 8 GPUs" in text
     assert "330.000" in text
-    assert "node2: all_reduce_perf, 8 GPUs: did not end within 40 s" in text
+    assert "node2 by itself: all_reduce_perf, 8 GPUs: did not end within 40 s" in text
+    together = "mpirun -np 12 -H node1:8,node3:4 /usr/local/bin/all_reduce_perf -b 536870912 -e 536870912 -f 2 -g 1"
+    assert together in text
+    assert as_json(judged(found, job()))["nccl_tests_across"] == together
+    alone = found._replace(tested=found.tested[:2])
+    assert "mpirun" not in lines(alone)
 
 
 def test_nothing_is_expected_of_unknown_hardware() -> None:
