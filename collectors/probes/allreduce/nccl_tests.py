@@ -72,19 +72,13 @@ def across(tests: Sequence[NcclTest]) -> str:
 
     One process a GPU, as nccl-tests' README has it for several nodes; the programs must have been built with MPI=1.
     """
-    ran = [test for test in tests if test.figures]
-    if len({test.node for test in ran}) < 2:
+    first = next((test for test in tests if test.figures), None)
+    hosts = {test.node: test.ranks for test in tests if first and test.figures and test.program == first.program}
+    if first is None or len(hosts) < 2:
         return ""
-    first = ran[0]
-    hosts = {test.node: test.ranks for test in ran if test.program == first.program}
     sizes = [figure.size for figure in first.figures]
-    words = [
-        "mpirun",
-        "-np",
-        str(sum(hosts.values())),
-        "-H",
-        ",".join(f"{node}:{gpus}" for node, gpus in hosts.items()),
-    ]
+    places = ",".join(f"{node}:{gpus}" for node, gpus in hosts.items())
+    words = ["mpirun", "-np", str(sum(hosts.values())), "-H", places]
     return shlex.join([*words, first.program, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "-g", "1"])
 
 
