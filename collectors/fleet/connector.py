@@ -9,6 +9,7 @@ from asyncio import Timeout
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import asyncssh
@@ -28,6 +29,7 @@ from collectors.fleet.sockets import ProxyCommand, connect
 from collectors.fleet.ssh_client import Client
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
+from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
 from collectors.fleet.transport import Declined, Refused, TransportError
 
 TIMEOUT = 10.0
@@ -38,10 +40,6 @@ PATIENCE = 0.25
 
 DROPS = 6
 """Times that a handshake which the far side dropped is tried again."""
-
-KEEPALIVE = 2.0
-KEEPALIVES = 3
-"""A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
 
 _FAST = "aes128-gcm@openssh.com"
 _JUMP_LIMIT = 8
@@ -172,7 +170,7 @@ class Connector:
         tunnel: asyncssh.SSHClientConnection | None,
     ) -> asyncssh.SSHClientConnection:
         trusted = self._host_keys.trusted(settings)
-        return await asyncssh.connect(
+        connection = await asyncssh.connect(
             settings.hostname,
             settings.port,
             sock=sock,
@@ -188,6 +186,7 @@ class Connector:
             public_key_auth=settings.public_key,
             password_auth=settings.password,
             kbdint_auth=settings.keyboard,
+            gss_host=None,
             gss_auth=False,
             gss_kex=False,
             preferred_auth=settings.preferred,
@@ -199,20 +198,24 @@ class Connector:
             proxy_command=None,
             **self._algorithms(settings),
         )
+        if isinstance(connection, ThinConnection):
+            connection.slim()
+        return connection
 
     def _algorithms(self, settings: HostSettings) -> dict[str, Any]:
         """Algorithms of the configuration, as far as asyncssh knows them; else the fastest cipher first."""
-        usual = [name.decode() for name in get_default_encryption_algs()]
+        chosen: dict[str, Any] = {
+            "encryption_algs": _fast_first(),
+            "server_host_key_algs": self._host_keys.algorithms(settings),
+        }
+        if not settings.algorithms:
+            return chosen
         possible = {
             "kex_algs": get_kex_algs(),
             "encryption_algs": get_encryption_algs(),
             "mac_algs": get_mac_algs(),
             "server_host_key_algs": get_public_key_algs() + get_certificate_algs(),
             "signature_algs": get_public_key_algs(),
-        }
-        chosen: dict[str, Any] = {
-            "encryption_algs": sorted(usual, key=lambda name: name != _FAST),
-            "server_host_key_algs": self._host_keys.algorithms(settings),
         }
         for argument, text in settings.algorithms:
             names = [name.decode() for name in possible[argument]]
@@ -309,6 +312,12 @@ class Connector:
         except OSError as error:
             # Trusted for this run all the same: the person has said so.
             self.notes.append(f"{settings.user_known_hosts[0]} cannot be written: {error.strerror}")
+
+
+@cache
+def _fast_first() -> list[str]:
+    usual = [name.decode() for name in get_default_encryption_algs()]
+    return sorted(usual, key=lambda name: name != _FAST)
 
 
 class _Clock:

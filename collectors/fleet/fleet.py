@@ -28,6 +28,7 @@ from collectors.samples.control import Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.connector import Connector
+    from collectors.fleet.ssh import Ssh
 
 BEAT = 2.0
 """Seconds between two heartbeats of a node."""
@@ -70,6 +71,7 @@ class Fleet:
         self._questions = Questions(asker)
         self._connector: Connector | None = None
         self._transports: dict[str, LinkTransport] = {}
+        self._over_ssh: list[Ssh] = []
         self._links: dict[str, NodeLink] = {}
         self._unusable: dict[str, str] = {}
         self._clock: asyncio.Task[None] | None = None
@@ -170,7 +172,8 @@ class Fleet:
             except Refused as error:
                 self._unusable[target.name] = str(error)
             else:
-                self._transports[target.name] = Ssh(target.name, settings, connector)
+                self._transports[target.name] = transport = Ssh(target.name, settings, connector)
+                self._over_ssh.append(transport)
 
     async def _keep_time(self) -> None:
         """Heartbeats and looks, a few nodes at a time so that none of it is felt."""
@@ -185,6 +188,8 @@ class Fleet:
             now = time.monotonic()
             for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 link.look(now)
+            for transport in self._over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
+                transport.look(now)
             if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
                 _spare_collector()

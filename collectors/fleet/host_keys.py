@@ -33,6 +33,8 @@ class HostKeys:
         self._files: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
         self._once: set[tuple[str, int, bytes]] = set()
         self._imported: dict[str, asyncssh.SSHKey | None] = {}
+        self._orders: dict[tuple[str | bytes, ...], list[str]] = {}
+        """Orders of algorithms that were asked for before: those of thousands of hosts are the same few."""
 
     def read(self, settings: HostSettings) -> KnownHosts:
         """Entries of the files that count for a host, read anew if a file has changed."""
@@ -56,8 +58,12 @@ class HostKeys:
         """Algorithms to ask a host for, those by which it is known first: it shows the key that can be checked."""
         known = self._look(settings)
         first = [name for key in self._keys(known.keys) for name in key.sig_algorithms]
-        certified = get_default_certificate_algs() if known.authorities else []
-        return [name.decode() for name in dict.fromkeys([*certified, *first, *get_default_public_key_algs()])]
+        kinds = ("authorities" if known.authorities else "", *first)
+        if kinds not in self._orders:
+            certified = get_default_certificate_algs() if known.authorities else []
+            names = dict.fromkeys([*certified, *first, *get_default_public_key_algs()])
+            self._orders[kinds] = [name.decode() for name in names]
+        return self._orders[kinds]
 
     def judge(self, settings: HostSettings, key: asyncssh.SSHKey) -> Judgement:
         """Judge a key that is neither trusted nor revoked."""

@@ -136,7 +136,8 @@ class KeyRing:
             self._identities[key] = asyncio.ensure_future(
                 asyncio.to_thread(self._read, path, settings.certificate_files, must_exist)
             )
-        return await asyncio.shield(self._identities[key])  # shared: one connection's end must not end it
+        reading = self._identities[key]
+        return reading.result() if reading.done() else await asyncio.shield(reading)  # shared: it outlives its askers
 
     def _read(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> Identity:
         try:

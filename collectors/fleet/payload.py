@@ -42,6 +42,7 @@ loader = sys.modules["{_LOADER}"] = type(sys)("{_LOADER}")
 exec(compile(source, "hangtop:loader", "exec"), loader.__dict__)
 loader.run(globals().pop("body"), take(sizes[1]))
 """
+_PROGRAM = f"exec({_BOOTSTRAP!r})"
 
 
 def command(python: str = "python3", nice: bool = True, *, site: bool = False) -> list[str]:
@@ -54,7 +55,7 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
     """
     niceness = str(NICENESS if nice else 0)
     isolation = [] if site else ["-I", "-S"]
-    return [python, *isolation, "-B", "-u", "-c", f"exec({_BOOTSTRAP!r})", "hangtop", niceness]
+    return [python, *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 
 
 def pack(

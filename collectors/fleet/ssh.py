@@ -7,14 +7,16 @@ import shlex
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import asyncssh
 
 from collectors.fleet.channels import Channels
 from collectors.fleet.collected import Collected
-from collectors.fleet.connector import KEEPALIVE, KEEPALIVES, Connector
+from collectors.fleet.connector import Connector
 from collectors.fleet.reasons import explain, explain_loss
 from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
 from collectors.fleet.transport import Completed, TransportError
 
 OPEN_TIMEOUT = 15.0
@@ -103,6 +105,12 @@ def _signal_number(name: str) -> int:
     return int(found) if found is not None else 1
 
 
+@lru_cache(64)
+def _joined(command: tuple[str, ...]) -> str:
+    """Quoted once for all nodes: what starts the node side is a long text, which every channel keeps."""
+    return shlex.join(command)
+
+
 class Ssh:
     """A node reached over SSH; one connection, many channels."""
 
@@ -148,6 +156,11 @@ class Ssh:
             self._connection = connection
             self.why = ""
 
+    def look(self, now: float) -> None:
+        """Once a second, from when it was first called: is the connection silent? ``now`` is monotonic."""
+        if isinstance(self._connection, ThinConnection):
+            self._connection.look(now)
+
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
@@ -178,7 +191,7 @@ class Ssh:
         on_stderr: Callable[[bytes], None],
     ) -> SshProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
-        line = shlex.join(command)
+        line = _joined(tuple(command))
         channels = self._channels
         while True:
             connection = self._open_connection()

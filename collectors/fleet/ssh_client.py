@@ -13,6 +13,7 @@ from collectors.fleet.host_keys import HostKeys, Judgement
 from collectors.fleet.keys import KeyRing
 from collectors.fleet.questions import Kind, Question
 from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.thin import make_thin
 
 _PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
 _PROMPT_LIMIT = 400
@@ -51,6 +52,10 @@ class Client(asyncssh.SSHClient):
         """Told what a person is waited for, and nothing when that is over."""
         self._pairs: list[asyncssh.SSHKeyPair] | None = None
         self._keyboard = 0
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """The host is reached, and nothing has been sent to it."""
+        make_thin(conn)
 
     # --- the host's side ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,99 @@
+"""A thin connection is one: nothing to be ignored is sent, keepalives go to the silent alone, and keys are changed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncssh
+import pytest
+from asyncssh.constants import MSG_IGNORE, MSG_KEXINIT
+
+from collectors.fleet import thin
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.thin import TALKATIVE, ThinConnection
+from tests.support.ssh_server import Host, Person, home, serve
+
+
+@asynccontextmanager
+async def connected(folder: Path, host: Host, *lines: str) -> AsyncIterator[tuple[Ssh, ThinConnection]]:
+    user = home(folder)
+    async with serve(host):
+        user.knows(host)
+        user.node("node0", host, f"IdentityFile {user.key('user')}", *lines)
+        connector = Connector(SshConfig.load(user.config), Questions(Person()))
+        node = Ssh("node0", connector.settings("node0", None, None), connector)
+        await node.connect()
+        connection = node._connection
+        assert isinstance(connection, ThinConnection)
+        try:
+            yield node, connection
+        finally:
+            await node.close()
+            await connector.close()
+
+
+@pytest.fixture
+def came(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Kinds of the packets that servers receive."""
+    kinds: list[int] = []
+
+    def note(_self: object, kind: int, *_rest: object) -> None:
+        kinds.append(kind)
+
+    monkeypatch.setattr(asyncssh.SSHServerConnection, "log_received_packet", note)
+    return kinds
+
+
+def watched(connection: ThinConnection) -> bool:
+    """Whether its silence would be noticed."""
+    return connection._keepalive_timer is not None
+
+
+@pytest.mark.parametrize(("cipher", "ignored"), [("aes128-gcm@openssh.com", False), ("aes128-cbc", True)])
+async def test_packets_to_be_ignored_are_sent_only_where_they_help(
+    tmp_path: Path, came: list[int], monkeypatch: pytest.MonkeyPatch, cipher: str, ignored: bool
+) -> None:
+    every = asyncssh.encryption.get_encryption_algs()
+    monkeypatch.setattr("asyncssh.connection.get_default_encryption_algs", lambda: every)
+    async with connected(tmp_path, Host(), f"Ciphers {cipher}") as (node, connection):
+        assert connection.get_extra_info("send_cipher") == cipher
+        await node.run(["true"])
+    assert (MSG_IGNORE in came) == ignored
+
+
+async def test_keys_are_changed_though_the_first_exchange_is_forgotten(tmp_path: Path, came: list[int]) -> None:
+    host = Host()
+    async with connected(tmp_path, host) as (node, connection):
+        assert connection._client_kexinit == connection._server_kexinit == b""
+        host.connections[0]._rekey_bytes = 1000
+        for _ in range(5):
+            assert (await node.run(["head", "-c", "5000", "/dev/zero"])).stdout == bytes(5000)
+    assert came.count(MSG_KEXINIT) > 2
+
+
+async def test_only_the_silent_get_keepalives_and_a_dead_link_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thin, "_QUIET_KEEPALIVE", 0.02)
+    host = Host()
+    async with connected(tmp_path, host) as (node, connection):
+        await node.run(["true"])
+        now = time.monotonic()
+        connection.look(now)
+        assert not watched(connection)
+        connection.look(now + TALKATIVE + 0.1)
+        assert watched(connection)
+        await asyncio.sleep(0.2)
+        assert (await node.run(["true"])).status == 0, "a server that answers is alive"
+        server = host.connections[0]._transport
+        assert server is not None
+        server.pause_reading()
+        await asyncio.wait_for(connection.wait_closed(), 5)
+        assert "no answer" in node.why
