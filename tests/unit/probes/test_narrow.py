@@ -11,13 +11,15 @@ import pytest
 
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.ports import Port, facing, used
+from collectors.probes.allreduce.rounds import Rounds, Seat, Work
 from collectors.probes.allreduce.run import AllreduceProbe
+from collectors.probes.allreduce.workers import Worker, _visible
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
-Seat = tuple[str, int, str]
+Place = tuple[str, int, str]
 """Node, local rank, and what it is bound to (empty: its default)."""
 SIZE = 1 << 20
 NETS = ("eth0", "eth1")
@@ -27,13 +29,13 @@ CARDS = ("mlx5_0/1", "mlx5_1/1", "mlx5_2/1")
 class Fabric:
     """A round is slow, or fails, when one of its seats is bad."""
 
-    def __init__(self, bad: Callable[[Seat], bool], *, fails: bool = False, patience: float = 0.0) -> None:
+    def __init__(self, bad: Callable[[Place], bool], *, fails: bool = False, patience: float = 0.0) -> None:
         self.bad, self.fails, self.patience = bad, fails, patience
         self.log = b""
         self.left: set[PaperWorker] = set()
-        self.fresh: list[Seat] = []
-        self.rounds: list[set[Seat]] = []
-        self._here: dict[int, list[tuple[PaperWorker, int, Seat]]] = {}
+        self.fresh: list[Place] = []
+        self.rounds: list[set[Place]] = []
+        self._here: dict[int, list[tuple[PaperWorker, int, Place]]] = {}
 
     def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
         number, local = command["id"], command["locals"][command["ranks"].index(rank)]
@@ -47,7 +49,7 @@ class Fabric:
         if len(here) == command["world"]:
             asyncio.get_running_loop().call_later(self.patience * bool(command["env"]), self._end, command, here)
 
-    def _end(self, command: dict[str, Any], here: list[tuple[PaperWorker, int, Seat]]) -> None:
+    def _end(self, command: dict[str, Any], here: list[tuple[PaperWorker, int, Place]]) -> None:
         number, seats = command["id"], {seat for _, _, seat in here}
         self.rounds.append(seats)
         bad = any(map(self.bad, seats))
@@ -140,24 +142,24 @@ def test_both_ends_of_a_bad_link_are_named_where_nothing_can_cross_over() -> Non
 
 
 def test_the_bad_port_of_an_hca_is_told_from_the_gpu_that_uses_it() -> None:
-    # By default GPU 1 leaves through mlx5_1: it is slow too, and well through another port.
-    def bad(seat: Seat) -> bool:
-        return seat[0] == "n3" and (seat[2] == "=mlx5_1:1" or (seat[1] == 1 and not seat[2]))
+    # By default GPU 0 leaves through mlx5_0: it is slow too, and well through another port.
+    def bad(seat: Place) -> bool:
+        return seat[0] == "n3" and (seat[2] == "=mlx5_0:1" or (seat[1] == 0 and not seat[2]))
 
     fabric = Fabric(bad)
     report, _ = probed(fabric, [node(name, 3, CARDS) for name in ("n1", "n2", "n3", "n4")], "nccl")
     finding = only(report)
-    assert (finding.gpus, finding.ports) == (("n3:1",), ("n3:mlx5_1/1",))
+    assert (finding.gpus, finding.ports) == (("n3:0",), ("n3:mlx5_0/1",))
     assert finding.advice.startswith("Look at this port first")
-    # Ports are tried through a GPU that is well, in a process that reads its settings anew, before and after.
-    assert {seat[1] for seat in fabric.fresh if seat[2]} == {0}
+    # Ports are tried through a GPU that is well, each in a process that reads its settings anew.
+    assert {seat[:2] for seat in fabric.fresh if seat[2]} == {("n3", 1), ("n1", 1)}
     assert {seat[2] for seat in fabric.fresh if seat[0] == "n3"} == {"=mlx5_0:1", "=mlx5_1:1", "=mlx5_2:1"}
 
 
-def test_a_node_all_of_whose_gpus_are_slow_is_named_as_a_node() -> None:
-    report, _ = probed(
-        Fabric(lambda seat: seat[0] == "n2"), [node(n, 2, NETS) for n in ("n1", "n2", "n3", "n4")], "nccl"
-    )
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_node_all_of_whose_gpus_are_bad_is_named_as_a_node(fails: bool) -> None:
+    fabric = Fabric(lambda seat: seat[0] == "n2", fails=fails)
+    report, _ = probed(fabric, [node(name, 2, NETS) for name in ("n1", "n2", "n3", "n4")], "nccl")
     finding = only(report)
     assert (finding.nodes, finding.gpus, finding.ports) == (("n2",), (), ())
     assert len(report.by_gpu) == 2
@@ -198,3 +200,26 @@ def test_ports_that_are_tried_are_those_in_use() -> None:
     assert ports[0].binding("gloo") == {"GLOO_SOCKET_IFNAME": "eth0"}
     assert ports[0].binding("nccl") == {"NCCL_SOCKET_IFNAME": "=eth0"}
     assert ports[1].binding("nccl") == {"NCCL_IB_HCA": "=mlx5_0:1"}
+
+
+async def test_a_process_is_forked_anew_whenever_it_is_to_be_bound_otherwise() -> None:
+    fabric = Fabric(lambda _seat: False)
+    one, other = node("n1", ports=NETS), node("n2", ports=NETS)
+    plan = ProbePlan((one, other))
+    rounds = Rounds(plan)
+    workers = [Worker(node, rounds.take) for node in (one, other)]
+    for worker in workers:
+        await worker.start(PaperTransport(worker.node.name, fabric), plan, "python3")
+    for port in (None, other.ports[0], other.ports[0], other.ports[1], None, None):
+        outcome = await rounds.run([Seat(workers[0], 0), Seat(workers[1], 0, port)], Work(("all_reduce",), (4,), 1, 1))
+        assert outcome.good
+    assert fabric.fresh == [("n2", 0, "eth0"), ("n2", 0, "eth1"), ("n2", 0, "")]
+    for worker in workers:
+        await worker.stop()
+
+
+def test_the_devices_of_a_worker_are_numbered_as_nvidia_smi_does() -> None:
+    assert _visible(replace(node("n1", 2), gpu_numbers=(1, 3))) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1,3",
+    }  # fmt: skip
+    assert _visible(node("n1", 2)) == {}
