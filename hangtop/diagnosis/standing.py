@@ -33,15 +33,16 @@ POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 class Glances(Sequence[Activity]):
     """What single looks at one rank showed, oldest first; read when asked for, as few of them are."""
 
-    __slots__ = ("_known", "_looks")
+    __slots__ = ("_begin", "_dumps", "_known")
 
-    def __init__(self, looks: Sequence[Sequence[StackDump]] = ()) -> None:
-        """Take the dumps of each look."""
-        self._looks = looks
-        self._known: dict[int, Activity] = {}
+    def __init__(self, dumps: Sequence[StackDump] = ()) -> None:
+        """Take all dumps in order: each look begins with a dump of the rank itself, its helpers' follow."""
+        self._dumps = dumps
+        self._begin = [place for place, dump in enumerate(dumps) if dump.pid == dump.rank_pid or not place]
+        self._known: dict[int, Activity] | None = None
 
     def __len__(self) -> int:
-        return len(self._looks)
+        return len(self._begin)
 
     @overload
     def __getitem__(self, index: int) -> Activity: ...
@@ -50,13 +51,16 @@ class Glances(Sequence[Activity]):
     def __getitem__(self, index: slice) -> Sequence[Activity]: ...
 
     def __getitem__(self, index: int | slice) -> Activity | Sequence[Activity]:
-        places = range(len(self._looks))[index]
+        places = range(len(self._begin))[index]
         return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
 
     def _at(self, place: int) -> Activity:
+        if self._known is None:
+            self._known = {}
         known = self._known.get(place)
         if known is None:
-            known = self._known[place] = activity(self._looks[place])
+            end = self._begin[place + 1] if place + 1 < len(self._begin) else len(self._dumps)
+            known = self._known[place] = activity(self._dumps[self._begin[place] : end])
         return known
 
 
@@ -116,7 +120,7 @@ def standing_of(
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = _settled(activity(plain), dumps) if dumps else None
     moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
-    glances = Glances(_looks(plain)) if plain else NOTHING_SEEN
+    glances = Glances(plain) if plain else NOTHING_SEEN
     stance = _stance(doing, glances, state, moves, resists=resists)
     held = max(_held(stance, doing, moves), stood_still(job, doing)) if stance != "unseen" else 0.0
     return Standing(number, home, stance, process, doing, glances, moves, held)
@@ -159,6 +163,8 @@ def in_c_code(standing: Standing) -> bool:
 def _untorn(dumps: list[StackDump]) -> list[StackDump]:
     """Leave out torn reads of a process that other looks could read: a busy interpreter changes under the eye."""
     whole = [dump for dump in dumps if not dump.error.startswith("torn")]
+    if len(whole) == len(dumps):
+        return dumps
     return whole if any(dump.threads for dump in whole) else dumps
 
 
@@ -183,16 +189,6 @@ def polls(process: Rank | None) -> bool:
     """True where the settings make a rank poll while it waits."""
     env = process.process.env if process else {}
     return any(env.get(name, "0") not in ("", "0") for name in POLLING)
-
-
-def _looks(dumps: list[StackDump]) -> list[list[StackDump]]:
-    """Split a rank's dumps into looks: each begins with a dump of the rank itself, its helpers' follow."""
-    looks: list[list[StackDump]] = []
-    for dump in dumps:
-        if dump.pid == dump.rank_pid or not looks:
-            looks.append([])
-        looks[-1].append(dump)
-    return looks
 
 
 def _stance(doing: Activity | None, glances: Glances, state: str, moves: Moves, *, resists: bool) -> Stance:

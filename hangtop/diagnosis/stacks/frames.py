@@ -120,9 +120,12 @@ def short(path: str) -> str:
 
 def place(frame: Frame) -> str:
     """A frame as people write it: ``read_shard (data.py:88)``; native ones without a line."""
-    if frame.native:
-        return f"{frame.name} ({short(frame.file)})"
-    return f"{_readable(frame.name)} ({short(frame.file)}:{frame.line})"
+    return _place(frame.name, frame.file, None if frame.native else frame.line)
+
+
+@lru_cache(maxsize=8192)
+def _place(name: str, path: str, line: int | None) -> str:
+    return f"{name} ({short(path)})" if line is None else f"{_readable(name)} ({short(path)}:{line})"
 
 
 def _readable(name: str) -> str:

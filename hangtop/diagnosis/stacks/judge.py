@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
-from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, Role, ThreadNote
+from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
+from hangtop.diagnosis.stacks.look import Look, look
 from hangtop.diagnosis.stacks.reading import Reading, read
-from hangtop.diagnosis.stacks.roles import autograd_threads, main_thread, role
+from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import System, system
 
 _BUSY, _BLOCKED = 0.5, 0.05
@@ -23,88 +22,6 @@ _FED_BY_A_THREAD = ("queue", "future", "thread to end", "pool of threads", "lock
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
 
 
-class Look(NamedTuple):
-    """One dump of a rank's own process, read."""
-
-    dump: StackDump
-    reading: Reading
-    role: Role
-    helper: StackDump | None
-    helper_reading: Reading | None
-
-    @property
-    def user(self) -> tuple[Frame, ...]:
-        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
-        if self.helper_reading is not None and self.helper_reading.user:
-            return self.helper_reading.user
-        return self.reading.user
-
-    @property
-    def place(self) -> str:
-        """Folded frames joined; without the line of an innermost user frame that is itself running."""
-        return _place(self.reading, self.helper_reading)
-
-    @property
-    def raw(self) -> tuple[tuple[str, str, int], ...]:
-        """Frames as they were, to tell moving from frozen."""
-        return _raw(self.reading, self.helper_reading)
-
-
-@lru_cache(maxsize=4096)
-def _place(reading: Reading, helper: Reading | None) -> str:
-    lines = list(folded(reading))
-    if reading.decided_by is None and lines and reading.user:
-        running = place(reading.user[0])
-        lines = [line.rpartition(":")[0] if line == running else line for line in lines]
-    if helper is not None:
-        lines.extend(place(frame) for frame in reversed(helper.user))
-    return ";".join(lines)
-
-
-@lru_cache(maxsize=4096)
-def _raw(reading: Reading, helper: Reading | None) -> tuple[tuple[str, str, int], ...]:
-    found = [(frame.name, frame.file, frame.line) for frame in reading.frames if not frame.native]
-    if helper is not None:
-        found.extend((frame.name, frame.file, frame.line) for frame in helper.frames)
-    return tuple(found)
-
-
-def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
-    """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
-
-    Where main waits in backward, autograd's thread is judged instead, if it runs Python.
-    """
-    if not dump.threads:
-        return None
-    main = main_thread(dump)
-    if main is None:
-        return None
-    reading = read(main.frames, system(dump))
-    judged: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
-    if reading.kind == "backward":
-        for thread in autograd_threads(dump):
-            inner = read(thread.frames, System(), main=False)
-            if inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
-                reading, judged = inner, "autograd"
-                break
-    helper, helper_reading = _helper(reading, helpers)
-    return Look(dump, reading, judged, helper, helper_reading)
-
-
-def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:
-    """The helper that a rank waits for: one that is in user code, rather than one that waits for work."""
-    if reading.waits != "helper":
-        return None, None
-    for dump in helpers:
-        main = main_thread(dump)
-        if main is None:
-            continue
-        found = read(main.frames, system(dump))
-        if found.user:
-            return dump, found
-    return None, None
-
-
 def activity(dumps: Sequence[StackDump]) -> Activity:
     """What a rank is doing, from all dumps of its process and its helpers: any number of looks, in any order.
 
@@ -113,8 +30,9 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     if not dumps:
         raise ValueError("no dumps")
     ordered = sorted(dumps, key=lambda dump: dump.at) if len(dumps) > 1 else dumps
-    mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
-    looks = [seen for dump in mine if (seen := look(dump, _near(ordered, dump))) is not None]
+    of_rank = [dump for dump in ordered if dump.pid == dump.rank_pid]
+    mine, helped = of_rank or ordered, len(of_rank) < len(ordered)
+    looks = [seen for dump in mine if (seen := look(dump, _near(ordered, dump) if helped else ())) is not None]
     newest = mine[-1]
     if not looks or looks[-1].dump is not newest:
         return _unknown(newest, mine)
@@ -123,7 +41,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 
 def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
     """Dumps of a process's helpers, nearest in time first."""
-    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid] if len(dumps) > 1 else []
+    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
     return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
@@ -131,14 +49,15 @@ def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
     last = looks[-1]
     reading, dump = last.reading, last.dump
     notes, holder_reading, holder = _threads(last)
-    kind, label, waits, where = reading.kind, reading.label, reading.waits, _stays(looks)
+    alike = all(seen.reading is reading and seen.helper_reading is last.helper_reading for seen in looks)
+    kind, label, waits, where = reading.kind, reading.label, reading.waits, last.frame if alike else _stays(looks)
     if kind == "code" and holder is not None:
         kind, label, waits = "lock", "waits for a lock", "lock"
     if kind == "lock" and holder_reading is not None and holder_reading.kind in ("data", "checkpoint"):
         # the thread that should feed the queue is the one that is stuck
         kind, where = holder_reading.kind, holder_reading.user[0] if holder_reading.user else where
         label = f"{label}: thread {holder.name if holder else ''} {holder_reading.label}"
-    moving = any(_is_elsewhere(last, seen) for seen in looks[:-1]) if len(looks) > 1 else None
+    moving = None if len(looks) == 1 else not alike and any(seen.raw != last.raw for seen in looks)
     return Activity(
         kind=kind,
         op=reading.op,
@@ -169,14 +88,8 @@ def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
         said="",
         looks=len(mine),
         at=dump.at,
-        since=_since(looks),
+        since=looks[0].dump.at if alike else _since(looks),
     )
-
-
-def _is_elsewhere(one: Look, other: Look) -> bool:
-    if one.reading is other.reading and one.helper_reading is other.helper_reading:
-        return False
-    return one.raw != other.raw
 
 
 def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
@@ -229,8 +142,6 @@ def _stays(looks: Sequence[Look]) -> Frame | None:
     newest = looks[-1].user
     if not newest:
         return None
-    if all(seen.user is newest for seen in looks):
-        return newest[0]
     paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
     if {seen.reading.kind for seen in looks} - _STAYS:
         return newest[0]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Activity, Role
 from hangtop.diagnosis.stacks.folding import folded
-from hangtop.diagnosis.stacks.judge import activity, look
+from hangtop.diagnosis.stacks.judge import activity
+from hangtop.diagnosis.stacks.look import look
 from hangtop.diagnosis.stacks.ranks import rank_set
 from hangtop.diagnosis.stacks.reading import read
 from hangtop.diagnosis.stacks.roles import main_thread, role

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -72,7 +72,8 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
     ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
     """
     # Thousands of ranks wait at the same few points: each point is read once.
-    arguments = tuple([_told(frame) for frame in frames]) if any(map(_ARGUMENTS, frames)) else ()
+    given = list(map(_ARGUMENTS, frames))
+    arguments = tuple([_told(named) for named in given]) if any(given) else ()
     key = (tuple(map(_POINT, frames)), arguments, system, main)
     known = _read_before.get(key)
     if known is None:
@@ -82,12 +83,12 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
     return known
 
 
-def _told(frame: Frame) -> tuple[str | None, ...]:
+def _told(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
     """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
-    told = frame.arguments
-    if not told:
+    if not arguments:
         return ()
-    return told.get("group_given"), told.get("src"), told.get("dst"), "None" if told.get("group") == "None" else None
+    whole = "None" if arguments.get("group") == "None" else None
+    return arguments.get("group_given"), arguments.get("src"), arguments.get("dst"), whole
 
 
 def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:

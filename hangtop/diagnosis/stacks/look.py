@@ -1,0 +1,102 @@
+"""One dump of a rank, read: the thread that tells what it does, and the helper that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.stacks.doing import Role
+from hangtop.diagnosis.stacks.folding import folded
+from hangtop.diagnosis.stacks.frames import place
+from hangtop.diagnosis.stacks.reading import Reading, read
+from hangtop.diagnosis.stacks.roles import autograd_threads, main_thread
+from hangtop.diagnosis.stacks.system import System, system
+
+
+class Look(NamedTuple):
+    """One dump of a rank's own process, read."""
+
+    dump: StackDump
+    reading: Reading
+    role: Role
+    helper: StackDump | None
+    helper_reading: Reading | None
+
+    @property
+    def user(self) -> tuple[Frame, ...]:
+        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
+        if self.helper_reading is not None and self.helper_reading.user:
+            return self.helper_reading.user
+        return self.reading.user
+
+    @property
+    def frame(self) -> Frame | None:
+        """The innermost of them."""
+        return self.user[0] if self.user else None
+
+    @property
+    def place(self) -> str:
+        """Folded frames joined; without the line of an innermost user frame that is itself running."""
+        return _place(self.reading, self.helper_reading)
+
+    @property
+    def raw(self) -> tuple[tuple[str, str, int], ...]:
+        """Frames as they were, to tell moving from frozen."""
+        return _raw(self.reading, self.helper_reading)
+
+
+@lru_cache(maxsize=4096)
+def _place(reading: Reading, helper: Reading | None) -> str:
+    lines = list(folded(reading))
+    if reading.decided_by is None and lines and reading.user:
+        running = place(reading.user[0])
+        lines = [line.rpartition(":")[0] if line == running else line for line in lines]
+    if helper is not None:
+        lines.extend(place(frame) for frame in reversed(helper.user))
+    return ";".join(lines)
+
+
+@lru_cache(maxsize=4096)
+def _raw(reading: Reading, helper: Reading | None) -> tuple[tuple[str, str, int], ...]:
+    found = [(frame.name, frame.file, frame.line) for frame in reading.frames if not frame.native]
+    if helper is not None:
+        found.extend((frame.name, frame.file, frame.line) for frame in helper.frames)
+    return tuple(found)
+
+
+def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
+    """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
+
+    Where main waits in backward, autograd's thread is judged instead, if it runs Python.
+    """
+    if not dump.threads:
+        return None
+    main = main_thread(dump)
+    if main is None:
+        return None
+    reading = read(main.frames, system(dump))
+    judged: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
+    if reading.kind == "backward":
+        for thread in autograd_threads(dump):
+            inner = read(thread.frames, System(), main=False)
+            if inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
+                reading, judged = inner, "autograd"
+                break
+    helper, helper_reading = _helper(reading, helpers)
+    return Look(dump, reading, judged, helper, helper_reading)
+
+
+def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:
+    """The helper that a rank waits for: one that is in user code, rather than one that waits for work."""
+    if reading.waits != "helper":
+        return None, None
+    for dump in helpers:
+        main = main_thread(dump)
+        if main is None:
+            continue
+        found = read(main.frames, system(dump))
+        if found.user:
+            return dump, found
+    return None, None
