@@ -84,11 +84,12 @@ def spark(values: list[float | None], full: float, width: int) -> str:
 
     Unknown values are gaps; zero is the lowest bar, not a gap.
     """
-    drawn = []
-    for value in values[-width:]:
-        if value is None:
-            drawn.append(" ")
-            continue
-        share = min(1.0, max(0.0, value / full)) if full else 0.0
-        drawn.append(_STEPS[min(len(_STEPS) - 1, int(share * len(_STEPS)))])
+    last = len(_STEPS) - 1
+    drawn = [
+        " " if value is None
+        else _STEPS[0] if value <= 0 or not full
+        else _STEPS[last] if value >= full
+        else _STEPS[int(value / full * len(_STEPS))]
+        for value in values[-width:]
+    ]  # fmt: skip
     return "".join(drawn).rjust(width)

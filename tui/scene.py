@@ -78,12 +78,14 @@ class Scene:
     def __init__(self, session: Subject) -> None:
         self.session = session
         self.now = session.now()
+        self.interval = session.interval
+        """Seconds between two ticks of a node."""
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
-        self.now = self.session.now()
+        self.now, self.interval = self.session.now(), self.session.interval
         self.__dict__.pop("count", None)
         self.__dict__.pop("lists", None)
         self._owners.clear()
@@ -92,11 +94,6 @@ class Scene:
     def state(self) -> JobState:
         """The session's state."""
         return self.session.state
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two ticks of a node."""
-        return self.session.interval
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""

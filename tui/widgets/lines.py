@@ -53,6 +53,8 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id, classes=classes)
         self._painted: dict[int, Strip] = {}
+        self._shown = 0
+        """Cells of a line that the scrollbar leaves free; what it hides is no use to anybody."""
 
     @property
     def ink(self) -> Ink:
@@ -103,6 +105,8 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
 
     def _renew(self, y: int, width: int) -> Strip:
         strip = self.paint(y, width).adjust_cell_length(width)
+        if 0 < self._shown < width:
+            strip = _without_end(strip, self._shown)
         self._painted[y] = strip
         return strip
 
@@ -120,6 +124,10 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         if self.container_size != self.outer_size:  # a border or padding
             return super().render_lines(crop)
         width, painted = self.size.width, self._painted
+        shown = width - self.scrollbar_size_vertical
+        if shown != self._shown:
+            self._shown = shown
+            self._painted.clear()
         strips = [painted.get(y) or self._renew(y, width) for y in crop.line_range]
         filters = self.get_line_filters()
         if filters:
@@ -127,7 +135,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
             for each in filters:
                 strips = [strip.apply_filter(each, background) for strip in strips]
         left, right = crop.column_span
-        return strips if left == 0 and right >= width else [strip.crop(left, right) for strip in strips]
+        return strips if left == 0 and right >= shown else [strip.crop(left, right) for strip in strips]
 
     def notify_style_update(self) -> None:
         """Colours changed."""
@@ -162,6 +170,15 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
             self.scroll_to(y=y - height + 1, animate=False, force=True)
 
 
+def _without_end(strip: Strip, width: int) -> Strip:
+    """The first cells of a longer strip; mostly it is blanks that go."""
+    *before, last = strip
+    over = strip.cell_length - width
+    if len(last.text) > over and last.text.endswith(" " * over):
+        return Strip([*before, Segment(last.text[:-over], last.style)], width)
+    return strip.crop(0, width)
+
+
 def _regions(lines: list[int], width: int) -> list[Region]:
     """Join neighbouring lines."""
     regions: list[Region] = []
@@ -184,8 +201,9 @@ def strip_of(pieces: list[Piece], width: int, ink: Ink, ground: Ground = Ground.
             break
         text = harmless(raw)
         shown = fit(text, min(left, cells(text)))
-        segments.append(Segment(shown, styles[tone]))
-        left -= cells(shown)
+        if shown:
+            segments.append(Segment(shown, styles[tone]))
+            left -= cells(shown)
     if left > 0:
         segments.append(Segment(" " * left, styles[Tone.TEXT]))
     return Strip(segments, width)

@@ -44,8 +44,9 @@ class QuickScrollBar(ScrollBar):
             bar_color=style.color,
         ).segments
         ground = Style(bgcolor=self.background_colors[1].rich_color)
-        # the same few segments again and again
+        few = {id(segment): segment for segment in segments}  # the same again and again
         strips = {
-            id(segment): Strip([Segment(segment.text, ground + segment.style)], self.thickness) for segment in segments
+            which: Strip([Segment(text, ground + (style or ground))], self.thickness)
+            for which, (text, style, _) in few.items()
         }
         return [strips[id(segment)] for segment in segments]
