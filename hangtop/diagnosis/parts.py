@@ -128,5 +128,12 @@ def _evidence(report: ProbeReport, gpus: Sequence[str], ports: Sequence[str]) ->
     for named, pairs in ((ports, report.by_port), (gpus, report.by_gpu)):
         nodes = {node_of(name) for name in named}
         own = sorted(_of(pairs, nodes), key=lambda pair: (not {pair.a, pair.b} & set(named), pair.busbw or 0.0))
-        texts += [f"{pair.a} - {pair.b}: {pair.error or f'busbw {pair.busbw or 0.0:.3g} GB/s'}" for pair in own[:4]]
+        texts += [f"{pair.a} - {pair.b}: {_told(pair)}" for pair in own[:4]]
     return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts)
+
+
+def _told(pair: ProbePair) -> str:
+    if pair.error or pair.busbw is None:
+        return pair.error or "did not finish"
+    again = pair.retransmitted or 0.0
+    return f"busbw {pair.busbw:.3g} GB/s" + (f", {again:.1%} sent again" if again > LOSSY else "")

@@ -21,7 +21,11 @@ def report(busbw: float) -> ProbeReport:
         ProbePair(a, b, 0.05 if "node3" in (a, b) else busbw, 1e-4, 1e-4, 0.0, "") for a, b in combinations(names, 2)
     ]
     figure = ProbeFigure("all_reduce", 1 << 20, 0.001, busbw / 1.5, busbw, [], [])
-    return ProbeReport("gloo", 4, NOW, 3.2, "done", "", ranks, [figure], pairs, 1e-4, {})
+    ports = [
+        ProbePair(f"node1:{port}", f"node3:{port}", speed, 1e-4, 1e-4, 0.0, "")
+        for port, speed in (("eth0", 0.05), ("eth1", busbw))
+    ]
+    return ProbeReport("gloo", 4, NOW, 3.2, "done", "", ranks, [figure], pairs, 1e-4, {}, by_port=ports)
 
 
 @pytest.fixture
@@ -66,8 +70,10 @@ async def test_the_answer_shows_figures_the_square_the_last_time_and_findings(en
         await shown.press("escape", "a", "y")
         assert "busbw 1.2 GB/s, last time 4.8" in shown.text()
         assert "slow_node" in shown.text()
-        (row,) = [line for line in shown.lines() if "node3 " in line and "▁" in line]
+        (row,) = [line for line in shown.lines() if "node3 " in line and "▁ 0.05" in line]
         assert row.count("▁ 0.05") == 3
+        assert "ports of node3 (rows) with those of node1 (columns)" in shown.text()
+        assert "it is port eth0 of node3" in shown.text()
         await shown.press("escape")
         assert "collective probe" not in shown.text()
     assert ended == ["answered", "answered again"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from collectors.probes.allreduce.ports import Port, facing, used
 from collectors.probes.allreduce.rounds import Rounds, Seat, Work
 from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.probes.allreduce.workers import Worker, _visible
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
@@ -132,6 +133,16 @@ def test_the_bad_interface_of_a_node_stands_alone(fails: bool, kind: str) -> Non
     finding = only(report)
     assert (finding.kind, finding.nodes, finding.ports) == (kind, ("n2",), ("n2:eth0",))
     assert "n1:eth1 - n2:eth1: busbw" in " ".join(piece.text for piece in finding.evidence)
+
+
+def test_the_port_that_loses_packets_is_told_with_its_share() -> None:
+    pairs = [ProbePair("n1:eth0", "n2:eth0", 0.5, 1e-4, 1e-4, 0.083, ""),
+             ProbePair("n1:eth1", "n2:eth1", 1.0, 1e-4, 1e-4, 0.0, "")]  # fmt: skip
+    nodes = [ProbePair(a, b, 0.3 if "n2" in (a, b) else 1.0, 1e-4, 1e-4, 0.08 if "n2" in (a, b) else 0.0, "")
+             for a, b in combinations(("n1", "n2", "n3", "n4"), 2)]  # fmt: skip
+    finding = only(ProbeReport("gloo", 4, 0.0, 1.0, "done", "", [], [], nodes, None, {}, by_port=pairs))
+    assert (finding.kind, finding.nodes, finding.ports) == ("packet_loss", ("n2",), ("n2:eth0",))
+    assert finding.evidence[0].text == "n1:eth0 - n2:eth0: busbw 0.5 GB/s, 8.3% sent again"
 
 
 def test_both_ends_of_a_bad_link_are_named_where_nothing_can_cross_over() -> None:
