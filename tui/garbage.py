@@ -3,9 +3,11 @@
 A large job's state is millions of small tuples, and a full collection looks at each of them: 60 ms for 512 ranks, more
 than half a second for 16,384. Python's own rhythm is no help: it counts what was made less what was freed, and where
 every new look takes the place of an old one that stays near nothing, while the young that were never looked at gather,
-until one "quick" collection of them takes 50 ms. So here the young are looked at twenty times a second, two thousand at
-a time; who survives is put out of sight at once, and looked at again when nobody has pressed a key for a while. What is
-no cycle is freed at once in any case.
+until one "quick" collection of them takes 50 ms. So here the young are put out of sight twenty times a second, two
+thousand at a time, and everything is looked at when nobody has pressed a key for a while. Before that the young are
+looked at where it is worth it: connecting makes cycles, and so does each key, but a screen that nobody touches makes
+sixteen objects of them a second; there it is done once a second, to see whether that is still so. What is no cycle is
+freed at once in any case.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ import gc
 import time
 
 TURN = 0.05
-"""Seconds between two collections of the young: for 16,384 ranks that all move, two milliseconds each."""
+"""Seconds after which the young are put out of sight; looking at those of 16,384 ranks that move takes 2 ms."""
+FEW = 64
+"""Objects in cycles, found in one turn, from which on the next turn looks again."""
+GAP = 20
+"""Turns from one look at the young to the next at the most."""
 SPATE = 100_000
 """Objects that may be made between two turns before Python collects them by itself."""
 NEVER = 1 << 30
@@ -30,6 +36,8 @@ class Garbage:
     def __init__(self) -> None:
         self._before = gc.get_threshold()
         self._collected = self._pressed = time.monotonic()
+        self._gap = self._left = 1
+        """Turns from one look to the next, and those left until then."""
 
     def start(self) -> None:
         """Nothing but the young, and those by :meth:`turn`, from now on."""
@@ -43,10 +51,14 @@ class Garbage:
     def pressed(self) -> None:
         """Somebody is there."""
         self._pressed = time.monotonic()
+        self._gap = self._left = 1
 
     def turn(self) -> None:
-        """Collect the young, twenty times a second."""
-        gc.collect(0)
+        """Put the young out of sight, twenty times a second; collect them before when it is time."""
+        self._left -= 1
+        if self._left <= 0:
+            self._gap = 1 if gc.collect(0) >= FEW else min(GAP, 2 * self._gap)
+            self._left = self._gap
         gc.freeze()
 
     def rest(self) -> bool:

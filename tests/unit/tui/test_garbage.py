@@ -35,7 +35,7 @@ def test_it_collects_when_nobody_is_there_and_not_too_often(monkeypatch: pytest.
     keeper.stop()
 
 
-def test_young_cycles_go_at_the_next_turn_and_who_survives_is_put_out_of_sight() -> None:
+def test_young_cycles_go_at_the_turn_after_a_key_and_who_survives_is_put_out_of_sight() -> None:
     class Cycle:
         def __init__(self) -> None:
             self.me = self
@@ -44,6 +44,7 @@ def test_young_cycles_go_at_the_next_turn_and_who_survives_is_put_out_of_sight()
     keeper.start()
     try:
         keeper.turn()
+        keeper.pressed()
         seen = weakref.ref(Cycle())
         kept = Cycle()
         assert seen() is not None
@@ -53,3 +54,28 @@ def test_young_cycles_go_at_the_next_turn_and_who_survives_is_put_out_of_sight()
     finally:
         keeper.stop()
     assert any(kept is one for one in gc.get_objects())
+
+
+def test_the_young_are_looked_at_often_only_while_there_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, looks, keeper = 0, list[int](), Garbage()
+
+    def collect(generation: int) -> int:
+        looks.append(generation)
+        return found
+
+    def turns(count: int) -> list[int]:
+        """Which of the next turns look."""
+        looked = []
+        for number in range(count):
+            looks.clear()
+            keeper.turn()
+            looked += [number] * len(looks)
+        return looked
+
+    monkeypatch.setattr("tui.garbage.gc.collect", collect)
+    try:
+        assert turns(100) == [0, 2, 6, 14, 30, 50, 70, 90]
+        found = garbage.FEW
+        assert turns(15) == [10, 11, 12, 13, 14]
+    finally:
+        keeper.stop()
