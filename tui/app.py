@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import os
@@ -17,6 +16,7 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
+from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings, in_footer
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
@@ -135,7 +135,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.session.asker = ScreenAsker(self)
         if self.session.options.targets:
             # 0.1 s of imports, and ldconfig and gcc run in it: not on this thread
-            await asyncio.to_thread(importlib.import_module, "asyncssh")
+            await aside(lambda: importlib.import_module("asyncssh"))
         await self.session.start()
 
     async def on_unmount(self) -> None:

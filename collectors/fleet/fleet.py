@@ -10,7 +10,7 @@ import gc
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,10 +86,13 @@ class Fleet:
         """What went wrong without being in the way, such as a known_hosts file that cannot be written."""
         return tuple(self._connector.notes) if self._connector is not None else ()
 
-    async def prepare(self) -> None:
-        """Import what SSH needs and read ssh_config and known_hosts, in a thread. Raises :class:`ConfigError`."""
+    async def prepare(self, aside: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread) -> None:
+        """Import what SSH needs and read ssh_config and known_hosts, in a thread of ``aside``'s making.
+
+        Raises :class:`ConfigError`.
+        """
         if not self._transports and not self._unusable:
-            await asyncio.to_thread(self._prepare)
+            await aside(self._prepare)
 
     async def start(self) -> None:
         """Begin to connect to every node; returns at once. Raises :class:`ConfigError`."""

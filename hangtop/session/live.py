@@ -11,6 +11,7 @@ from collectors.fleet.targets import Target, resolve
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from hangtop import __version__
+from hangtop.session.aside import aside
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -52,6 +53,7 @@ class LiveFeed:
                 version=__version__,
             ),
         )
+        await self._fleet.prepare(aside)
         await self._fleet.start()
 
     async def close(self) -> None:

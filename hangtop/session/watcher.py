@@ -34,6 +34,8 @@ SMALL = 8
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
 THEN_EVERY = 60.0
+RUSH = 2.0
+"""Seconds that the first nodes have for connecting before the rules are loaded beside them."""
 COMING = 15.0
 """Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
 alarm yet, but the banner can say what is being waited for."""
@@ -65,8 +67,9 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        # A second of imports, which is no measure of what a verdict takes.
-        await asyncio.to_thread(importlib.import_module, "hangtop.diagnosis.verdict")
+        # A second of imports, which is no measure of what a verdict takes; beside connecting both are felt at the keys.
+        await self._let_nodes_come()
+        await aside(lambda: importlib.import_module("hangtop.diagnosis.verdict"))
         try:
             while True:
                 await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost)))
@@ -74,6 +77,13 @@ class Watcher:
         finally:
             for look in self._looks:
                 look.cancel()
+
+    async def _let_nodes_come(self) -> None:
+        """Wait until no node is connecting any more, but no longer than :data:`RUSH`."""
+        end = time.monotonic() + RUSH
+        nodes = self._session.state.nodes.values()
+        while time.monotonic() < end and any(node.link == "connecting" for node in nodes):  # noqa: ASYNC110 (seldom and cheap)
+            await asyncio.sleep(0.05)
 
     async def step(self) -> None:
         """Look once at progress, and do what it asks for."""

@@ -241,3 +241,29 @@ def test_a_session_that_tests_feed_by_hand_needs_no_feed() -> None:
     session = Session(SessionOptions(), clock=lambda: 5.0)
     session.stacks("node1", [stack(1)])
     assert (session.now(), session.live, session.can_act) == (5.0, True, False)
+
+
+async def test_the_rules_are_loaded_once_no_node_connects_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "RUSH", 60.0)
+    asked = asyncio.Event()
+
+    async def aside(_work: object) -> None:
+        asked.set()
+
+    monkeypatch.setattr(watcher, "aside", aside)
+    session = Session(SessionOptions(), feed=Feed())
+    session.link(LinkChange("node1", "connecting", "", 1000.0))
+    running = asyncio.create_task(session.watcher.run())
+    await asyncio.sleep(0.12)
+    assert not asked.is_set()
+    session.link(LinkChange("node1", "live", "", 1000.0))
+    await asyncio.wait_for(asked.wait(), 10)
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_a_node_that_does_not_come_holds_the_rules_up_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "RUSH", 0.05)
+    session = Session(SessionOptions(), feed=Feed())
+    session.link(LinkChange("node1", "connecting", "", 1000.0))
+    await asyncio.wait_for(session.watcher._let_nodes_come(), 10)
