@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import connection, nodes
-from hangtop.cli.connecting import connected_session
+from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.stacks import Ranks
 from hangtop.cli.status import Status
@@ -37,7 +37,7 @@ def command(
     """Sample the stacks of ranks for some seconds, without pausing them; Ctrl-C stops early and keeps what there is.
 
     Saves an SVG and a file for https://www.speedscope.app, and prints the heaviest frames. Exit code: 0 when every rank
-    gave samples, 1 when one did not, 2 wrong usage.
+    gave samples, 1 when one did not, 2 wrong usage, 3 no node reachable.
     """
     graph = interrupted_cleanly(_record(options, ranks, seconds, out))
     for line in heaviest(graph):
@@ -52,6 +52,7 @@ async def _record(options: SessionOptions, ranks: frozenset[int] | None, seconds
     status = Status()
     stop = asyncio.Event()
     async with connected_session(options, status) as session:
+        need_a_node(session)
         for node, words in flame_commands(session, ranks, seconds).items():
             click.echo(f"on {node}: {words}", err=True)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)

@@ -56,7 +56,8 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     subcommand_metavar=f"[{DEFAULT}] [NODE]... | COMMAND [ARGS]...",
-    epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched.",
+    epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched. "
+    "Any option can be set in ~/.config/hangtop/config.toml, or in a file that --config names.",
 )
 @click.version_option(__version__, prog_name="hangtop")
 def group() -> None:

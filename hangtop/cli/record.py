@@ -10,6 +10,7 @@ import click
 
 from hangtop.cli.ask import asker
 from hangtop.cli.common import connection, nodes
+from hangtop.cli.connecting import need_a_node
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.session.options import SessionOptions
@@ -26,7 +27,8 @@ STEP = 0.25
 def command(options: SessionOptions, file: str, seconds: float | None) -> None:
     """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.
 
-    The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only.
+    The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only. Exit code:
+    0 recorded, 2 wrong usage, 3 no node reachable.
     """
     interrupted_cleanly(_record(options, Path(file), seconds))
 
@@ -52,6 +54,8 @@ async def _record(options: SessionOptions, path: Path, seconds: float | None) ->
                 f"{path}: {time.monotonic() - began:.0f} s, {recorder.bytes_written >> 10} KiB, "
                 f"{live} of {len(state.nodes)} nodes  {said}"
             )
+        status.clear()
+        need_a_node(session)
     finally:
         status.clear()
         await session.close()

@@ -11,7 +11,7 @@ import click
 from collectors.probes.repair.free import FreePort
 from hangtop.cli.answer import wants_colour
 from hangtop.cli.common import connection, nodes
-from hangtop.cli.connecting import connected_session
+from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
 from hangtop.cli.default_group import DefaultGroup
@@ -177,10 +177,14 @@ def port_command(ctx: click.Context, options: SessionOptions, wanted: int, json:
 @connection
 @JSON
 def launch(options: SessionOptions, json: bool) -> None:
-    """Print the environment and launch lines that would have caught this hang, by what the job lacks. Only reads."""
+    """Print the environment and launch lines that would have caught this hang, by what the job lacks. Only reads.
+
+    Exit code: 0 printed, 2 wrong usage, 3 no node reachable.
+    """
 
     async def look() -> Catching:
         async with connected_session(options, Status()) as session:
+            need_a_node(session)
             return catching(session.job())
 
     found = interrupted_cleanly(look())
@@ -232,5 +236,6 @@ command = DefaultGroup(
     commands={
         "list": list_command, "orphans": orphans, "continue": continue_command, "port": port_command, "launch": launch,
     },
-    help="Mend what people mend at night: orphans, stopped ranks, a taken port, a launch that leaves no traces.",
+    help="Mend what people mend at night: orphans, stopped ranks, a taken port, a launch that leaves no traces. "
+    "With nodes alone: list.",
 )  # fmt: skip

@@ -10,7 +10,7 @@ import click
 
 from collectors.samples.stacks import StackDump
 from hangtop.cli.common import connection, nodes
-from hangtop.cli.connecting import connected_session
+from hangtop.cli.connecting import connected_session, tell_unreached
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.job import Job, Rank
@@ -81,6 +81,7 @@ async def _look(
 ) -> tuple[Job, list[tuple[int, StackDump]]]:
     status = Status()
     async with connected_session(options, status) as session:
+        tell_unreached(session)
         job = session.job()
         status.say(f"looking at the stacks of {len(job.ranks)} ranks")
         dumps = await session.dump_stacks(ranks, native=native, samples=samples)
