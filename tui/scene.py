@@ -107,7 +107,7 @@ class Scene:
     def lists(self) -> Lists:
         """All nodes, ranks, GPUs and ports."""
         nodes = self.state.nodes
-        roster = len(nodes) + sum(node.roster for node in nodes.values())
+        roster = len(nodes) + sum([node.roster for node in nodes.values()])
         if roster != self._lists.roster:
             self._lists = _lists(roster, sorted(nodes.values(), key=lambda node: natural(node.name)))
         return self._lists

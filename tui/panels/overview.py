@@ -12,7 +12,7 @@ from textual.strip import Strip
 from hangtop.session.state import Change, NodeState
 from tui.changes import told
 from tui.format import age, clock, plural
-from tui.measure import pulse_of, row_of
+from tui.measure import row_of
 from tui.panels.base import Fact, Panel, Place
 from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
@@ -50,11 +50,17 @@ class Changes(Lines):
         super().__init__(id="changes")
         self.scene = scene
         self._told: list[Change] = []
+        self._newest: tuple[Change | None, int] = (None, 0)
+        """The last change that was drawn, and in how many lines all were."""
 
     def feed(self) -> None:
         """Take the latest changes and draw."""
-        self._told = told(reversed(self.scene.state.changes), max(1, self.size.height - 1))
-        self.redraw()
+        changes, height = self.scene.state.changes, self.size.height
+        newest = changes[-1] if changes else None
+        if newest is not self._newest[0] or height != self._newest[1]:
+            self._newest = newest, height
+            self._told = told(reversed(changes), max(1, height - 1))
+            self.redraw()
 
     def paint(self, y: int, width: int) -> Strip:
         """A title, then one change a line."""
@@ -147,12 +153,12 @@ class OverviewPanel(Panel):
         else:
             rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
             values = [value for row in rows if (value := metric.value(row, self.scene.interval)) is not None]
-        pulses = [pulse_of(rank) for rank in node.ranks.values() if rank.gone_at is None]
+        pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
         return Figures(
             min(values, default=None),
             max(values, default=None),
-            sum(row_of(gpu) is None for gpu in node.gpus.values()),
-            sum(pulse is not None and pulse.state == "R" for pulse in pulses),
+            [row_of(gpu) for gpu in node.gpus.values()].count(None),
+            [pulse.state for pulse in pulses if pulse is not None].count("R"),
         )
 
     def _connecting(self) -> list[Piece]:

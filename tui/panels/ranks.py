@@ -61,7 +61,7 @@ class RanksPanel(TablePanel[RankRow]):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._states: Rolling[Counter[str]] = Rolling(_states)
+        self._states = Rolling(_states)
 
     def columns(self) -> Sequence[Column[RankRow]]:
         """Who, where, what state, how busy, what on the GPU, when last heard."""
@@ -85,8 +85,9 @@ class RanksPanel(TablePanel[RankRow]):
         of = "" if count.world_size is None else f" of {count.world_size}"
         pieces: list[Piece] = [(f" {count.ranks_alive}{of} ranks alive", Tone.STRONG)]
         states: Counter[str] = Counter()
-        for states_here in self._states.turn(self.scene.nodes):
-            states.update(states_here)
+        for letters, nodes in Counter(self._states.turn(self.scene.nodes)).items():
+            for letter in letters:
+                states[letter] += nodes
         for letter, times in states.most_common():
             word, tone = STATES.get(letter, (letter, Tone.TEXT))
             pieces += [("   ", Tone.DIM), (f"{times} {word[2:]}", tone if tone is not Tone.OK else Tone.TEXT)]
@@ -123,8 +124,10 @@ class RanksPanel(TablePanel[RankRow]):
         return None if row is None else (f"rank {row.number} on {row.node.name}", rank_facts(row, self.scene))
 
 
-def _states(node: NodeState) -> Counter[str]:
-    return Counter(pulse.state for rank in node.ranks.values() if rank.gone_at is None and (pulse := pulse_of(rank)))
+def _states(node: NodeState) -> str:
+    """Letters of a node's ranks, in order: most nodes have the same."""
+    pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
+    return "".join(sorted([pulse.state for pulse in pulses if pulse is not None]))
 
 
 def state_piece(row: RankRow) -> Piece:

@@ -20,7 +20,7 @@ from tui.measure import source_is_stale
 from tui.scene import Scene
 from tui.text import cells as width_of
 from tui.text import fit
-from tui.theme import HEAT_STEPS, Ground, Tone
+from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import Lines, Move, strip_of
 from tui.widgets.runs import Runs
@@ -219,7 +219,7 @@ class HeatMap(Lines):
         old = stale or (source_is_stale(node, "gpus") and bool(node.gpus))
         at = min(self.cell_at, len(found) - 1) if here else -1
         for place, cell in enumerate(found):
-            self._cell(line, cell, at_cursor=place == at, old=old, numbered=figure == 0)
+            self._cell(line, cell, ink, at_cursor=place == at, old=old, numbered=figure == 0)
         return before + len(found) * (1 + grid.cell)
 
     def _words(self, line: Runs, node: NodeState) -> int:
@@ -232,8 +232,8 @@ class HeatMap(Lines):
         line.add(fit(text, room), self.ink.of(Tone.DIM))
         return room
 
-    def _cell(self, line: Runs, cell: Cell, *, at_cursor: bool, old: bool, numbered: bool) -> None:
-        ink, grid = self.ink, self._grid
+    def _cell(self, line: Runs, cell: Cell, ink: Ink, *, at_cursor: bool, old: bool, numbered: bool) -> None:
+        grid = self._grid
         if old:
             style = strong = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
         elif cell.heat is None:
