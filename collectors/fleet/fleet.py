@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BEAT = 2.0
 """Seconds between two heartbeats of a node."""
 
-_SLOT = 0.1
+_SLOT = 0.05
 _BEAT_SLOTS = round(BEAT / _SLOT)
 _LOOK_SLOTS = round(1.0 / _SLOT)
 _BATCH = 64
