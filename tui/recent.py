@@ -10,8 +10,8 @@ from hangtop.session.trail import Looks
 
 T = TypeVar("T", bound=NamedTuple)
 
-MOST = 512
-"""Things that are followed at once: some pages."""
+MOST = 192
+"""Things that are followed at once: a few pages. Each takes some ten kilobytes."""
 GAP = 1.5
 """Ticks between two looks from which on there may have been others in between."""
 

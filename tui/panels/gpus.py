@@ -118,7 +118,7 @@ def _sums(node: NodeState) -> tuple[float, ...]:
 
 def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
     """Columns over one scene."""
-    recent: Recent[GpuSample] = Recent(2 * _TREND)
+    recent: Recent[GpuSample] = Recent(_TREND + 2)
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)

@@ -140,7 +140,7 @@ def state_piece(row: RankRow) -> Piece:
 
 def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     """Columns over one scene; values of GPUs are those of the first GPU that the process is on."""
-    recent: Recent[RankPulse] = Recent(2 * (_TREND + 1))
+    recent: Recent[RankPulse] = Recent(_TREND + 3)
 
     def gpu_value(get: Callable[[GpuState], Value]) -> Callable[[RankRow], Value]:
         def value(row: RankRow) -> Value:
