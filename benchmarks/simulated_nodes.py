@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -247,6 +249,12 @@ def speak_as_sshd() -> None:
     asyncssh.SSHServerConnection.send_packet = send_packet  # type: ignore[method-assign,assignment]
 
 
+def _end_with_input() -> None:
+    """End with whoever started this, however that one ends."""
+    sys.stdin.read()
+    os._exit(0)
+
+
 async def main(count: int, folder: Path) -> None:
     """Serve until standard input ends or the process is killed."""
     speak_as_sshd()
@@ -265,6 +273,7 @@ async def main(count: int, folder: Path) -> None:
     )
     (folder / "config").write_text("".join(blocks) + common)
     print("ready", flush=True)
+    threading.Thread(target=_end_with_input, daemon=True).start()
     await players.play()
 
 
