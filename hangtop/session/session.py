@@ -25,6 +25,7 @@ from hangtop.session.pace import LATE, Pace
 from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
 from hangtop.session.progress import Progress
 from hangtop.session.shared_logs import SharedLogs
+from hangtop.session.sharing import shared_stack
 from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
 from hangtop.session.watcher import Watcher
@@ -165,7 +166,7 @@ class Session:
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
-        named = [(node, dump) for dump in dumps]
+        named = [(node, shared_stack(dump)) for dump in dumps]
         self.state.stacks.extend(named)
         self.progress.saw(named)
         self._keep(lambda recorder: recorder.stacks(self.now(), node, dumps))

@@ -1,4 +1,4 @@
-"""One copy of what thousands of ranks have in common: commands, users, settings, names of GPUs and ports.
+"""One copy of what thousands of ranks have in common: commands, users, settings, names of GPUs and ports, frames.
 
 Each node tells them anew, so that without this a job of 16,384 ranks would hold "python train.py" 16,384 times.
 """
@@ -13,6 +13,7 @@ from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcesses
 from collectors.samples.host import HostFacts
 from collectors.samples.ranks import RankProcess
+from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Hello, SourceState
 
 S = TypeVar("S", bound=NamedTuple)
@@ -25,6 +26,7 @@ MOST = 16_384
 """Values remembered of each type that Python itself does not share."""
 
 _numbers: dict[int, int] = {}
+_frames: dict[tuple[str, str, int, bool], Frame] = {}
 _tables: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
 
@@ -34,6 +36,19 @@ def shared(sample: S) -> S:
         return sample._replace(processes=[_common(process) for process in sample.processes])
     common: S = _common(sample)
     return common
+
+
+def shared_stack(dump: StackDump) -> StackDump:
+    """The same dump, made of frames that others have too: most ranks of a job stand at the same few points."""
+    threads = [thread._replace(frames=[_frame(frame) for frame in thread.frames]) for thread in dump.threads]
+    return dump._replace(threads=threads)
+
+
+def _frame(frame: Frame) -> Frame:
+    if frame.arguments:
+        return frame
+    place = frame[:4]
+    return _frames.setdefault(place, frame) if len(_frames) < MOST else _frames.get(place, frame)
 
 
 def _common(sample: Any) -> Any:

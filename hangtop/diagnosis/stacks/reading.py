@@ -73,7 +73,7 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
     """
     # Thousands of ranks wait at the same few points: each point is read once.
     given = list(map(_ARGUMENTS, frames))
-    arguments = tuple([_told(named) for named in given]) if any(given) else ()
+    arguments = tuple([_told(named) if named else () for named in given]) if any(given) else ()
     key = (tuple(map(_POINT, frames)), arguments, system, main)
     known = _read_before.get(key)
     if known is None:
@@ -85,8 +85,6 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
 
 def _told(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
     """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
-    if not arguments:
-        return ()
     whole = "None" if arguments.get("group") == "None" else None
     return arguments.get("group_given"), arguments.get("src"), arguments.get("dst"), whole
 

@@ -6,8 +6,9 @@ import msgspec
 
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankProcess
-from hangtop.session.sharing import shared
-from tests.support.made import process
+from collectors.samples.stacks import Frame, StackDump
+from hangtop.session.sharing import shared, shared_stack
+from tests.support.made import process, stack
 
 
 def told(sample: RankProcess | GpuProcesses) -> RankProcess | GpuProcesses:
@@ -39,3 +40,13 @@ def test_processes_on_gpus_are_shared_within_their_list() -> None:
     assert isinstance(now, GpuProcesses)
     assert now == processes
     assert now.processes[0].name is now.processes[1].name
+
+
+def test_frames_of_ranks_at_one_point_are_one_object() -> None:
+    called = Frame("all_reduce", "torch.py", 9, False, {"group": "<ProcessGroup at 0x7f>"})
+    dump = stack(7, "read_shard", "train")
+    dump = dump._replace(threads=[dump.threads[0]._replace(frames=[called, *dump.threads[0].frames])])
+    first, second = (shared_stack(msgspec.json.decode(msgspec.json.encode(dump), type=StackDump)) for _ in range(2))
+    assert first == second == dump
+    mine, theirs = first.threads[0].frames, second.threads[0].frames
+    assert [one is other for one, other in zip(mine, theirs, strict=True)] == [False, True, True]

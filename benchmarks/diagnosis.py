@@ -1,0 +1,137 @@
+"""What one verdict costs: CPU of a pass of all rules, and how long it keeps the interpreter at a time.
+
+Jobs on paper of 64 and 2,048 nodes × 8 GPUs: one that is well, one in which all ranks but one wait in all_reduce and
+were looked at twice, one in which all wait. A thread beside the pass asks for the interpreter as the screen's loop
+does: what it waits for is what a key press would be felt to wait. Run: ``python -m benchmarks.diagnosis [NODES …]``.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from benchmarks.report import Row, report
+from hangtop.diagnosis.finding import Outcome
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict import diagnose
+from hangtop.session.aside import TURN
+from tests.support.made import gpu_row, pulse
+from tests.support.screens import NOW, PID, Paper
+
+PASSES = 5
+TICKS = 30
+"""Seconds that were watched before."""
+ODD = 11
+"""Number of the rank that does not wait."""
+
+
+class Stuck(Paper):
+    """Ranks that spin in a collective: CPU, no switch of the main thread, GPUs at full utilisation and low power."""
+
+    def _moving(self, rank: int, local: int, tick: int) -> list[NamedTuple]:
+        odd = rank == self.slow
+        return [
+            pulse(PID + rank, state="S" if odd else "R", cpu_user=100 + (0 if odd else tick), voluntary_switches=500),
+            gpu_row(local, utilization=0 if odd else 100, power=240.0, memory_used=60 << 30, sm_clock=1980),
+        ]
+
+
+def healthy(nodes: int) -> Job:
+    """A job that is well."""
+    return Paper(nodes=nodes, gpus=8).session(TICKS).job()
+
+
+def held_up(nodes: int) -> Job:
+    """All ranks but one wait in all_reduce, as two looks at each show."""
+    return _stood(nodes, ODD)
+
+
+def stalled(nodes: int) -> Job:
+    """All ranks wait in all_reduce."""
+    return _stood(nodes, None)
+
+
+def _stood(nodes: int, odd: int | None) -> Job:
+    paper = Stuck(nodes=nodes, gpus=8, slow=odd)
+    session = paper.session(TICKS)
+    for ago in (20.0, 10.0):
+        for node, dump in paper.stacks(NOW - ago):
+            session.stacks(node, [dump])
+    frame = replace(session.sheet().frame, stood_still=TICKS - 5.0, patience=TICKS / 2)
+    return session.pictured(session.picture.sheet(frame))
+
+
+JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {
+    "healthy": (healthy, "healthy"),
+    "one rank holds up the others": (held_up, "hung"),
+    "all wait": (stalled, "hung"),
+}
+"""How each is made, and what the verdict must be."""
+
+
+class Waiting:
+    """Asks for the interpreter again and again; the longest wait, in milliseconds of this process's CPU time."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+
+    def __enter__(self) -> Waiting:
+        self._usual = sys.getswitchinterval()
+        sys.setswitchinterval(TURN)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        sys.setswitchinterval(self._usual)
+
+    def _ask(self) -> None:
+        while not self._over.is_set():
+            before = time.process_time()
+            time.sleep(0.001)
+            self.worst = max(self.worst, 1000 * (time.process_time() - before))
+
+
+def measure(nodes: int) -> list[Row]:
+    """All figures for one size."""
+    rows = []
+    for name, (make, outcome) in JOBS.items():
+        job = make(nodes)
+        gc.collect()
+        gc.freeze()
+        seconds, waits = [], []
+        for _ in range(PASSES):
+            fresh = replace(job)  # what one pass works out must not serve the next
+            began = time.thread_time()
+            verdict = diagnose(fresh)
+            seconds.append(time.thread_time() - began)
+            assert verdict.outcome == outcome, verdict.summary
+        gc.disable()  # beside a screen, full collections wait until nobody presses keys
+        for _ in range(PASSES):
+            with Waiting() as waiting:
+                diagnose(replace(job))
+            waits.append(waiting.worst)
+        gc.enable()
+        size = f"{nodes:,} nodes × 8 GPUs, {name}"
+        rows.append(Row(f"{size}: CPU of a verdict", "s", tuple(seconds), 1.0 if nodes > 64 else None))
+        rows.append(Row(f"{size}: longest wait for the interpreter", "ms", tuple(waits), 50.0 if nodes > 64 else None))
+        gc.unfreeze()
+    return rows
+
+
+def main() -> None:
+    """Measure the sizes given, or 64 and 2,048."""
+    sizes = [int(word) for word in sys.argv[1:]] or [64, 2048]
+    report("diagnosis", [row for nodes in sizes for row in measure(nodes)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Jobs of thousands of ranks are judged by a part of what is kept of them: the same as of all where they are alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.samples.gpus import GpuFacts, GpuSample
+from hangtop.diagnosis import gpu_load, scene
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.rules import gpu_speed
+from hangtop.diagnosis.standing import Glances, Standing, frozen
+from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch
+from tests.support.made import gpu_row
+
+FACTS = GpuFacts(0, "GPU-0", "00000000:01:00.0", "NVIDIA H100", "550.54", 80 << 30, 700.0, 1980, 5, 16, "")
+
+
+def few(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let a job be large from so many ranks or GPUs on."""
+    for module in (gpu_load, gpu_speed, scene):
+        monkeypatch.setattr(module, "FEW", number)
+    monkeypatch.setattr(scene, "ENOUGH", 2)
+
+
+def gpu(index: int, *rows: GpuSample) -> Gpu:
+    """A GPU and its looks, one a second."""
+    looks = tuple(Look(NOW - len(rows) + place, row) for place, row in enumerate(rows))
+    return Gpu(index, FACTS._replace(gpu=index), looks)
+
+
+def busy(index: int, **fields: object) -> GpuSample:
+    """A row under load."""
+    return gpu_row(index, utilization=99, **{"sm_clock": 1900, "pcie_gen": 5, "pcie_width": 16, **fields})
+
+
+def slow_gpus() -> Job:
+    """Twelve GPUs: one is throttled, one has a narrow link, one was throttled once."""
+    throttled, narrow = busy(3, event_reasons=0x48, sm_clock=900), busy(5, pcie_width=8)
+    gpus = [gpu(index, *[busy(index)] * 6) for index in range(12)]
+    gpus[3] = gpu(3, *[throttled] * 6)
+    gpus[5] = gpu(5, *[narrow] * 6)
+    gpus[7] = gpu(7, throttled._replace(gpu=7), *[busy(7)] * 5)
+    return Job(NOW, 60.0, True, nodes={"node1": Node("node1", gpus=tuple(gpus))})
+
+
+def told(job: Job) -> list[Finding]:
+    """What the rules about slow GPUs say."""
+    return [*gpu_speed.gpu_throttled(job), *gpu_speed.gpu_pcie_degraded(job)]
+
+
+def test_gpus_that_are_slow_now_are_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_all = told(slow_gpus())
+    few(monkeypatch, 4)
+    assert told(slow_gpus()) == of_all
+    assert [finding.kind for finding in of_all] == ["gpu_throttled", "gpu_pcie_degraded"]
+
+
+def hang(world: int = 24) -> Sketch:
+    """All wait in all_reduce, but the last, which reads."""
+    job = Sketch(world=world, nodes=4)
+    job.ranks(*range(world - 1)).at(ALL_REDUCE)
+    job.ranks(world - 1).at(READING, syscall="read")
+    return job
+
+
+def test_ranks_that_wait_at_one_place_speak_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_all = hang().verdict()
+    few(monkeypatch, 4)
+    assert hang().verdict() == of_all
+    assert of_all.outcome == "hung"
+
+
+def test_where_those_that_were_read_disagree_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    few(monkeypatch, 4)
+    standings = scene.set_scene(hang().job()).standings.values()
+    moving = [replace_moves(standing) if standing.rank % 2 else standing for standing in standings]
+    waiting = [standing for standing in moving if standing.stance == "waiting"]
+    found = scene._frozen(hang().job(), waiting)
+    assert {rank: one.frozen for rank, one in found.items()} == {one.rank: frozen(one) for one in waiting}
+    assert {one.frozen for one in found.values()} == {True, False}
+
+
+def replace_moves(standing: Standing) -> Standing:
+    """The same rank, its main thread switching all the time."""
+    process = standing.process
+    assert process is not None
+    looks = tuple(
+        Look(look.at, look.value._replace(voluntary_switches=100 * place)) for place, look in enumerate(process.looks)
+    )
+    moves = type(standing.moves)(replace(process, looks=looks))
+    return standing._replace(moves=moves)
+
+
+def test_single_looks_are_read_when_asked_for() -> None:
+    job = hang(4).job()
+    dumps = [dump for dump in job.stacks if dump.rank_pid == job.stacks[0].rank_pid]
+    glances = Glances(dumps)
+    assert len(glances) == len(dumps)
+    assert [glance.at for glance in glances] == [dump.at for dump in dumps]
+    assert glances[-2:][1] is glances[-1]
