@@ -124,7 +124,7 @@ def _writable(sample: object) -> bool:
     return True
 
 
-@lru_cache(maxsize=64)  # neighbours on a node are read one after the other, and share their rows
+@lru_cache(maxsize=16)  # neighbours on a node are read one after the other, and share their rows
 def _named(read: Read[T], packed: bytes, rows: int, whole: bool) -> dict[object, tuple[tuple[float, T], ...]]:
     """Looks of some rows by what they are of, newest first."""
     named: dict[object, tuple[tuple[float, T], ...]] = {}

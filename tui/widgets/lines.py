@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from tui.text import cells, fit, harmless
 from tui.theme import Ground, Ink, Tone
+from tui.widgets.once import once
 from tui.widgets.scrollbar import QuickScrollBar
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         strip = self.paint(y, width).adjust_cell_length(width)
         if 0 < self._shown < width:
             strip = _without_end(strip, self._shown)
-        self._painted[y] = strip
+        strip = self._painted[y] = once(strip)
         return strip
 
     def render_line(self, y: int) -> Strip:
@@ -135,7 +136,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
             for each in filters:
                 strips = [strip.apply_filter(each, background) for strip in strips]
         left, right = crop.column_span
-        return strips if left == 0 and right >= shown else [strip.crop(left, right) for strip in strips]
+        return strips if left == 0 and right >= shown else [once(strip.crop(left, right)) for strip in strips]
 
     def notify_style_update(self) -> None:
         """Colours changed."""
