@@ -55,13 +55,19 @@ def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tup
 def _merge(found: Iterable[Finding]) -> list[Finding]:
     """Fold findings of one kind about the same ranks, GPUs and ports: two witnesses are surer than one."""
     kept: dict[tuple[object, ...], Finding] = {}
-    for finding in sorted(found, key=_order):
+    for finding in sorted(map(_in_one_line, found), key=_order):
         nodes = finding.nodes if not finding.ranks else ()
         setting = finding.summary if finding.kind.startswith("env_") else ""
         key = (finding.kind, finding.ranks, finding.gpus, finding.ports, nodes, setting)
         known = kept.get(key)
         kept[key] = _both(known, finding) if known else finding
     return sorted(kept.values(), key=_order)
+
+
+def _in_one_line(finding: Finding) -> Finding:
+    """A summary is one line, whatever an operation is called in a log."""
+    line = " ".join(finding.summary.split())
+    return finding if line == finding.summary else replace(finding, summary=line)
 
 
 def _both(surer: Finding, other: Finding) -> Finding:

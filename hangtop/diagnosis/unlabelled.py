@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.failures import number_of, text_of
 
 TIMEOUT = "torch.watchdog_timeout"
 
@@ -24,7 +25,7 @@ def with_ranks(events: Iterable[LogEvent]) -> list[LogEvent]:
         for event in events
         if event.kind == TIMEOUT and event.rank is None and not {"group", "raised"} & event.data.keys()
     ]
-    said = Counter((e.data.get("group_rank"), e.data.get("seq"), e.data.get("op"), e.source) for e in bare)
+    said = Counter((number_of(e, "group_rank"), number_of(e, "seq"), text_of(e, "op"), e.source) for e in bare)
     labelled = any(event.kind.startswith("torch.watchdog") and event.rank is not None for event in events)
     if not bare or labelled or max(said.values()) > 1:
         return events
