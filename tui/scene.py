@@ -72,6 +72,16 @@ class Lists(NamedTuple):
     world_size: int | None
 
 
+class Part(NamedTuple):
+    """What there is on one node."""
+
+    roster: int
+    alive: list[RankRow]
+    ended: list[RankRow]
+    gpus: list[GpuRow]
+    ports: list[PortRow]
+
+
 class Scene:
     """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
 
@@ -81,6 +91,7 @@ class Scene:
         self.interval = session.interval
         """Seconds between two ticks of a node."""
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._parts: dict[str, Part] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
 
     def turn(self) -> None:
@@ -109,8 +120,17 @@ class Scene:
         nodes = self.state.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
         if roster != self._lists.roster:
-            self._lists = _lists(roster, sorted(nodes.values(), key=lambda node: natural(node.name)))
+            known = self._lists.nodes
+            ordered = known if len(known) == len(nodes) else sorted(nodes.values(), key=lambda node: natural(node.name))
+            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered])
         return self._lists
+
+    def _part(self, node: NodeState) -> Part:
+        """What is on a node; while thousands come, only that of those which changed is made anew."""
+        part = self._parts.get(node.name)
+        if part is None or part.roster != node.roster:
+            part = self._parts[node.name] = _part(node)
+        return part
 
     @property
     def nodes(self) -> list[NodeState]:
@@ -206,26 +226,34 @@ def _pids_are_hidden(node: NodeState) -> bool:
     return not any(process.pid in node.ranks for process in node.gpu_processes)
 
 
-def _lists(roster: int, nodes: list[NodeState]) -> Lists:
-    alive: list[RankRow] = []
+def _part(node: NodeState) -> Part:
+    rows = [RankRow(node, rank) for rank in node.ranks.values()]
+    return Part(
+        node.roster,
+        [row for row in rows if row.rank.gone_at is None],
+        [row for row in rows if row.rank.gone_at is not None],
+        [GpuRow(node, gpu) for gpu in node.gpus.values()],
+        [PortRow(node, name, port) for name, port in node.ports.items()],
+    )
+
+
+def _lists(roster: int, nodes: list[NodeState], parts: list[Part]) -> Lists:
+    alive = [row for part in parts for row in part.alive]
     ended: dict[int, RankRow] = {}
-    for node in nodes:
-        for rank in node.ranks.values():
-            row = RankRow(node, rank)
-            if rank.gone_at is None:
-                alive.append(row)
-            elif (known := ended.get(row.number)) is None or known.rank.process.started < rank.process.started:
+    for part in parts:
+        for row in part.ended:
+            if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
                 ended[row.number] = row
-    here = {row.number for row in alive}
+    here = {rank.process.rank for _, rank in alive}
     ranks = alive + [row for number, row in ended.items() if number not in here]
     ranks.sort(key=lambda row: row.rank.process.rank)
     return Lists(
         roster,
         nodes,
         ranks,
-        [GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()],
-        [PortRow(node, name, port) for node in nodes for name, port in node.ports.items()],
+        [row for part in parts for row in part.gpus],
+        [row for part in parts for row in part.ports],
         len(here | ended.keys()),
         len(here),
-        max((size for row in ranks if (size := row.rank.process.world_size) is not None), default=None),
+        max([size for _, rank in ranks if (size := rank.process.world_size) is not None], default=None),
     )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collectors.fleet.connector import Connector
     from collectors.fleet.ssh import Ssh
 
-BEAT = 2.0
+BEAT = 3.0
 """Seconds between two heartbeats of a node."""
 
 _SLOT = 0.05
@@ -74,6 +75,9 @@ class Fleet:
         self._over_ssh: list[Ssh] = []
         self._links: dict[str, NodeLink] = {}
         self._unusable: dict[str, str] = {}
+        self._places = {target.name: number for number, target in enumerate(self._targets)}
+        self._untold: dict[str, Settings] = {}
+        """Settings that links have not been told yet."""
         self._clock: asyncio.Task[None] | None = None
 
     @property
@@ -125,6 +129,7 @@ class Fleet:
             self._clock = None
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
+        self._untold.clear()
         if self._connector is not None:
             await self._connector.close()
 
@@ -144,10 +149,15 @@ class Fleet:
         link.retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
-        """Tell one node, or all, what to do from now on; each keeps its own phase."""
-        for number, name in enumerate(self.nodes):
-            if node in (None, name) and name in self._links:
-                self._links[name].configure(settings._replace(phase=number / len(self._targets)))
+        """Tell one node, or all, what to do from now on; each keeps its own phase. Thousands take a second or two."""
+        self._untold.update(dict.fromkeys(self._links if node is None else {node} & self._links.keys(), settings))
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Pass on settings that have not been told yet, to as many nodes as are not felt."""
+        for name in list(islice(self._untold, _BATCH)):
+            phase = self._places[name] / len(self._targets)
+            self._links[name].configure(self._untold.pop(name)._replace(phase=phase))
 
     def _link(self, node: str) -> NodeLink:
         link = self._links.get(node)
@@ -188,6 +198,7 @@ class Fleet:
             beat = b'["Beat",[%d]]\n' % slot
             for link in links[slot % _BEAT_SLOTS :: _BEAT_SLOTS]:
                 link.beat(beat)
+            self._tell_some()
             now = time.monotonic()
             for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 link.look(now)

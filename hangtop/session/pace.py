@@ -19,8 +19,8 @@ LATE = 0.5
 """Seconds that samples lie about on the average before they are read, from which on it is too much, too; …"""
 OURS = 0.3
 """… if this process takes that share of a core: with less the network is slow, not this machine."""
-ROOM = 0.35
-"""Share under which twice as much would fit."""
+ROOM = 0.45
+"""Share under which twice as many looks would fit: not all of it is looks."""
 SLOWEST = 8
 """Times as long between two looks, at the most: what is older than that is of little use."""
 
@@ -39,6 +39,11 @@ class Pace:
         """Share of a core that this process took when it was last measured."""
         self.late = 0.0
         """Seconds that samples lay about then."""
+
+    def begin(self) -> None:
+        """Measure from here: what was done until now was other work than reading samples."""
+        self._from = self._clock(), self._cpu()
+        self._was_busy = False
 
     def changed(self, late: Callable[[], float]) -> bool:
         """Measure, when it is time to; tell whether ``factor`` is another now.

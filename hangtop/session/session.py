@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from hangtop.session.probed.answer import Probed
     from hangtop.session.recording import Recorder
 
+CONNECTING = 20
+"""Nodes of which one may be connecting while the machine is measured."""
+
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
 
@@ -291,7 +294,10 @@ class Session:
 
     def keep_pace(self) -> None:
         """Have the nodes look less often while this machine cannot keep up with them, and say so."""
-        if self.pace.changed(self._lateness):
+        nodes = self.state.nodes.values()
+        if sum(node.link == "connecting" for node in nodes) * CONNECTING > len(nodes):
+            self.pace.begin()  # handshakes take all that they are given, for a moment
+        elif self.pace.changed(self._lateness):
             late = f", and what nodes say lies for {self.pace.late:.1f} s" if self.pace.late > LATE else ""
             text = f"hangtop takes {self.pace.share:.0%} of a core{late}: nodes look every {self.interval:g} s now"
             self.state.changes.append(Change(self.now(), "", text))

@@ -98,6 +98,20 @@ def test_nodes_are_told_and_the_user_too() -> None:
     assert session.state.changes[-1].text == "hangtop takes 100% of a core: nodes look every 1 s now"
 
 
+def test_connecting_is_no_reason_to_look_less_often() -> None:
+    machine, feed = Machine(), Feed()
+    session = Session(SessionOptions())
+    session._feed = feed  # type: ignore[assignment]
+    session.pace = pace_of(machine)
+    for link, factor in (("connecting", 1), ("live", 2)):
+        session.link(LinkChange("node1", link, "", 1.0))  # type: ignore[arg-type]
+        for _ in range(2):
+            machine.now += PERIOD
+            machine.used += PERIOD
+            session.keep_pace()
+        assert session.pace.factor == factor
+
+
 def test_samples_that_lie_about_are_noticed() -> None:
     """The first tick comes at once; the later ones are read two seconds after they were sent."""
     machine, feed = Machine(), Feed()
