@@ -25,9 +25,9 @@ from tui.app import HangtopApp, ScreenOptions
 
 PRESSES = 24
 """Keys pressed on each panel."""
-SETTLE = 3.0
+SETTLE = 10.0
 """Seconds after the last node is live in which nothing is measured."""
-WATCH = 8.0
+WATCH = 20.0
 """Seconds with nobody at the keys: first for the CPU, then as many for the stalls; watching for them costs CPU."""
 LONGEST = 60.0
 """Seconds after which it is measured with the nodes that are live by then: a busy machine takes minutes for 2,048."""

@@ -136,7 +136,7 @@ def moving(variant: int) -> bytes:
         for local in range(EACH)
     ]  # fmt: skip
     for local in range(EACH):
-        traffic = {"port_rcv_data": dice.randrange(2**45), "port_xmit_data": dice.randrange(2**45)}
+        traffic = {name: variant * 2**33 + dice.randrange(2**32) for name in ("port_rcv_data", "port_xmit_data")}
         samples.append(PortCounters(f"mlx5_{local}", 1, "sysfs", traffic))
     return lines(samples)
 

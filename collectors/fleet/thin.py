@@ -17,7 +17,7 @@ KEEPALIVE = 2.0
 KEEPALIVES = 3
 """A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
 
-TALKATIVE = 1.5
+TALKATIVE = 2.5
 """Seconds of silence up to which a connection needs no keepalives: what it sends says that it is there."""
 
 _QUIET_KEEPALIVE = KEEPALIVE - (TALKATIVE + 0.5) / (KEEPALIVES + 1)

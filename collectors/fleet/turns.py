@@ -11,8 +11,8 @@ import asyncio
 import selectors
 from collections import deque
 
-AT_ONCE = 16
-"""Descriptors of a turn: some 2 ms of samples."""
+AT_ONCE = 4
+"""Descriptors of a turn, half a millisecond of samples: from a key to its paint it takes some twenty turns."""
 
 Ready = tuple[selectors.SelectorKey, int]
 
