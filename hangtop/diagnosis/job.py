@@ -21,6 +21,7 @@ from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
+from hangtop.diagnosis.counters import Counters
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture
@@ -53,16 +54,20 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One HCA port: its state, and the growth of its counters while it was watched.
+    """One HCA port: its state, its counters now and when watching began, and the states it went through, oldest first.
 
-    ``grown`` holds counters that moved since watching began (by how much); ``changes`` are the states it went through,
-    oldest first.
+    A counter that was reset meanwhile has its growth from before taken off ``first``.
     """
 
     facts: PortFacts
-    counters: Mapping[str, int] = field(default_factory=dict)
-    grown: Mapping[str, int] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    first: Counters = field(default_factory=Counters)
     changes: tuple[Look[PortFacts], ...] = ()
+
+    @property
+    def grown(self) -> dict[str, int]:
+        """Counters that moved since watching began, and by how much."""
+        return self.counters.since(self.first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
 
 
 def _port(port: PortState) -> Port:
-    return Port(port.facts, port.counters, port.grown, port.changes)
+    return Port(port.facts, port.counters, port.first, port.changes)
 
 
 def _ranks(node: NodeState) -> tuple[Rank, ...]:

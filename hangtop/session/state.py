@@ -18,8 +18,8 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
+from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import LinkWord, Look
-from hangtop.session.counters import Counters
 from hangtop.session.past import Growing, gpu_rows, pulses
 from hangtop.session.trail import Trail
 
@@ -63,12 +63,7 @@ class PortState:
     @property
     def grown(self) -> dict[str, int]:
         """Counters that moved since watching began, and by how much."""
-        now, first = self.counters, self.first
-        return {
-            name: number - was
-            for name, number, was in zip(now.names, now.numbers, first.numbers, strict=True)
-            if number != was
-        }
+        return self.counters.since(self.first)
 
     def rate(self, name: str) -> float | None:
         """Growth per second of a counter up to ``at``; None while it is not known."""

@@ -120,11 +120,12 @@ def port_errors(job: Job) -> Iterator[Finding]:
     down and come back has flapped whatever its counters say.
     """
     for node, port in job.once(_ports):
-        if _COUNTED.isdisjoint(port.grown) and not port.changes:
+        moved = port.grown
+        if _COUNTED.isdisjoint(moved) and not port.changes:
             continue
         flaps = _flaps(port)
         for symptom in SYMPTOMS:
-            grown = {name: port.grown[name] for name in symptom.counters if port.grown.get(name, 0) > 0}
+            grown = {name: moved[name] for name in symptom.counters if moved.get(name, 0) > 0}
             seen = flaps if symptom.kind == "ib_link_flapped" else 0
             if not grown and not seen:
                 continue
@@ -150,9 +151,10 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
     """
     seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
     for node, port in job.once(_ports):
-        if _LOST.isdisjoint(port.grown):
+        moved = port.grown
+        if _LOST.isdisjoint(moved):
             continue
-        grown = {name: port.grown[name] for name in LOSSES if port.grown.get(name, 0) > 0}
+        grown = {name: moved[name] for name in LOSSES if moved.get(name, 0) > 0}
         if grown:
             seen["all"].append((node, port, grown))
             if any(name in grown for name in SENDER_SAW):

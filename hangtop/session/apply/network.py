@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from operator import lt
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
-from hangtop.session.counters import Counters
 from hangtop.session.state import InterfaceState, NodeState, PortState
 
 CHANGES = 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
+from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
-from hangtop.session.counters import Counters
 from hangtop.session.state import NodeState
 
 CONFIRM_TICKS = 4

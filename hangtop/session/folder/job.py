@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from collectors.node.nvidia_smi_rows import bus_key
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.contents import Contents
@@ -115,8 +116,7 @@ def _ports(name: str, contents: Contents) -> Iterator[Port]:
         ]
         merged = {counter: value for values in blocks for counter, value in values.items()}
         first = {counter: value for values in reversed(blocks) for counter, value in values.items()}
-        grown = {counter: value - first[counter] for counter, value in merged.items() if value != first[counter]}
-        yield Port(facts, merged, grown)
+        yield Port(facts, Counters.of(merged), Counters.of(first))
 
 
 def _stack_ranks(contents: Contents, processes: Mapping[Process, int]) -> Iterator[tuple[Process, int]]:

@@ -8,6 +8,7 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
+from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, NetworkUse
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
@@ -189,7 +190,8 @@ def test_a_port_that_is_away_again_flaps() -> None:
     ],
 )
 def test_error_counters(counter: str, kind: str) -> None:
-    found = first(fabric(node1=(replace(port(), grown={counter: 3}),)).verdict())
+    grown = replace(port(), counters=Counters.of({counter: 3}), first=Counters.of({counter: 0}))
+    found = first(fabric(node1=(grown,)).verdict())
     assert (found.kind, found.ports) == (kind, ("node1:mlx5_0/1",))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.samples.fabric import PortFacts
 from collectors.samples.stream import SourceState
+from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
-from hangtop.session.counters import Counters
 from hangtop.session.state import NodeState, PortState
 from tui.changes import told
 from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling

@@ -30,9 +30,21 @@ class Counters(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self.names)
 
+    @classmethod
+    def of(cls, told: Mapping[str, int]) -> Counters:
+        """Those of a dictionary."""
+        return cls(tuple(told), tuple(told.values()))
+
     def pairs(self) -> Iterator[tuple[str, int]]:
         """Names with their numbers, without looking each of them up."""
         return zip(self.names, self.numbers, strict=True)
+
+    def since(self, first: Counters) -> dict[str, int]:
+        """Those that moved since then, and by how much; one that is not known of then has not."""
+        if self.names == first.names:
+            both = zip(self.names, self.numbers, first.numbers, strict=True)
+            return {name: now - was for name, now, was in both if now != was}
+        return {name: now - was for name, now in self.pairs() if (was := first.get(name, now)) != now}
 
     def updated(self, news: Mapping[str, int]) -> Counters:
         """These with some changed; those that are new come last."""
