@@ -7,6 +7,7 @@ the node still ticks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from collectors.samples.gpus import GpuSample
@@ -119,8 +120,15 @@ ERRORS = frozenset(
 
 def grown_errors(port: PortState) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
-    grown = [(name, by) for name, by in port.grown.items() if name in ERRORS and by > 0]
-    return dict(sorted(grown, key=lambda item: -item[1]))
+    now, first = port.counters, port.first
+    places = _places_of_errors(now.names)
+    grown = [(now.names[at], now.numbers[at] - first.numbers[at]) for at in places]
+    return dict(sorted([(name, by) for name, by in grown if by > 0], key=lambda item: -item[1])) if grown else {}
+
+
+@lru_cache(256)
+def _places_of_errors(names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(at for at, name in enumerate(names) if name in ERRORS)
 
 
 _REASONS = (

@@ -85,6 +85,10 @@ class Witnesses:
         if now < self._ras_at:
             return None
         self._ras_at = now + RAS_SEEK
+        # Ranks share the table of their versions: no need to look at each of thousands to see that none has it.
+        every = (rank.process.versions for node in session.state.nodes.values() for rank in node.ranks.values())
+        if not any(map(has_ras, {id(versions): versions for versions in every}.values())):
+            return None
         ranks = [rank for rank in session.living() if has_ras(rank.process.versions)]
         if not ranks:
             return None
