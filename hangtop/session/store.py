@@ -15,7 +15,7 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.session.apply import gpus, host, network, ranks, stream, words
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.clock import ClockOffset, shift_of
 from hangtop.session.sharing import STANDING, shared
 from hangtop.session.state import JobState, NodeState
@@ -28,7 +28,10 @@ APPLIERS: dict[type, Applier] = {
     **words.APPLIERS,
     **host.APPLIERS,
 }
-"""What is done with each kind of sample."""
+"""What is done with each kind of sample, …"""
+
+TOGETHER: dict[type, Together] = {**ranks.TOGETHER, **gpus.TOGETHER}
+"""… and with those that move, many at once."""
 
 TIMES: dict[type, str] = {
     SourceState: "since",
@@ -47,7 +50,7 @@ TIMES: dict[type, str] = {
 CLOCKS = (Hello, Tick)
 """Kinds that are sent at once after they were made, and so show the node's clock."""
 
-assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
+assert {*APPLIERS, *TOGETHER} == set(SAMPLES), "a kind of sample has no applier"
 
 
 class Store:
@@ -64,26 +67,19 @@ class Store:
         state.received_bytes += size
         state.seen_at = arrived
         state.version += 1
-        here = Here(self.state, state, self._flushed(state, samples, 0, arrived))
-        place = 0
-        for kind, side_by_side in groupby(samples, type):
-            group: list[NamedTuple] = list(side_by_side)
-            if kind in CLOCKS:
-                self._take_clocks(here, samples, range(place, place + len(group)), arrived)
-            else:
+        runs = [(kind, list(group)) for kind, group in groupby(samples, type)]
+        here = Here(self.state, state, self._flushed(state, runs, arrived))
+        for number, (kind, group) in enumerate(runs):
+            if kind not in CLOCKS:
                 _apply(here, kind, group)
-            place += len(group)
-        here.flushed()
-
-    def _take_clocks(self, here: Here, samples: Sequence[NamedTuple], places: range, arrived: float) -> None:
-        """Apply those that show the node's clock; what follows one is of the next flush."""
-        for place in places:
-            sample = samples[place]
-            self._learn(here.node, sample, arrived)
-            APPLIERS[type(sample)](here, shared(sample) if isinstance(sample, Hello) else sample)
-            if place + 1 < len(samples):
+                continue
+            for place, sample in enumerate(group):
+                # What follows one that shows the node's clock is of the next flush.
+                self._learn(state, sample, arrived)
+                APPLIERS[kind](here, shared(sample) if isinstance(sample, Hello) else sample)
                 here.flushed()
-                here.at = self._flushed(here.node, samples, place + 1, arrived)
+                here.at = self._flushed(state, [(kind, group[place + 1 :]), *runs[number + 1 :]], arrived)
+        here.flushed()
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
@@ -116,12 +112,14 @@ class Store:
             filter_ = self._offsets[node.name] = ClockOffset()
         node.clock_offset = filter_.learn(sample.clock, arrived)
 
-    def _flushed(self, node: NodeState, samples: Sequence[NamedTuple], start: int, arrived: float) -> float:
-        """Our time of the flush that begins at ``start``: its tick tells, also when several came in one chunk."""
+    def _flushed(self, node: NodeState, runs: Sequence[tuple[type, list[NamedTuple]]], arrived: float) -> float:
+        """Our time of the flush that begins with ``runs``: its tick tells, also when several came in one chunk."""
         if node.clock_offset is not None:
-            for sample in samples[start:]:
-                if type(sample) is Tick:
-                    return min(arrived, sample.clock - node.clock_offset)
+            for kind, group in runs:
+                if kind is Tick and group:
+                    tick = group[0]
+                    assert isinstance(tick, Tick)
+                    return min(arrived, tick.clock - node.clock_offset)
         return arrived
 
 
@@ -131,6 +129,10 @@ def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
         group = [shared(sample) for sample in group]
     if kind in TIMES and (shift := shift_of(here.node.clock_offset)):
         group = [_shifted(sample, TIMES[kind], shift) for sample in group]
+    together = TOGETHER.get(kind)
+    if together is not None:
+        together(here, group)
+        return
     apply = APPLIERS[kind]
     for sample in group:
         apply(here, sample)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
 
@@ -33,15 +33,18 @@ def facts(here: Here, sample: GpuFacts) -> None:
     _place_processes(here.node)
 
 
-def row(here: Here, sample: GpuSample) -> None:
-    """One row of nvidia-smi."""
-    gpu = here.node.gpus.get(sample.gpu)
-    if gpu is None:
-        gpu = _gpu(here.node, sample.gpu)
-    gpu.looks.take(here.at, sample)
-    here.gpu_rows.append(sample)
-    if gpu.fault is not None:
-        _answers_again(here, gpu)
+def rows(here: Here, samples: Sequence[GpuSample]) -> None:
+    """Rows of nvidia-smi."""
+    gpus, at = here.node.gpus, here.at
+    for sample in samples:
+        gpu = gpus.get(sample.gpu)
+        if gpu is None:
+            gpu = _gpu(here.node, sample.gpu)
+            gpus = here.node.gpus
+        gpu.looks.take(at, sample)
+        if gpu.fault is not None:
+            _answers_again(here, gpu)
+    here.gpu_rows += samples
 
 
 def processes(here: Here, sample: GpuProcesses) -> None:
@@ -99,8 +102,9 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
 
 APPLIERS: Mapping[type, Applier] = {
     GpuFacts: facts,
-    GpuSample: row,
     GpuProcesses: processes,
     GpuFault: fault,
     NvlinkCounters: nvlink,
 }
+
+TOGETHER: Mapping[type, Together] = {GpuSample: rows}

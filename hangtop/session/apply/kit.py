@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,3 +39,6 @@ class Here:
 
 Applier = Callable[[Here, Any], None]
 """Applies one sample of the kind that it is registered for."""
+
+Together = Callable[[Here, Sequence[Any]], None]
+"""Applies all samples of its kind that came side by side: of what moves there are many in every tick."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import RankState
 from hangtop.session.trail import Trail
 
@@ -32,16 +32,18 @@ def process(here: Here, sample: RankProcess) -> None:
     here.note(f"rank {sample.rank} started (pid {sample.pid})")
 
 
-def pulse(here: Here, sample: RankPulse) -> None:
-    """A rank's process moved."""
-    rank = here.node.ranks.get(sample.pid)
-    if rank is None:
-        return
-    newest = rank.looks.newest
-    if newest is not None and newest.state != sample.state:
-        _note_state(here, rank, newest.state, sample.state)
-    rank.looks.take(here.at, sample)
-    here.pulses.append(sample)
+def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
+    """Processes of ranks moved."""
+    ranks, at = here.node.ranks, here.at
+    for sample in samples:
+        rank = ranks.get(sample.pid)
+        if rank is not None:
+            looks = rank.looks
+            newest = looks.newest
+            if newest is not None and newest.state != sample.state:
+                _note_state(here, rank, newest.state, sample.state)
+            looks.take(at, sample)
+    here.pulses += samples
 
 
 def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
@@ -82,8 +84,9 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
 
 APPLIERS: Mapping[type, Applier] = {
     RankProcess: process,
-    RankPulse: pulse,
     RankGone: gone,
     Helper: helper,
     HelperGone: helper_gone,
 }
+
+TOGETHER: Mapping[type, Together] = {RankPulse: pulses}
