@@ -76,12 +76,12 @@ class Run:
         for line in self.process.stdout:
             now = time.monotonic() - self.started
             self.size += len(line)
-            kind, fields = json.loads(line)
-            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+            kind, *rows = json.loads(line)
+            self.kinds[kind] = self.kinds.get(kind, 0) + len(rows)
             if kind == "RankPulse" and self.first is None:
                 self.first = now
             if kind == "Tick":
-                self.ticks.append((now, fields))
+                self.ticks += [(now, fields) for fields in rows]
 
 
 def start_processes(ranks: int, others: int, folder: Path) -> list[subprocess.Popen[bytes]]:
