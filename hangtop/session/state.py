@@ -60,11 +60,6 @@ class PortState:
     changes: tuple[Look[PortFacts], ...] = ()
     """The last states that it went through, oldest first."""
 
-    @property
-    def grown(self) -> dict[str, int]:
-        """Counters that moved since watching began, and by how much."""
-        return self.counters.since(self.first)
-
     def rate(self, name: str) -> float | None:
         """Growth per second of a counter up to ``at``; None while it is not known."""
         value, before = self.counters.get(name), self.before.get(name)

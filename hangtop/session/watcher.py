@@ -57,10 +57,10 @@ class Watcher:
         self._think_at = 0.0
         self._cost = 0.0
         """Seconds of CPU that the last verdict took."""
-        self._warmed = False
-        """What looks at stacks was started for the present wait."""
         self._look_cost = 0.0
         """The same of the last look at progress."""
+        self._warmed = False
+        """What looks at stacks was started for the present wait."""
         self._looked = 0
         self._first_look_at = 0.0
         self._looks: set[asyncio.Task[object]] = set()

@@ -322,4 +322,4 @@ def test_counters_come_and_are_left_out_as_they_like(told: list[dict[str, int]])
         wire.say(PortCounters("mlx5_0", 1, "sysfs", news), at=wire.now + 1)
     port = wire.node.ports["mlx5_0/1"]
     assert port.counters == values
-    assert port.grown == {name: by for name, by in growth.items() if by}
+    assert port.counters.since(port.first) == {name: by for name, by in growth.items() if by}
