@@ -17,7 +17,7 @@ from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.asking.looking import Glance, Looks
+from hangtop.session.asking.looking import Glance, StackLooks
 from hangtop.session.asking.witnesses import Witnesses
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
@@ -79,7 +79,7 @@ class Session:
         self._shared_logs = SharedLogs(self._store.state)
         self._on_view: tuple[str, ...] = ()
         self._left_behind = False
-        self._looks = Looks(self, feed)
+        self._looks = StackLooks(self, feed)
         self.pace = Pace()
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)

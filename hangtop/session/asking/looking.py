@@ -32,7 +32,7 @@ class Glance:
     """py-spy on the nodes; empty looks for one."""
 
 
-class Looks:
+class StackLooks:
     """The looks of one session, node by node; each node's dumps go into the session as they come."""
 
     def __init__(self, session: Session, feed: Feed | None) -> None:
