@@ -7,12 +7,13 @@ has its own. A write that blocks stops the ticks and with them the sources, but 
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 import time
 from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
-from collectors.node import lifeline, loader, wire
+from collectors.node import loader, watchdog, wire
 from collectors.node.files import read, read_text
 from collectors.node.runner import Runner
 from collectors.node.source import ChangeFilter, Shared
@@ -30,6 +31,8 @@ FIRST_GRACE = 2.0
 """Seconds that the very first tick waits: for ranks, on a busy node."""
 FIRST_PAUSE, LAST_PAUSE = 0.003, 0.025
 """Seconds between two glances at whether the sources have finished."""
+MOST_REST = 60.0
+"""Seconds that it waits at most by a clock of which it does not know how it stands."""
 START_TICKS = 10
 """Ticks after which the start is over, even if a source has not come up."""
 
@@ -47,7 +50,14 @@ DEFAULT = Settings(1.0, 0.0, None, [], [], [])
 class Agent:
     """Collects from its sources once a tick and writes what changed."""
 
-    def __init__(self, names: Sequence[str], version: str, silence: int, settings: Settings) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        version: str,
+        silence: int,
+        settings: Settings,
+        unread: Tuple[Sequence[str], ...] = (),
+    ) -> None:
         self._version = version
         self._silence = silence
         self._settings = settings
@@ -63,15 +73,17 @@ class Agent:
         self._allocator.share_one_arena()
         self._allocator.reuse_blocks()
         shared = Shared()
+        shared.unread = unread
         self._runners = [
             Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]
             for name in names
         ]
 
     def run(self) -> NoReturn:
-        """Tick until the lifeline ends the process."""
-        lifeline.prepare(self._silence)
-        heart = lifeline.end_with_stdin(self._control)
+        """Tick until the watchdog ends the process."""
+        watchdog.prepare(self._silence)
+        watchdog.tell_frames()
+        heart = watchdog.end_with_stdin(self._control)
         self._write([wire.encode(self._hello())])
         self._tick(self._runners[:FIRST], FIRST_GRACE)
         yielded = False
@@ -83,14 +95,24 @@ class Agent:
                 yield_to_all(heart.native_id)
                 yielded = True
             interval, phase = self._settings.interval, self._settings.phase
-            self._wake.wait(interval - (time.time() - phase * interval) % interval)
+            self._rest_for(interval - (time.time() - phase * interval) % interval)
             self._wake.clear()
+
+    def _rest_for(self, seconds: float) -> None:
+        """Wait for the next tick, or for settings.
+
+        Some interpreters wait until a moment of a clock, and fail when that clock is set to before its beginning.
+        """
+        try:
+            self._wake.wait(seconds)
+        except (OSError, ValueError, OverflowError):
+            select.select([], [], [], min(seconds, MOST_REST))
 
     # --- the control line: its own thread ----------------------------------------------------------------------
 
     def _control(self, data: bytes) -> None:
         """Take bytes of the control line; whatever comes shows that the link is alive."""
-        lifeline.arm(self._silence)
+        watchdog.arm(self._silence)
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > wire.LINE_LIMIT:
             self._rest = b""
@@ -149,7 +171,10 @@ class Agent:
             left = until - time.monotonic()
             if left <= 0:
                 break
-            time.sleep(min(pause, left))
+            try:
+                time.sleep(min(pause, left))
+            except OSError:  # as in _rest_for
+                select.select([], [], [], min(pause, left))
             pause = min(2 * pause, LAST_PAUSE)
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
@@ -183,7 +208,7 @@ class Agent:
             while data:
                 data = data[os.write(1, data) :]
         except OSError:
-            lifeline.leave()
+            watchdog.leave()
 
     def _hello(self) -> Hello:
         machine = os.uname()
@@ -207,15 +232,17 @@ def main(arguments: "Optional[Dict[str, object]]") -> None:
     """Entry of the payload.
 
     ``arguments``: ``version`` (text), ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
-    ``silence`` (seconds without a heartbeat to live); all optional.
+    ``silence`` (seconds without a heartbeat to live), ``unread`` (parts of the reader of logs to leave out, as
+    :attr:`Shared.unread`); all optional.
     """
     said = arguments or {}
     fields = said.get("settings")
     names = said.get("sources")
-    silence = said.get("silence")
+    silence, unread = said.get("silence"), said.get("unread")
     Agent(
         names=[name for name in SOURCES if not isinstance(names, list) or name in names],
         version=str(said.get("version", "")),
-        silence=silence if isinstance(silence, int) else lifeline.SILENCE,
+        silence=silence if isinstance(silence, int) else watchdog.SILENCE,
         settings=wire.settings(fields) if isinstance(fields, list) else DEFAULT,
+        unread=tuple(unread) if isinstance(unread, list) else (),
     ).run()

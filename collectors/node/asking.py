@@ -1,15 +1,20 @@
-"""What programs that are asked once say and hear: lines out, and the loan of a py-spy in."""
+"""What programs that are asked hear: requests, the loan of a py-spy, a word to stop, and heartbeats among them."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 import zlib
-from typing import Iterable, List, NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional
 
-from collectors.node import lifeline, pyspy, wire
+from collectors.node import pyspy, watchdog
+from collectors.node.say import say
 
-FETCH_SECONDS = 30
+FETCH_SECONDS = 30.0
 """Seconds that a loan may take to come."""
+MOST = 64 << 20
+"""Bytes that are heard and not yet taken."""
 
 
 class WantsPySpy(NamedTuple):
@@ -24,58 +29,91 @@ class WantsPySpy(NamedTuple):
     why: str
 
 
-def say(sample: NamedTuple) -> None:
-    """Print one line."""
-    view = memoryview(wire.encode(sample))
-    while view:
-        view = view[os.write(1, view) :]
+class Hearing:
+    """What comes on standard input, read in a thread of its own that keeps the watchdog calm. One a program."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._more = threading.Condition()
+        self.descriptor, self._bell = os.pipe()
+        """Readable when something has come, be it a heartbeat."""
+        for end in (self.descriptor, self._bell):
+            os.set_blocking(end, False)
+        watchdog.watch(self._hear)
+
+    def _hear(self, data: bytes) -> None:
+        with self._more:
+            self._data += data
+            if len(self._data) > MOST:
+                watchdog.leave(1)
+            self._more.notify_all()
+        try:
+            os.write(self._bell, b".")
+        except BlockingIOError:  # it rings already
+            return
+
+    def stirred(self) -> bool:
+        """Whether more than heartbeats has come that was not taken yet; stops the bell."""
+        try:
+            while os.read(self.descriptor, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        with self._more:
+            self._pass_over_heartbeats()
+            return bool(self._data)
+
+    def line(self, seconds: float) -> Optional[bytes]:
+        """The next line that is no heartbeat; None when none comes in time."""
+        until = time.monotonic() + seconds
+        with self._more:
+            while True:
+                self._pass_over_heartbeats()
+                line, end, rest = self._data.partition(b"\n")
+                if end:
+                    self._data = rest
+                    return line
+                left = until - time.monotonic()
+                if left <= 0:
+                    return None
+                self._more.wait(left)
+
+    def loan(self, seconds: float) -> bytes:
+        """The content of a loan, empty for none. Raises :class:`ValueError` when it does not come whole, or in time."""
+        until = time.monotonic() + seconds
+        with self._more:
+            size = int(self._exactly(8, until, after_heartbeats=True), 16)
+            return self._exactly(size, until)
+
+    def _exactly(self, count: int, until: float, *, after_heartbeats: bool = False) -> bytes:
+        while True:
+            if after_heartbeats:
+                self._pass_over_heartbeats()
+            if len(self._data) >= count:
+                taken, self._data = self._data[:count], self._data[count:]
+                return taken
+            left = until - time.monotonic()
+            if left <= 0:
+                raise ValueError("no loan came in time")
+            self._more.wait(left)
+
+    def _pass_over_heartbeats(self) -> None:
+        self._data = self._data.lstrip(b"\n")
 
 
-def take(count: int) -> bytes:
-    """Exactly so many bytes of standard input; ends the program when it ends before."""
-    parts = []
-    while count:
-        part = os.read(0, min(count, 1 << 20))
-        if not part:
-            lifeline.leave()
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def line() -> bytes:
-    """Read one line of standard input, up to its line feed."""
-    parts: List[bytes] = []
-    while not parts or not parts[-1].endswith(b"\n"):
-        lifeline.arm(FETCH_SECONDS)
-        parts.append(heard())
-    return b"".join(parts)
-
-
-def heard() -> bytes:
-    """What is on standard input, at most 4 KiB, which must be readable; ends the program at its end."""
-    data = os.read(0, 4096)
-    if not data:
-        lifeline.leave()
-    return data
-
-
-def find_or_borrow(pids: Iterable[int], given: str) -> Optional[pyspy.PySpy]:
+def find_or_borrow(hearing: Hearing, pids: Iterable[int], given: str) -> Optional[pyspy.PySpy]:
     """The py-spy of this node (see :func:`pyspy.find`), else a lent one; None when there is none to lend."""
     found = pyspy.find(pids, given)
     if found is not None:
         return found
-    return borrow("py-spy %s" % (given + " cannot be run here" if given else "is not here"))
+    return borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
 
 
-def borrow(why: str) -> Optional[pyspy.PySpy]:
+def borrow(hearing: Hearing, why: str) -> Optional[pyspy.PySpy]:
     """Ask for a py-spy; None when there is none to lend, or this kernel runs nothing from memory."""
     say(WantsPySpy(os.uname().machine, why))
-    lifeline.arm(FETCH_SECONDS)
-    size = int(take(8), 16)
-    if not size:
-        return None
     try:
-        return pyspy.borrow(take(size))
-    except (OSError, AttributeError, zlib.error):
+        lent = hearing.loan(FETCH_SECONDS)
+        return pyspy.borrow(lent) if lent else None
+    except (OSError, AttributeError, ValueError, zlib.error):
         return None

@@ -7,9 +7,14 @@ import select
 import time
 from typing import List, NamedTuple, Optional, Sequence
 
-from collectors.node import lifeline
+from collectors.node import watchdog
 from collectors.node.forked import Forked
 from collectors.node.source import Absent
+
+ERRORS = 1 << 16
+"""Bytes of standard error that are kept of a program that is run to its end; the rest is read and let go."""
+OUTPUT = 4 << 20
+"""Bytes of its standard output, at which it is ended."""
 
 
 class Ended(NamedTuple):
@@ -22,7 +27,7 @@ class Ended(NamedTuple):
 
 def _start(argv: Sequence[str], fed: bool) -> Forked:
     """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
-    setup = lifeline.child_setup()
+    setup = watchdog.child_setup()
     if setup is None:
         raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
     try:
@@ -103,28 +108,28 @@ class Child:
         return b"".join(parts)
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = 4 << 20) -> Ended:
+def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> Ended:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
     Raises :class:`Absent` when it is not there.
     """
     child = Child(argv, limit=limit)
     out: List[bytes] = []
-    err: List[bytes] = []
+    err = b""
     size = 0
     until = time.monotonic() + timeout
     try:
         while True:
             finished = child.status is not None
             part = child.read()
-            err.append(child.read_errors())
+            err = (err + child.read_errors())[-ERRORS:]
             out.append(part)
             size += len(part)
             if finished and not part:
-                return Ended(child.status, b"".join(out), b"".join(err))
+                return Ended(child.status, b"".join(out), err)
             left = until - time.monotonic()
             if left <= 0 or size > limit:
-                return Ended(None, b"".join(out), b"".join(err))
+                return Ended(None, b"".join(out), err)
             if not part:
                 time.sleep(min(0.02, left))
     finally:

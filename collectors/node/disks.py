@@ -11,13 +11,14 @@ import re
 import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple, Union
 
-from collectors.node.files import link, read_or_none, text
+from collectors.node.files import read_or_none, text
 from collectors.node.patient import Patient
+from collectors.node.rooted import foreign_root
 from collectors.node.source import Shared, Silent, Source
 from collectors.samples.host import Disk
 from collectors.samples.ranks import RankProcess
 
-_SAVES = re.compile(r"(?i)^--?(?:[\w.-]*(?:ckpt|checkpoint|save|output)[\w.-]*)(?:=(.+))?$")
+_SAVES = re.compile(r"(?i)^(?=--?[\w.-]{0,80}?(?:ckpt|checkpoint|save|output))[\w.-]+(?:=(.+))?$")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 EVERY = 30.0
 """Seconds between looks at the same places."""
@@ -83,18 +84,13 @@ class DiskSource(Source):
         """Paths and roles, each once."""
         found = [("/tmp", "tmp"), ("/dev/shm", "shm")]
         for rank in self.shared.ranks:
-            root = self._root(rank.pid)
+            root = foreign_root(rank.pid, self.proc)
             if root:
                 found += [(root + "/tmp", "tmp"), (root + "/dev/shm", "shm")]
             if rank.cwd.startswith("/"):
                 found.append((root + rank.cwd, "cwd"))
                 found += [(root + path, "checkpoint") for path in checkpoint_folders(rank)]
         return list(dict.fromkeys(found))[:PLACES]
-
-    def _root(self, pid: int) -> str:
-        """Prefix under which a rank's files are reached: empty where it sees the same ones as we do."""
-        theirs, ours = link("%s/%d/ns/mnt" % (self.proc, pid)), link(self.proc + "/self/ns/mnt")
-        return "" if theirs == ours or not theirs else "%s/%d/root" % (self.proc, pid)
 
 
 def _room(path: str) -> os.statvfs_result:

@@ -7,12 +7,13 @@ value of every name that sounds like a secret is blotted out.
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from collectors.node import secrets
 from collectors.node.files import text
 
 PREFIXES = (
-    "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "CUDA_", "UCX_", "FI_", "SLURM_", "OMPI_", "PMI_", "MASTER_",
+    "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "CUDA_", "UCX_", "FI_", "SLURM_", "OMPI_", "PMI_", "MASTER_", "PET_",
 )  # fmt: skip
 """Beginnings of the names that may leave the node: rank and launcher, and what the communication libraries read."""
 
@@ -21,7 +22,9 @@ NAMES = frozenset(
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE",
         "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "MPI_LOCALRANKID",
         "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "NVIDIA_VISIBLE_DEVICES",
-        "ACCELERATE_DISABLE_NCCL", "PYTHONFAULTHANDLER",
+        "ACCELERATE_DISABLE_NCCL", "PYTHONFAULTHANDLER", "PMIX_RANK", "PALS_RANKID", "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JOB_COMPLETION_INDEX",
+        "SLURMD_NODENAME", "KUBERNETES_SERVICE_HOST", "NODE_NAME",
     )
 )  # fmt: skip
 """Further names, exactly."""
@@ -31,18 +34,18 @@ SECRET = re.compile(
 )
 """Names whose value is blotted out even when they are on the list."""
 
-BLOTTED = "<redacted>"
+NO_RANK = -1
+"""Stands where the number of a rank is not known."""
+
 VALUE_LIMIT = 1024
 """Characters of one value that are sent."""
-
-_USER_INFO = re.compile(r"(://)[^/@\s]+@")
-_SECRET_WORD = re.compile(r"(?i)(?:^|[-_])(?:token|secret|password|passwd|passphrase|credentials?|auth|\w*key)$")
 
 
 class RankEnvironment(NamedTuple):
     """Which rank an environment makes of its process."""
 
     rank: int
+    """:data:`NO_RANK` where nothing tells it."""
     world_size: Optional[int]
     local_rank: Optional[int]
     local_world_size: Optional[int]
@@ -50,7 +53,7 @@ class RankEnvironment(NamedTuple):
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi`` or ``env``."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``kubernetes``, ``lightning`` or ``env``; empty without a number."""
     run_id: str
     restart: Optional[int]
     assigned: bool
@@ -69,11 +72,15 @@ def parse(data: bytes) -> Dict[str, str]:
 
 def may_have_rank(data: bytes) -> bool:
     """Cheap look at a raw environment: False proves that no rank is in it."""
-    return b"RANK=" in data or b"SLURM_PROCID=" in data
+    return b"RANK=" in data or b"SLURM_PROCID=" in data or b"PALS_RANKID=" in data or b"JAX_PROCESS_ID=" in data
 
 
 def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
-    """Rank that an environment tells, by torch's names, else those of MPI, else of Slurm; None when it tells none."""
+    """Rank that an environment tells; None when it tells none.
+
+    By torch's names, else those of MPI, of Slurm, of JAX; at last by what Lightning gives to the processes that it
+    starts, which is a local rank and the number of the node.
+    """
     torchrun = "TORCHELASTIC_RUN_ID" in env
     rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
     local = _number(env, "LOCAL_RANK")
@@ -87,15 +94,53 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
         if "SLURM_STEP_ID" not in env and "SLURM_STEPID" not in env and (world or 1) > 1:
             return None  # the batch script itself, which Slurm numbers 0 as well
     if rank is None:
+        rank, world = _first(env, _PMIX)
+        launcher = "mpi"
+    if rank is None:
+        rank, world = _first(env, _JAX)
+        launcher, assigned = "jax", True
+    if rank is None and _number(env, "GROUP_RANK", "NODE_RANK") == 0 and _number(env, "WORLD_SIZE") is not None:
+        # on further nodes it needs the number of processes a node, which Lightning keeps to itself
+        rank, world = local, _number(env, "WORLD_SIZE")
+        launcher, assigned = "lightning", True
+    if rank is None:
         return None
     if launcher == "env":
         launcher = _launcher(env, rank)
+    return environment_of(env, rank, world, launcher, assigned=assigned)
+
+
+def unnumbered(env: Mapping[str, str]) -> RankEnvironment:
+    """What an environment tells of a process of a job beside its number."""
+    return environment_of(env, NO_RANK, _number(env, "WORLD_SIZE"), "", assigned=False)
+
+
+def late_rank(env: Mapping[str, str], library: str) -> Optional[RankEnvironment]:
+    """Rank of a process that is of a job by what it has mapped: fewer words will do than for any process.
+
+    ``RANK`` without a size (a script gives that to ``init_process_group`` itself); and JAX takes its number from the
+    index of a pod in an indexed Kubernetes job (jax/_src/clusters/k8s_cluster.py).
+    """
+    found = rank_of(env)
+    if found is not None:
+        return found
+    rank = _number(env, "RANK")
+    if rank is not None:
+        return environment_of(env, rank, None, "env", assigned=True)
+    rank = _number(env, "JOB_COMPLETION_INDEX") if library == "jax" else None
+    return None if rank is None else environment_of(env, rank, None, "kubernetes", assigned=False)
+
+
+def environment_of(
+    env: Mapping[str, str], rank: int, world: Optional[int], launcher: str, *, assigned: bool
+) -> RankEnvironment:
+    """The rank together with what the environment says beside it."""
     return RankEnvironment(
         rank=rank,
         world_size=world,
         local_rank=_number(env, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
         local_world_size=_number(env, "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"),
-        node_rank=_number(env, "GROUP_RANK", "NODE_RANK", "SLURM_NODEID"),
+        node_rank=_number(env, "GROUP_RANK", "NODE_RANK", "PET_NODE_RANK", "SLURM_NODEID"),
         master_addr=env.get("MASTER_ADDR", ""),
         master_port=_number(env, "MASTER_PORT"),
         launcher=launcher,
@@ -105,7 +150,12 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
     )
 
 
-_MPI = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+_MPI = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+)  # fmt: skip
+_PMIX = (("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"), ("PALS_RANKID", "PALS_SIZE"))
+_JAX = (("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),)
 _SLURM = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("SLURM_PROCID", "SLURM_NTASKS"), ("SLURM_PROCID", "SLURM_NPROCS"),
 )  # fmt: skip
@@ -141,24 +191,12 @@ def _number(env: Mapping[str, str], *names: str) -> Optional[int]:
 def presentable(env: Mapping[str, str]) -> Dict[str, str]:
     """The part of an environment that may leave the node, secrets blotted out."""
     return {
-        name: BLOTTED if SECRET.search(name.upper()) else _USER_INFO.sub(r"\1", value[:VALUE_LIMIT])
+        name: secrets.BLOTTED if SECRET.search(name.upper()) else secrets.shapes(value[:VALUE_LIMIT])
         for name, value in sorted(env.items())
         if name in NAMES or name.startswith(PREFIXES)
     }
 
 
 def presentable_command(words: Sequence[str], limit: int = 2048) -> str:
-    """A command line as one text, the values of options that sound like secrets blotted out."""
-    said: List[str] = []
-    blot_next = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        option = bool(_SECRET_WORD.search(name)) and (word.startswith("-") or bool(equals))
-        if blot_next and not word.startswith("-"):
-            said.append(BLOTTED)
-        elif option and equals:
-            said.append(name + "=" + BLOTTED)
-        else:
-            said.append(_USER_INFO.sub(r"\1", word))
-        blot_next = option and not equals
-    return " ".join(said)[:limit]
+    """A command line as one text, its secrets blotted out."""
+    return secrets.command(words, limit)

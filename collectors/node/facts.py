@@ -8,6 +8,7 @@ from typing import Dict, Mapping, NamedTuple, Optional, Sequence
 from collectors.node.environ import RankEnvironment, presentable_command
 from collectors.node.files import link, read_int, read_or_none, read_text, text
 from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, Stat, Status, parse_cgroup, parse_limit
+from collectors.node.rooted import foreign_mounts, seen_by
 from collectors.samples.ranks import RankProcess
 
 _V1_UNLIMITED = 1 << 60
@@ -58,7 +59,7 @@ class FactFinder:
             command=presentable_command(subject.words),
             cwd=cwd,
             executable=subject.executable,
-            container=cgroup.name or self._foreign_root(base),
+            container=cgroup.name or foreign_mounts(subject.pid, self._proc),
             uid=subject.status.uid,
             user=self._users.get(subject.status.uid, str(subject.status.uid)),
             memory_limit=self._memory_limit(cgroup),
@@ -69,12 +70,8 @@ class FactFinder:
             nccl_log=self._nccl_log(subject, base, cwd),
             env=dict(subject.presentable),
             versions=dict(versions),
+            own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
         )
-
-    def _foreign_root(self, base: str) -> str:
-        """Name of the mount namespace, where it is not ours: a container that no cgroup names (Apptainer, Enroot)."""
-        theirs, ours = link(base + "/ns/mnt"), link(self._proc + "/self/ns/mnt")
-        return theirs if theirs and ours and theirs != ours else ""
 
     def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:
         """Smallest limit on the way from the process's cgroup to the root; -1 where there is none."""
@@ -82,13 +79,13 @@ class FactFinder:
         name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
         limits = []
         seen = False
-        path = cgroup.memory_path.rstrip("/")
-        while path:
+        path: Optional[str] = cgroup.memory_path.rstrip("/")
+        while path is not None:  # the root, too: in a cgroup namespace it is the container's own group
             limit = read_int(folder + path + name)
             seen = seen or limit is not None or read_text(folder + path + name) == "max"
             if limit is not None and limit < _V1_UNLIMITED:
                 limits.append(limit)
-            path = path.rpartition("/")[0]
+            path = path.rpartition("/")[0] if path else None
         if limits:
             return min(limits)
         return UNLIMITED if seen else None
@@ -103,7 +100,7 @@ class FactFinder:
         path = expand_nccl_path(pattern, host, subject.status.inner_pid)
         if not path.startswith("/"):
             path = cwd + "/" + path
-        return base + "/root" + path if self._foreign_root(base) else path
+        return seen_by(subject.pid, path, self._proc)
 
 
 def expand_nccl_path(pattern: str, host: str, pid: int) -> str:

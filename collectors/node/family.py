@@ -10,7 +10,7 @@ from __future__ import annotations
 import os.path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-from collectors.node.environ import RankEnvironment
+from collectors.node.environ import NO_RANK, RankEnvironment
 
 
 class Member(NamedTuple):
@@ -27,15 +27,17 @@ class Member(NamedTuple):
     """Path of its program; empty where that may not be read."""
     orphan: bool
     """True when whoever started it is gone."""
+    takes_part: bool = False
+    """It runs threads of a process group or of the CUDA driver itself; looked at where the environment says no rank."""
 
 
-class Place(NamedTuple):
+class Kin(NamedTuple):
     """What a member is."""
 
     role: str
     """``rank``, ``helper``, ``wrapper``, ``launcher`` or ``stray`` (a helper whose rank is gone)."""
     owner: int
-    """Pid of the rank that a helper belongs to; 0 for all others."""
+    """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
 
 
 LAUNCHERS = frozenset(
@@ -93,6 +95,15 @@ def program(words: Sequence[str]) -> str:
     return name
 
 
+def _of_its_own(member: Member, owner: Optional[Member]) -> bool:
+    """True for a rank that another rank started: Lightning's first one starts those beside it."""
+    if owner is None:
+        return False
+    if NO_RANK not in (member.env.rank, owner.env.rank):
+        return owner.env.launcher == "lightning" and member.env.rank != owner.env.rank
+    return member.takes_part and owner.takes_part
+
+
 def helper_role(member: Member, owner: Optional[Member]) -> str:
     """``data_worker``, ``compile_worker`` or ``helper``."""
     if any("compile_worker" in word for word in member.words[:4]):
@@ -107,32 +118,42 @@ def helper_role(member: Member, owner: Optional[Member]) -> str:
 def _works_for_a_rank(member: Member) -> bool:
     """True for what can only be a helper, whoever its parent is."""
     code = " ".join(member.words[:4])
+    if member.takes_part:
+        return False  # mp.spawn starts ranks as multiprocessing starts workers
+    if member.env.rank == NO_RANK and is_spawned(member.words):
+        return member.comm == "pt_data_worker"
     return member.comm == "pt_data_worker" or "compile_worker" in code or any(name in code for name in _HELPER_CODE)
 
 
-def arrange(members: Mapping[int, Member]) -> Dict[int, Place]:
+def is_spawned(words: Sequence[str]) -> bool:
+    """True for what ``multiprocessing`` started with a fresh interpreter."""
+    return _HELPER_CODE[0] in " ".join(words[:4])
+
+
+def arrange(members: Mapping[int, Member]) -> Dict[int, Kin]:
     """Place of every member, by pid."""
     order = _top_down(members)
     launchers = _launchers(members)
     python_below = _python_below(members, order, launchers)
-    places: Dict[int, Place] = {}
+    places: Dict[int, Kin] = {}
     for pid in order:
         member = members[pid]
         above = places.get(member.parent)
-        if above is not None and above.role in ("rank", "helper"):
-            places[pid] = Place("helper", above.owner or member.parent)
+        owner = None if above is None else members.get(above.owner or member.parent)
+        if above is not None and above.role in ("rank", "helper") and not _of_its_own(member, owner):
+            places[pid] = Kin("helper", above.owner or member.parent)
         elif above is not None and above.role == "stray":
-            places[pid] = Place("stray", 0)
+            places[pid] = Kin("stray", 0)
         elif pid in launchers:
-            places[pid] = Place("launcher", 0)
+            places[pid] = Kin("launcher", 0)
         elif _works_for_a_rank(member):
-            places[pid] = Place("stray", 0)
+            places[pid] = Kin("stray", 0)
         elif is_python(member.executable, member.words):
-            places[pid] = Place("rank", 0)
+            places[pid] = Kin("rank", 0)
         elif program(member.words) in WRAPPERS or not member.words or pid in python_below:
-            places[pid] = Place("wrapper", 0)
+            places[pid] = Kin("wrapper", 0)
         else:
-            places[pid] = Place("rank", 0)
+            places[pid] = Kin("rank", 0)
     _adopt_orphans(members, places)
     return places
 
@@ -162,7 +183,20 @@ def _launchers(members: Mapping[int, Member]) -> Set[int]:
             continue
         parent, steps = members.get(member.parent), 0
         while parent is not None and not parent.env.assigned and steps < len(members):
-            if (parent.env.rank, parent.env.world_size) != (member.env.rank, member.env.world_size):
+            other = (parent.env.rank, parent.env.world_size) != (member.env.rank, member.env.world_size)
+            if other and not parent.takes_part:
+                found.add(parent.pid)
+            parent, steps = members.get(parent.parent), steps + 1
+    return found | _spawners(members)
+
+
+def _spawners(members: Mapping[int, Member]) -> Set[int]:
+    """Processes that say no rank and take no part themselves, and have started some that do."""
+    found: Set[int] = set()
+    for member in members.values():
+        parent, steps = members.get(member.parent), 0
+        while member.takes_part and parent is not None and steps < len(members):
+            if parent.env.rank == NO_RANK and not parent.takes_part:
                 found.add(parent.pid)
             parent, steps = members.get(parent.parent), steps + 1
     return found
@@ -181,7 +215,7 @@ def _python_below(members: Mapping[int, Member], order: Sequence[int], launchers
     return found
 
 
-def _adopt_orphans(members: Mapping[int, Member], places: Dict[int, Place]) -> None:
+def _adopt_orphans(members: Mapping[int, Member], places: Dict[int, Kin]) -> None:
     """Give daemons and strays of a rank that lives back to it.
 
     Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
@@ -202,15 +236,17 @@ def _adopt_orphans(members: Mapping[int, Member], places: Dict[int, Place]) -> N
                 _give(places, members, pid, first.pid)
 
 
-def _give(places: Dict[int, Place], members: Mapping[int, Member], pid: int, owner: int) -> None:
+def _give(places: Dict[int, Kin], members: Mapping[int, Member], pid: int, owner: int) -> None:
     """Make a process, and its helpers with it, a helper of ``owner``."""
-    places[pid] = Place("helper", owner)
+    places[pid] = Kin("helper", owner)
     for other, place in places.items():
         if place.owner == pid or (place.role == "stray" and members[other].parent == pid):
-            places[other] = Place("helper", owner)
+            places[other] = Kin("helper", owner)
 
 
 def _run(member: Member) -> object:
     """What two processes of one rank of one run have in common."""
     env = member.env
+    if env.rank == NO_RANK:
+        return member.pid
     return (env.rank, env.world_size, env.run_id, env.restart, env.master_addr, env.master_port)

@@ -1,13 +1,12 @@
 """Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
 
 Its arguments are the fields of :class:`Request`. It prints a :class:`Progress` twice a second and a :class:`Recording`
-for each process; anything on its standard input makes it stop early and print what there is. py-spy writes into memory
-of this process: nothing is on a disk, and all of it ends with this program, however that ends.
+for each process; anything but heartbeats on its standard input makes it stop early and print what there is. py-spy
+writes into memory of this process: nothing is on a disk, and all of it ends with this program, however that ends.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import select
 import signal
@@ -16,8 +15,9 @@ import zlib
 from base64 import b64encode
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from collectors.node import asking, lifeline, pyspy, pyspy_output, standing, tracing
+from collectors.node import asking, process_state, pyspy, pyspy_output, tracing
 from collectors.node.child import Child
+from collectors.node.say import say
 from collectors.node.source import Absent
 
 _STEP = 0.5
@@ -60,16 +60,16 @@ class Recording(NamedTuple):
 def main(arguments: Sequence[object]) -> None:
     """Answer one request."""
     request = Request(*arguments)  # type: ignore[arg-type]
-    lifeline.prepare(asking.FETCH_SECONDS)
-    spy = asking.find_or_borrow(request.pids, request.py_spy)
-    lifeline.arm(math.ceil(request.seconds) + 2 * _GRACE)
-    _Recorder(request, spy).run()
+    hearing = asking.Hearing()
+    spy = asking.find_or_borrow(hearing, request.pids, request.py_spy)
+    _Recorder(request, spy, hearing).run()
 
 
 class _Recorder:
     """Records all processes at once."""
 
-    def __init__(self, request: Request, spy: Optional[pyspy.PySpy]) -> None:
+    def __init__(self, request: Request, spy: Optional[pyspy.PySpy], hearing: asking.Hearing) -> None:
+        self._hearing = hearing
         self._request = request
         self._spy = spy
         self._begun = time.monotonic()
@@ -81,11 +81,11 @@ class _Recorder:
         for pid in self._request.pids:
             why = self._start(pid)
             if why:
-                asking.say(Recording(pid, 0.0, "", why))
+                say(Recording(pid, 0.0, "", why))
         stopped = False
         until = self._begun + self._request.seconds + _GRACE
         while self._running and time.monotonic() < until:
-            asking.say(Progress(round(time.monotonic() - self._begun, 1), len(self._running)))
+            say(Progress(round(time.monotonic() - self._begun, 1), len(self._running)))
             if self._hears_stop() and not stopped:
                 stopped = True
                 until = time.monotonic() + _GRACE
@@ -98,16 +98,17 @@ class _Recorder:
 
     def _hears_stop(self) -> bool:
         outputs = [child.output for child in self._running.values()]
-        ready, _, _ = select.select([0, *outputs], [], [], _STEP)
+        bell = self._hearing.descriptor
+        ready, _, _ = select.select([bell, *outputs], [], [], _STEP)
         for child in self._running.values():
             child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
-        if ready and 0 not in ready:
+        if ready and bell not in ready:
             time.sleep(_STEP / 5)
-        return 0 in ready and bool(asking.heard())
+        return self._hearing.stirred()
 
     def _start(self, pid: int) -> str:
         """Begin with one process; why not when that is impossible."""
-        seen = standing.standing(pid)
+        seen = process_state.of(pid)
         if seen is None or seen.state in "ZXx":
             return "gone: no such process"
         if self._spy is None:
@@ -136,4 +137,4 @@ class _Recorder:
             if error.startswith("denied"):
                 error += "; " + tracing.way_out(pid)
         took = min(time.monotonic() - self._begun, self._request.seconds)
-        asking.say(Recording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))
+        say(Recording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))

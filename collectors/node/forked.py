@@ -26,11 +26,18 @@ class Forked:
         """``setup`` runs in the child before the program. Raises :class:`OSError` when that cannot be started."""
         _reap()
         self._status: Optional[int] = None
-        source, self.stdin = os.pipe() if fed else (os.open(os.devnull, os.O_RDONLY), -1)
-        self.stdout, out = os.pipe()
-        self.stderr, err = os.pipe()
-        failed, fault = os.pipe()
-        self.pid = os.fork()
+        opened: List[int] = []
+        try:
+            opened += os.pipe() if fed else (os.open(os.devnull, os.O_RDONLY),)
+            for _ in range(3):
+                opened += os.pipe()
+            self.pid = os.fork()
+        except OSError:  # no further process, or no further descriptor: those that there are must not be lost as well
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        *fed_by, self.stdout, out, self.stderr, err, failed, fault = opened
+        source, self.stdin = fed_by if fed else (fed_by[0], -1)
         if self.pid == 0:
             _become(argv, env, setup, (source, out, err), fault)
         for mine in (source, out, err, fault):
@@ -77,7 +84,7 @@ class Forked:
     def kill(self) -> None:
         """End it without asking."""
         if self.poll() is None:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # sudo is root's: it ends when nobody reads it
                 os.kill(self.pid, signal.SIGKILL)
 
     def leave(self) -> None:

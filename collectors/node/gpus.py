@@ -93,6 +93,7 @@ class Gpus(Source):
         if ended is not None and ended.status == 0:
             rows = [app_row(line) for line in text(ended.stdout).splitlines()]
             self._processes = [row for row in rows if row is not None]
+            self.shared.computing = frozenset([row.pid for row in self._processes])
         elif ended is not None:
             how = "no answer" if ended.status is None else "status %d" % ended.status
             said = text(ended.stdout + ended.stderr).strip() or how

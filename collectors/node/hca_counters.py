@@ -10,10 +10,18 @@ import os
 from typing import Dict, Tuple
 
 from collectors.node.files import list_folder, read
-from collectors.node.perfquery import WORDS
+from collectors.node.perfquery import LARGEST, WORDS
 
 FAST = ("port_xmit_data", "port_rcv_data", "port_xmit_wait")
 """Read at every look; the others take turns."""
+ERRORS = (
+    "link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_xmit_discards", "excessive_buffer_overrun_errors", "local_link_integrity_errors",
+    "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
+    "roce_adp_retrans",
+)  # fmt: skip
+"""Those whose growth is a fault. Read at every look while a stream is young: who watches for four seconds wants to know
+what grew in them."""
 TURNS = 5
 """Looks in which every counter has had its turn."""
 PAUSE = 300.0
@@ -34,6 +42,7 @@ class Counters:
                 if name not in NO_COUNTERS:
                     self._paths.setdefault(name.lower(), os.path.join(folder, group, name))
         self._often = [name for name in FAST if name in self._paths]
+        self._errors = [name for name in ERRORS if name in self._paths]
         self._rest = [name for name in self._paths if name not in FAST]
         self._last: Dict[str, int] = {}
         self._turn = -1
@@ -47,18 +56,23 @@ class Counters:
         """True when there are counters here and they are not refused as a whole."""
         return bool(self._paths) and "" not in self._refused
 
-    def changed(self, moment: float) -> Dict[str, int]:
-        """Counters that moved since they were last read; all of them at the first call. Data are in bytes."""
+    def changed(self, moment: float, *, errors: bool = False) -> Dict[str, int]:
+        """Counters that moved since they were last read; all of them at the first call. Data are in bytes.
+
+        With ``errors`` none of :data:`ERRORS` waits for its turn.
+        """
         if self._is_refused("", moment):
             return {}
         turn = self._rest if self._turn < 0 else self._rest[self._turn :: TURNS]
         self._turn = (self._turn + 1) % TURNS
+        if errors:
+            turn = list(dict.fromkeys([*self._errors, *turn]))
         news: Dict[str, int] = {}
         for name in [*self._often, *turn]:
             if self._is_refused(name, moment):
                 continue
             try:
-                value = int(read(self._paths[name]))
+                value = min(int(read(self._paths[name])[:24]), LARGEST)
             except ValueError:  # no number: a driver's own file, nothing to watch
                 self._refuse(name, moment)
                 continue

@@ -117,7 +117,7 @@ def parse_dev(data: bytes) -> List[InterfaceCounters]:
     for line in data.split(b"\n"):
         name, colon, rest = line.rpartition(b":")
         fields = rest.split()
-        if not colon or len(fields) < 16 or not all(field.isdigit() for field in fields[:16]):
+        if not colon or len(fields) < 16 or not all(map(_is_counter, fields[:16])):
             continue
         numbers = [int(field) for field in fields[:16]]
         found.append(
@@ -132,6 +132,11 @@ def parse_dev(data: bytes) -> List[InterfaceCounters]:
             )
         )
     return found
+
+
+def _is_counter(field: bytes) -> bool:
+    """Whether it is a number of 64 bits: Python refuses to read one of thousands of digits."""
+    return field.isdigit() and len(field) <= 20
 
 
 def parse_snmp_tcp(data: bytes) -> Optional[Tuple[int, int]]:

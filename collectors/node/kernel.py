@@ -9,6 +9,7 @@ from collectors.node.files import read_text
 from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader
 from collectors.node.logs.kernel import event
 from collectors.node.source import Absent, Denied, Shared, Source
+from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
 
 HISTORY = 24 * 3600.0
@@ -31,7 +32,14 @@ class KernelSource(Source):
         self._kmsg = kmsg
         self._reader: Union[Reader, None] = None
         self._refusals: List[str] = []
+        self._sudo = False
         self._first = True
+
+    def configure(self, settings: Settings) -> None:
+        """Try again when sudo has become allowed."""
+        if settings.sudo and not self._sudo:
+            self._refusals.clear()
+        self._sudo = settings.sudo
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Events since the last look. Raises :class:`Denied` when nobody lets us read the log: unknown, not clean."""
@@ -50,7 +58,8 @@ class KernelSource(Source):
     def _open(self) -> Reader:
         """First reader that is let in.
 
-        Commands are tried once only: sudo reports each refusal to the administrators.
+        Commands are tried once only, and sudo only where the user allowed it: it reports each refusal to the
+        administrators.
         """
         try:
             return KmsgReader(self._kmsg)
@@ -62,11 +71,14 @@ class KernelSource(Source):
                 ("dmesg", lambda: DmesgPoller(["dmesg"], 5.0)),
                 ("sudo -n dmesg", lambda: DmesgPoller(["sudo", "-n", "dmesg"], 30.0)),
             )
-            for name, opened in doors[: 3 if os.getuid() else 2]:
+            for name, opened in doors[: 3 if os.getuid() and self._sudo else 2]:
                 try:
                     return opened()
                 except Absent as reason:
                     self._refusals.append("%s: %s" % (name, reason))
         restricted = read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1"
         why = "; ".join([*refusals, *self._refusals])
-        raise Denied(why + (" (kernel.dmesg_restrict is 1: root may read it)" if restricted else ""))
+        ways_out = ["kernel.dmesg_restrict is 1: root may read it"] if restricted else []
+        if os.getuid() and not self._sudo:
+            ways_out.append("sudo -n dmesg was not tried: --sudo allows it")
+        raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))

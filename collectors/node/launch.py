@@ -1,8 +1,9 @@
 """Starts a program with a rank's interpreter and environment, feeds it from memory, and takes it along when it ends.
 
-The environment is read here and goes no further than the child: it holds secrets. Standard input carries control lines;
-each re-arms this process's alarm (see ``lifeline``), all but heartbeats are passed on to the child. The child writes to
-our standard output and standard error itself.
+As root it is started as the rank's owner (see ``owner``): all that it loads is that user's to choose. The environment
+is read here and goes no further than the child: it holds secrets. Standard input carries control lines; each re-arms
+this process's alarm (see ``watchdog``), all but heartbeats, which are empty, are passed on to the child. The child
+writes to our standard output and standard error itself.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional
 
-from collectors.node import environ, lifeline, loader
+from collectors.node import environ, loader, owner, watchdog
 from collectors.node.files import link, read_or_none, text
 
 # Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
@@ -67,28 +68,62 @@ def interpreter_of(pid: Optional[int], wanted: str) -> str:
     return shutil.which("python3") or "python3"
 
 
+class Borrowed(NamedTuple):
+    """What a rank lends to a program."""
+
+    environment: Dict[str, str]
+    python: str
+    become: Callable[[], None]
+    """Makes the child the rank's owner, before its exec."""
+
+
+def borrow(pid: Optional[int], wanted: str) -> Borrowed:
+    """What this rank lends; this login's own things where there is no rank, or nothing of it may be used.
+
+    All of it is read of one process: a pid that is given anew meanwhile counts as none.
+    """
+    if pid is not None:
+        before = owner.owner_of(pid)
+        if before is not None and owner.may_be_imitated(pid, before):
+            lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), owner.becoming(before))
+            if owner.owner_of(pid) == before:
+                return lent
+        sys.stderr.write(
+            "hangtop: nothing of process %d may be used (gone, another user's, or root's in a container): "
+            "this runs with the node's own Python and settings\n" % pid
+        )
+    return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))
+
+
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: a rank to imitate, ``python``: interpreter instead, ``env``: settings on top, ``command``: argv.
 
     ``command`` has ``{python}`` where the interpreter goes; the blob ``child`` is written to the child's standard input
     before anything else.
     """
-    lifeline.prepare()
+    watchdog.prepare()  # heartbeats are heard once the child is there
     pid = arguments.get("pid")
     rank_pid = pid if isinstance(pid, int) else None
-    environment = environment_of(rank_pid)
+    lent = borrow(rank_pid, str(arguments.get("python") or ""))
+    environment = lent.environment
     extra = arguments.get("env")
     environment.update(extra if isinstance(extra, dict) else {})
-    python = interpreter_of(rank_pid, str(arguments.get("python") or ""))
     words = arguments.get("command")
-    argv: List[str] = [str(word).replace("{python}", python) for word in (words if isinstance(words, list) else [])]
-    setup = lifeline.child_setup()
+    argv: List[str] = [
+        str(word).replace("{python}", lent.python) for word in (words if isinstance(words, list) else [])
+    ]
+    setup = watchdog.child_setup()
     if setup is None:
         sys.exit("hangtop: this node's Python has no ctypes, so a probe could not be ended reliably")
+
+    def prepare() -> None:
+        lent.become()
+        setup()
+
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, cwd="/", preexec_fn=setup)  # noqa: PLW1509
-    except OSError as error:
-        sys.exit("hangtop: %s: %s" % (argv[0], error.strerror))
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, cwd="/", preexec_fn=prepare)  # noqa: PLW1509
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit("hangtop: %s: %s" % (argv[0], error))
     assert child.stdin is not None
     child.stdin.write(loader.blob("child") or b"")
     child.stdin.flush()
@@ -98,14 +133,17 @@ def main(arguments: Dict[str, object]) -> None:
 def _relay(child: "subprocess.Popen[bytes]") -> None:
     """Pass control lines on until our input or the child ends."""
     assert child.stdin is not None
-    target = child.stdin.fileno()
+    target = child.stdin
+    rest = b""
 
     def forward(data: bytes) -> None:
-        lifeline.arm()
+        nonlocal rest
+        *lines, rest = (rest + data).split(b"\n")
         try:
-            os.write(target, data)
+            target.write(b"".join(line + b"\n" for line in lines if line))
+            target.flush()
         except OSError:  # the child has ended: its status says why
             return
 
-    lifeline.end_with_stdin(forward)
-    lifeline.leave(child.wait() & 0xFF)
+    watchdog.watch(forward)
+    watchdog.leave(child.wait() & 0xFF)

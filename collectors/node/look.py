@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
-from collectors.node import pyspy, pyspy_output, standing, tracing
+from collectors.node import inside, process_state, pyspy, pyspy_output, tracing
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
@@ -32,9 +32,13 @@ class Manner(NamedTuple):
 
 
 class Sudo:
-    """Whether ``sudo -n`` is worth a try on this node; told by the first look that tried."""
+    """Whether ``sudo -n`` is worth a try on this node: the user allows it, and the first look that tried did not fail.
 
-    def __init__(self) -> None:
+    Never unasked: sudo reports each refusal to the administrators.
+    """
+
+    def __init__(self, allowed: bool = False) -> None:
+        self.allowed = allowed
         self.refused = os.geteuid() == 0
         self.said = ""
 
@@ -52,8 +56,8 @@ class Look:
         self._sudo = sudo
         self._at = time.time()
         self._method = "none"
-        self._own_pid = standing.identity(pid).own_pid
-        self._standing = standing.standing(pid)
+        self._own_pid = process_state.identity(pid).own_pid
+        self._state = process_state.of(pid)
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
         self._make_plan()
@@ -64,14 +68,14 @@ class Look:
         return not self._plan
 
     def _make_plan(self) -> None:
-        if self._standing is None or self._standing.state in DEAD:
+        if self._state is None or self._state.state in DEAD:
             self.failure = pyspy_output.Failure(
-                "gone", "zombie, not yet waited for" if self._standing else "no such process"
+                "gone", "zombie, not yet waited for" if self._state else "no such process"
             )
         elif self._spy is None:
             self.failure = pyspy_output.Failure("no-py-spy", "no py-spy on this node, and none to lend to it")
         else:
-            if self._manner.native and self._standing.state not in STOPPED:
+            if self._manner.native and self._state.state not in STOPPED:
                 self._plan.append(Attempt("native", True))
             self._plan.append(Attempt("nonblocking", True))
             self._plan.append(Attempt("nonblocking", False))
@@ -84,8 +88,11 @@ class Look:
         self._attempt = self._plan[0]
         self._at = time.time()
         # frames and kernel state must be of the same moment, so it is read anew for each attempt
-        self._standing = standing.standing(self.pid) or self._standing
-        words = pyspy.dump_command(self._spy.path, self.pid, self._attempt.method, self._attempt.with_locals)
+        self._state = process_state.of(self.pid) or self._state
+        program = self._spy.for_sudo if self._attempt.sudo else self._spy.path
+        words = pyspy.dump_command(program, self.pid, self._attempt.method, self._attempt.with_locals)
+        if self._attempt.method == "native" and self._own_pid not in (None, self.pid) and os.geteuid() == 0:
+            return inside.command(self.pid, self._own_pid, words)
         return ["sudo", "-n", *words] if self._attempt.sudo else words
 
     def take(self, status: Optional[int], stdout: bytes, stderr: bytes) -> None:
@@ -122,17 +129,18 @@ class Look:
         if failure.word == "torn" or (failure.word in ("timeout", "stopped") and self._attempt.method == "native"):
             return
         self._plan.clear()
-        if failure.word == "denied" and not self._sudo.refused and not self._attempt.sudo:
+        may = self._sudo.allowed and not self._sudo.refused
+        if failure.word == "denied" and may and not self._attempt.sudo:
             self._plan.append(Attempt("nonblocking", True, sudo=True))
 
     def _leave_out_what_would_pause_a_stopped_one(self) -> None:
-        now = standing.standing(self.pid)
+        now = process_state.of(self.pid)
         if now is not None and now.state in STOPPED:
             self._plan = deque(attempt for attempt in self._plan if attempt.method == "nonblocking")
 
     def result(self) -> StackDump:
         """The answer."""
-        seen = self._standing or standing.Standing("", "", "", "", 0.0)
+        seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
         failure = self.failure
         way_out, error = "", ""
         if failure is not None:
@@ -153,6 +161,6 @@ class Look:
             error,
             self.threads,
             seen.waiting_on,
-            standing.kernel_stack(self.pid) if stuck else [],
+            process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
         )

@@ -11,6 +11,10 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|GiB|KiB|C|us|x|bank\(s\))?", re.IGNORECASE)
+_SIGNED = (1 << 63) - 1
+"""What reads numbers of 64 bits takes signed ones."""
+_LARGEST_SIZE = 1e12
+"""MiB."""
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _TRUE = frozenset({"yes", "active", "enabled", "true"})
 _FALSE = frozenset({"no", "not active", "disabled", "false", "none"})
@@ -45,13 +49,13 @@ class Values:
     def mebibytes(self, key: str) -> Optional[int]:
         """A size that nvidia-smi gives in MiB, in bytes."""
         value = self.decimal(key)
-        return None if value is None else int(value * (1 << 20))
+        return None if value is None or abs(value) > _LARGEST_SIZE else int(value * (1 << 20))
 
     def mask(self, key: str) -> Optional[int]:
         """A bit mask."""
         cell = self._cells.get(key, "").strip()
         if _MASK.fullmatch(cell):
-            return int(cell, 16)
+            return int(cell, 16) & _SIGNED
         self._note(key, cell)
         return None
 

@@ -20,8 +20,9 @@ import threading
 import time
 from typing import Callable, Dict, List, Optional, Tuple
 
-from collectors.node import lifeline, tcp, wire
+from collectors.node import tcp, watchdog
 from collectors.node.files import read_int
+from collectors.node.say import say
 from collectors.samples.asked import Observation, PathFigure
 
 ECHO, SINK = b"e", b"s"
@@ -237,19 +238,17 @@ END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
 
 
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``listen``: be a listener; ``name``, ``targets``, ``seconds``: be a tester; ``lifetime``: whole time."""
-    lifeline.prepare(int(str(arguments.get("lifetime", 60))))
-    lifeline.end_with_stdin()
+    """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
+    watchdog.watch()
     if arguments.get("listen"):
         _listen()
     targets = arguments.get("targets")
     rows: List[Dict[str, object]] = targets if isinstance(targets, list) else []
     for target in rows:
         figure = measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5))))
-        sys.stdout.buffer.write(wire.encode(figure))
-    sys.stdout.buffer.write(wire.encode(END))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+        say(figure)
+    say(END)
+    watchdog.leave()
 
 
 def _listen() -> None:
@@ -259,6 +258,5 @@ def _listen() -> None:
     datagrams = udp_listener()
     threading.Thread(target=acknowledge, args=(datagrams,), daemon=True).start()
     for subject, port in (("tcp", listener.getsockname()[1]), ("udp", datagrams.getsockname()[1])):
-        sys.stdout.buffer.write(wire.encode(Observation("listen", subject, port, "")))
-    sys.stdout.buffer.flush()
+        say(Observation("listen", subject, port, ""))
     serve(listener)

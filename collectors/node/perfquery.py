@@ -54,9 +54,11 @@ _NAMES = {
 _HEADER = re.compile(r"# (Port [\w ]{0,40}?counters): (?:Lid (\d{1,9})|.{1,200}?) port (\d{1,3})", re.IGNORECASE)
 _COUNTER = re.compile(r"(\w{2,64}):\.*(0x[0-9a-fA-F]{1,16}|\d{1,20})")
 _SATURATED = (1 << 32) - 1
+LARGEST = (1 << 63) - 1
+"""Counters of 64 bits that stick at all ones are told as this: what reads them takes signed numbers."""
 
 
-class Block(NamedTuple):
+class PortBlock(NamedTuple):
     """Counters of one port by the kernel's names; data in bytes. ``extended``: 64 bit."""
 
     lid: Optional[int]
@@ -65,23 +67,23 @@ class Block(NamedTuple):
     values: Dict[str, int]
 
 
-def parse(text: str) -> List[Block]:
+def parse(text: str) -> List[PortBlock]:
     """Blocks in order. A saturated 32-bit data counter is left out: it stands still while data flow."""
-    blocks: List[Block] = []
+    blocks: List[PortBlock] = []
     for line in text.splitlines():
         opened = _HEADER.match(line)
         if opened:
             lid = opened.group(2)
             extended = "extended" in opened.group(1).lower()
-            blocks.append(Block(None if lid is None else int(lid), int(opened.group(3)), extended, {}))
+            blocks.append(PortBlock(None if lid is None else int(lid[:9]), int(opened.group(3)[:9]), extended, {}))
             continue
         counter = _COUNTER.match(line)
         if not counter or not blocks:
             continue
         name = _NAMES.get(counter.group(1).lower())
         digits = counter.group(2)
-        value = int(digits, 16 if digits.startswith("0x") else 10)
+        value = min(int(digits[:24], 16 if digits.startswith("0x") else 10), LARGEST)
         if name is None or (name in WORDS and not blocks[-1].extended and value >= _SATURATED):
             continue
-        blocks[-1].values[name] = value * 4 if name in WORDS else value
+        blocks[-1].values[name] = min(value * 4, LARGEST) if name in WORDS else value
     return [block for block in blocks if block.values]

@@ -12,7 +12,8 @@ from collectors.node.patient import PatientReader
 from collectors.node.procfs import parse_stat, split_zeros
 
 _ROW = re.compile(
-    rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) ([0-9A-F]{2}) \S+ \S+ \S+ +\d+ +\d+ (\d+)", re.M
+    rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) ([0-9A-F]{2}) \S+ \S+ \S+ +\d+ +\d+ (\d{1,20})(?!\d)",
+    re.M,
 )
 _ESTABLISHED, _TIME_WAIT, _LISTEN = b"01", b"06", b"0A"
 _SOCKET = re.compile(r"socket:\[(\d+)\]$")

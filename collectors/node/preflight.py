@@ -1,7 +1,7 @@
 """One look at a node before (or without) a job: what it can listen on and reach, and the limits that ranks will meet.
 
-Prints one ``Observation`` a line and ends; when it was asked to listen, it stays until its input ends or its time is
-up, so that other nodes can try to connect. Changes nothing on the node but the ports that it listens on meanwhile.
+Prints one ``Observation`` a line and ends; when it was asked to listen, it stays as long as heartbeats come, so that
+other nodes can try to connect. Changes nothing on the node but the ports that it listens on meanwhile.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import sys
 import threading
 import time
 from typing import Dict, Iterator, List, Tuple
 
-from collectors.node import lifeline, tcp, wire
-from collectors.node.files import read_or_none, read_text
+from collectors.node import capabilities, tcp, watchdog
+from collectors.node.files import read_or_none
+from collectors.node.say import say_all
 from collectors.samples.asked import Observation
 from collectors.samples.values import Value
 
@@ -27,8 +27,6 @@ LIMITS = {
 }
 CONFIGURATION = ("/etc/nccl.conf", "~/.nccl.conf")
 """Files in which NCCL finds settings that no environment shows (NCCL_CONF_FILE replaces the second since 2.23)."""
-
-CAP_SYS_PTRACE = 19
 
 
 def limits() -> Iterator[Observation]:
@@ -53,11 +51,7 @@ def storage(paths: List[str]) -> Iterator[Observation]:
 def ptrace() -> Observation:
     """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
     scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
-    effective = 0
-    for line in read_text("/proc/self/status").splitlines():
-        if line.startswith("CapEff:"):
-            effective = int(line.split()[1], 16)
-    capable = bool(effective >> CAP_SYS_PTRACE & 1)
+    capable = capabilities.has(capabilities.SYS_PTRACE)
     return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, capable], "")
 
 
@@ -123,15 +117,13 @@ def _accept(listener: socket.socket) -> None:
 
 
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``, ``seconds``: its whole time."""
-    seconds = int(str(arguments.get("seconds", 20)))
-    lifeline.prepare(seconds)
-    lifeline.end_with_stdin()
+    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
+    watchdog.watch()
     ports = _list(arguments, "listen")
     sockets, answers = listen([int(str(port)) for port in ports])
     for listener in sockets:
         threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-    _print([Observation("clock", "", time.time(), ""), *answers])
+    say_all([Observation("clock", "", time.time(), ""), *answers])
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
     if arguments.get("look", True):
@@ -143,10 +135,10 @@ def main(arguments: Dict[str, object]) -> None:
         looked.extend(names(str(arguments.get("master", ""))))
         looked.append(_free_port())
     looked.extend(reach(targets))
-    _print([*looked, Observation("done", "", True, "")])
+    say_all([*looked, Observation("done", "", True, "")])
     if sockets:
-        time.sleep(seconds)
-    lifeline.leave()
+        watchdog.stay()
+    watchdog.leave()
 
 
 def _free_port() -> Observation:
@@ -160,8 +152,3 @@ def _free_port() -> Observation:
 def _list(arguments: Dict[str, object], name: str) -> List[object]:
     value = arguments.get(name, [])
     return value if isinstance(value, list) else []
-
-
-def _print(observations: List[Observation]) -> None:
-    sys.stdout.buffer.write(b"".join(wire.encode(observation) for observation in observations))
-    sys.stdout.buffer.flush()

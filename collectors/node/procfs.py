@@ -64,7 +64,7 @@ def parse_stat(data: bytes) -> Optional[Stat]:
             start_ticks=int(fields[19]),
             rss=int(fields[21]) * PAGE_SIZE,
         )
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

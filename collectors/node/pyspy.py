@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import zlib
@@ -13,19 +14,28 @@ _USUAL = ("/usr/local/bin", "/usr/bin", "/opt/conda/bin", "/opt/venv/bin")
 
 
 class PySpy(NamedTuple):
-    """A py-spy that can be run. ``lent``: it is in this process's memory, sent by the other side."""
+    """A py-spy that can be run."""
 
     path: str
+    """Leads to the very file that was looked at, whatever is under its name by now: a descriptor of this process."""
     lent: bool
+    """It is in this process's memory, sent by the other side: ours, as nobody else can change it."""
+    name: str = ""
+    """Where it was found, by links' targets; rules of sudo name it so."""
+
+    @property
+    def for_sudo(self) -> str:
+        """The path that sudo is given."""
+        return self.name or self.path
 
 
 def find(pids: Iterable[int], given: str = "", proc: str = "/proc") -> Optional[PySpy]:
     """Look beside the interpreters of these processes, on PATH and in the usual places; None when there is none.
 
-    ``given`` is a path that the user named: nothing else is looked at then.
+    ``given`` is a path that the user named: nothing else is looked at then, and it need not be ours.
     """
     if given:
-        return PySpy(given, False) if os.access(given, os.X_OK) else None
+        return _opened(given, named=True)
     folders: List[str] = []
     for pid in pids:
         folders.extend(_beside(pid, proc))
@@ -33,9 +43,10 @@ def find(pids: Iterable[int], given: str = "", proc: str = "/proc") -> Optional[
     folders.append(os.path.join(os.path.expanduser("~"), ".local/bin"))
     folders.extend(_USUAL)
     for folder in dict.fromkeys(folders):
-        path = os.path.join(folder, "py-spy")
-        if folder.startswith("/") and _may_be_run(path):
-            return PySpy(path, False)
+        if folder.startswith("/"):
+            found = _opened(os.path.join(folder, "py-spy"), named=False)
+            if found is not None:
+                return found
     return None
 
 
@@ -54,17 +65,49 @@ def _beside(pid: int, proc: str) -> Iterator[str]:
         yield os.path.dirname(executable)
 
 
-def _may_be_run(path: str) -> bool:
-    """True for a program that nobody but root and this user could have put there.
+def _opened(path: str, *, named: bool) -> Optional[PySpy]:
+    """The program under this name, if nobody but root and this user could have put it there, or the user named it.
 
-    The folder of a rank's interpreter belongs to the rank's user, and this side may run as root.
+    The folder of a rank's interpreter belongs to the rank's user, and this side may run as root. What is looked at is
+    what will be run: it is opened first.
     """
+    real = os.path.realpath(path)
+    if not named and not (_folders_are_ours(path) and _folders_are_ours(real)):
+        return None
     try:
-        found = os.stat(path)
+        descriptor = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return False
-    ours = found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(found.st_mode) and ours and os.access(path, os.X_OK)
+        return None
+    status = os.fstat(descriptor)
+    # by number of this process: children close the descriptor, and sudo runs as somebody else
+    opened = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
+    if stat.S_ISREG(status.st_mode) and (named or _is_ours(status)) and os.access(opened, os.X_OK):
+        return PySpy(opened, False, real)
+    os.close(descriptor)
+    return None
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    """True for what nobody but root and this user can change."""
+    return found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _folders_are_ours(path: str) -> bool:
+    """True when nobody else can put something in the place of this name.
+
+    In a folder with the sticky bit (/tmp) others can add names, but not take those of ours.
+    """
+    folder = os.path.dirname(path)
+    while True:
+        try:
+            found = os.stat(folder)
+        except OSError:
+            return False
+        if not _is_ours(found) and not (found.st_mode & stat.S_ISVTX and found.st_uid in (0, os.geteuid())):
+            return False
+        if folder == os.path.dirname(folder):
+            return True
+        folder = os.path.dirname(folder)
 
 
 def borrow(compressed: bytes) -> PySpy:
@@ -72,12 +115,12 @@ def borrow(compressed: bytes) -> PySpy:
 
     Raises :class:`OSError` where the kernel allows no such memory, :class:`zlib.error` for a broken one.
     """
-    descriptor = os.memfd_create("py-spy")
+    descriptor = os.memfd_create("py-spy", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     view = memoryview(zlib.decompress(compressed))
     while view:
         view = view[os.write(descriptor, view) :]
     os.fchmod(descriptor, 0o700)
-    # by number of this process: children close the descriptor, and sudo runs as somebody else
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     return PySpy("/proc/%d/fd/%d" % (os.getpid(), descriptor), True)
 
 

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterable, Iterator, List, NamedTuple
 
 from collectors.node.adopted import Adopters
-from collectors.node.environ import presentable_command
+from collectors.node.environ import NO_RANK, presentable_command
 from collectors.node.facts import FactFinder, Subject
-from collectors.node.family import Member, Place, arrange, helper_role
+from collectors.node.family import Kin, arrange, helper_role
 from collectors.node.files import link, read_or_none
 from collectors.node.held import Held
+from collectors.node.mapped import title
 from collectors.node.patient import PatientReader
 from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
 from collectors.node.pulse import helper_sample, rank_pulse, read_stat
-from collectors.node.search import YOUNG, Found, Search
-from collectors.node.slept import Wait
+from collectors.node.search import YOUNG, Search
+from collectors.node.settling import Settling
 from collectors.node.source import Denied, Shared, Source
+from collectors.node.tracked import Tracked
 from collectors.samples.control import Settings
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess
 from collectors.samples.stream import Fault
@@ -35,33 +37,6 @@ HELPER_TURNS = 5
 """Ticks in which every helper is read once."""
 
 
-class Tracked:
-    """One process with a rank in its environment."""
-
-    __slots__ = ("env", "executable", "facts_at", "held", "pid", "process", "seen", "shown", "stat", "wait", "words")
-
-    def __init__(self, found: Found, stat: Stat, seen: float, held: Held) -> None:
-        self.pid = found.pid
-        self.env = found.env
-        self.shown = found.shown
-        self.stat = stat
-        self.seen = seen
-        self.words: List[str] = []
-        self.executable = ""
-        self.process: Optional[RankProcess] = None
-        """What was told of it; None unless it is a rank."""
-        self.facts_at = 0.0
-        self.wait = Wait()
-        self.held = held
-
-    def member(self, orphan: bool = False) -> Member:
-        """What its place in the family depends on."""
-        stat = self.stat
-        return Member(
-            self.pid, stat.parent, stat.start_ticks, self.env, self.words, stat.comm, self.executable, orphan
-        )  # fmt: skip
-
-
 class RankSource(Source):
     """Every rank on this node, and the processes that belong to them."""
 
@@ -73,9 +48,10 @@ class RankSource(Source):
         super().__init__(shared, proc, sys)
         self._reader = PatientReader()
         self._search = Search(proc, self._reader)
+        self._settling = Settling(proc, self._search, shared)
         self._facts = FactFinder(proc, sys, boot_time())
         self._tracked: Dict[int, Tracked] = {}
-        self._places: Dict[int, Place] = {}
+        self._places: Dict[int, Kin] = {}
         self._stale = True
         self._other_job = False
         self._turn = 0
@@ -96,6 +72,7 @@ class RankSource(Source):
         moment = time.monotonic()
         if self._list_due(moment):
             yield from self._list(moment, now)
+        self._stale = self._settling.settle(self._tracked, self._places, moment) or self._stale
         self._read_commands(moment)
         if self._stale:
             self._stale = False
@@ -129,7 +106,7 @@ class RankSource(Source):
             yield from self._drop(pid, now)
         self._other_job = False
         self._hidden = 1 not in present
-        for found in self._search.find(present, set(self._tracked)):
+        for found in self._search.find(present, set(self._tracked), self.shared.computing):
             stat = read_stat(self.proc, found.pid)
             if stat is not None:
                 self._tracked[found.pid] = Tracked(found, stat, moment, Held(self.proc, found.pid))
@@ -141,7 +118,7 @@ class RankSource(Source):
         tracked.held.close()
         self._stale = True
         if tracked.process is not None:
-            yield RankGone(pid, tracked.env.rank, now)
+            yield RankGone(pid, tracked.process.rank, now)
         elif place is not None and place.role == "helper":
             yield HelperGone(pid, place.owner, now)
 
@@ -184,8 +161,8 @@ class RankSource(Source):
         for pid, place in self._places.items():
             tracked, old = self._tracked[pid], before.get(pid)
             if tracked.process is not None and place.role != "rank":
+                yield RankGone(pid, tracked.process.rank, now, False)
                 tracked.process = None
-                yield RankGone(pid, tracked.env.rank, now)
             if old is not None and old.role == "helper" and place != old:
                 yield HelperGone(pid, old.owner, now)
 
@@ -241,7 +218,11 @@ class RankSource(Source):
                 subject = Subject(
                     pid, tracked.stat, status, tracked.env, tracked.shown, tracked.words, tracked.executable
                 )  # fmt: skip
-                tracked.process = self._facts.process(subject, versions)
+                tracked.process = self._facts.process(subject, versions)._replace(
+                    numbered_by=tracked.numbered_by,
+                    library=tracked.library,
+                    label=title(tracked.words) if tracked.env.rank == NO_RANK else "",
+                )
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
             alive.append(tracked.process)

@@ -4,7 +4,7 @@ torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (si
 TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in older
 releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
 ``<stem><rank>.pipe``: one byte makes it dump, and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of
-torch 2.13).
+torch 2.13). A rank with torch's debug server is asked for the same as JSON there.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from __future__ import annotations
 import base64
 import os
 import stat
-import sys
 import time
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node import environ, lifeline, wire
-from collectors.node.files import read_or_none
+from collectors.node import debug_server, environ, owner, pages, watchdog
+from collectors.node.files import link, read_or_none
+from collectors.node.rooted import seen_by
+from collectors.node.say import say
 from collectors.samples.asked import RecorderFile
 
 STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 PIPES = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",)
 SIZE_LIMIT = 64 << 20
 """A dump of 2,000 entries with stacks has some megabytes."""
+HANDLERS = ("dump_nccl_trace_pickle", "dump_nccl_trace_json", "fr_trace_json")
+"""What a debug server gives a recorder by, with frames first; the last one is gloo's (torch 2.13)."""
 ANSWER_SECONDS = 6.0
 """A rank looks at its pipe once a second and writes in one go."""
 DONE = -1
@@ -31,10 +34,20 @@ DONE = -1
 
 
 class Places(NamedTuple):
-    """Where one rank's dump may be, most likely first, and its pipe."""
+    """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
 
     files: Tuple[str, ...]
     pipe: str
+
+    def seen_by(self, pid: int) -> "Places":
+        """The same as this side can open them: a rank in a container, or with a relative path, names others."""
+        return Places(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
+
+
+def _here(pid: int, path: str) -> str:
+    if not path.startswith("/"):
+        path = os.path.join(link("/proc/%d/cwd" % pid), path)
+    return seen_by(pid, path)
 
 
 def places(env: Dict[str, str], rank: int) -> Places:
@@ -55,14 +68,15 @@ def modified(path: str) -> float:
         return 0.0
 
 
-def ask(pipe: str) -> str:
+def ask(pipe: str, uid: Optional[int] = None) -> str:
     """Write the one byte that asks for a dump; the reason why that was not possible, or nothing.
 
     Without blocking: nobody reads the pipe of a rank whose monitor thread is gone.
     """
     try:
-        if not stat.S_ISFIFO(os.stat(pipe).st_mode):
-            return "%s is no pipe" % pipe
+        found = os.stat(pipe)
+        if not stat.S_ISFIFO(found.st_mode) or uid not in (None, found.st_uid):
+            return "%s is no pipe of the rank's" % pipe
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
@@ -99,6 +113,33 @@ class Wanted(NamedTuple):
     """Time of the newest dump before asking."""
     asked: bool
     why: str
+    uid: Optional[int] = None
+    """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
+    given: Optional["Served"] = None
+    """What its debug server gave instead."""
+
+
+class Served(NamedTuple):
+    """A recorder as a debug server gave it."""
+
+    place: str
+    """``localhost:41211/fr_trace_json``, or a socket's path instead of the port."""
+    data: bytes
+
+
+def served(pid: int) -> Tuple[Optional[Served], str]:
+    """The recorder of a rank that runs a debug server; else why there is none, empty where it has no such server."""
+    why = ""
+    server = debug_server.find(pid)
+    for handler in HANDLERS if server is not None else ():
+        if server is None or handler not in server.handlers:
+            continue
+        at = server.address if isinstance(server.address, str) else "%s:%d" % server.address
+        try:
+            return Served("%s/%s" % (at, handler), debug_server.ask(server, handler, ANSWER_SECONDS, SIZE_LIMIT)), ""
+        except OSError as error:
+            why = error.strerror or str(error)
+    return None, why
 
 
 def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
@@ -109,16 +150,56 @@ def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
             rank, pid, started, Places(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
         )
     found = places(environ.parse(data), rank)
+    if not found.pipe:  # it may have opened one since its start
+        stem = pages.told_pipe(pid)
+        found = found._replace(pipe="%s%d.pipe" % (stem, rank) if stem else "")
+    found = found.seen_by(pid)
     before = modified(found.files[0])
+    uid = _whose(pid)
     if not fresh:
-        return Wanted(rank, pid, started, found, before, False, "")
-    why = ask(found.pipe) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-    return Wanted(rank, pid, started, found, before, not why, why)
+        return Wanted(rank, pid, started, found, before, False, "", uid)
+    why = ask(found.pipe, uid) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+    if why:
+        given, refused = served(pid)
+        why = refused or why
+        if given is not None:
+            return Wanted(rank, pid, started, found, before, False, "", uid, given)
+    return Wanted(rank, pid, started, found, before, not why, why, uid)
+
+
+def _whose(pid: int) -> Optional[int]:
+    """Uid that must own the rank's files; None where the kernel already sees to it, or where the rank is root's."""
+    if os.geteuid() != 0:
+        return None
+    found = owner.owner_of(pid)
+    return -1 if found is None else found.uid or None
+
+
+def _content(path: str, uid: Optional[int]) -> bytes:
+    """A dump's bytes; none for what cannot be read or, with ``uid``, is of somebody else.
+
+    The rank says where its dump is: root must not be made to read what the rank's user may not.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or uid not in (None, found.st_uid):
+            return b""
+        try:
+            return file.read(SIZE_LIMIT)
+        except OSError:
+            return b""
 
 
 def collect(wanted: Wanted, deadline: float) -> RecorderFile:
     """One rank's dump: the fresh one that was asked for, else what lies there from this run."""
-    rank, pid, _, found, before, asked, why = wanted
+    rank, pid, _, found, before, asked, why, uid, given = wanted
+    if given is not None:
+        text = base64.b64encode(given.data).decode("ascii")
+        return RecorderFile(rank, pid, given.place, time.time(), text, found.pipe, "")
     if asked and not settled(found.files[0], before, deadline):
         why = "asked, but no dump came: its monitor thread does not run any more"
     for path in found.files:
@@ -128,25 +209,23 @@ def collect(wanted: Wanted, deadline: float) -> RecorderFile:
         if at < wanted.started:
             why = why or "%s is of an earlier run" % path
             continue
-        content = read_or_none(path, SIZE_LIMIT)
+        content = _content(path, uid)
         if content:
             text = base64.b64encode(content).decode("ascii")
             return RecorderFile(rank, pid, path, at, text, found.pipe, why)
-        why = "%s may not be read, or is empty" % path
+        why = "%s may not be read, is empty, or is not the rank's" % path
     return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written")
 
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
-    lifeline.prepare(30)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     ranks = arguments.get("ranks")
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
     fresh = bool(arguments.get("fresh"))
     wanted = [request(int(rank), int(pid), float(started), fresh) for rank, pid, started in rows]
     deadline = time.monotonic() + ANSWER_SECONDS
     for one in wanted:
-        sys.stdout.buffer.write(wire.encode(collect(one, deadline)))
-    sys.stdout.buffer.write(wire.encode(RecorderFile(DONE, 0, "", None, "", "", "")))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+        say(collect(one, deadline))
+    say(RecorderFile(DONE, 0, "", None, "", "", ""))
+    watchdog.leave()

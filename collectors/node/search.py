@@ -1,6 +1,7 @@
-"""Finds the processes that carry a rank in their environment, among thousands that do not.
+"""Finds the processes of a job among thousands of others.
 
-Each process is read once when it is new, every time while it is young (it may still exec what it wraps), and after that
+They are those that carry a rank in their environment, and those that say none and have a training library mapped. Each
+process is read once when it is new, every time while it is young (it may still exec what it wraps), and after that
 in turn, a few a time: who execs late is found late, but a node full of strangers costs next to nothing.
 """
 
@@ -8,12 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from collectors.node.environ import RankEnvironment, may_have_rank, parse, presentable, rank_of
+from collectors.node.environ import RankEnvironment, late_rank, may_have_rank, parse, presentable, rank_of, unnumbered
 from collectors.node.files import read_or_none
+from collectors.node.living_env import LivingEnvironment
+from collectors.node.mapped import Mapped, is_foreign
 from collectors.node.patient import Answer, PatientReader
-from collectors.node.procfs import parse_stat
+from collectors.node.procfs import parse_stat, split_zeros
 
 YOUNG = 8.0
 """Seconds during which a new process is looked at every time."""
@@ -30,25 +33,32 @@ ONLY = "HANGTOP_ONLY"
 
 
 class Found(NamedTuple):
-    """A process that carries a rank."""
+    """A process of a job."""
 
     pid: int
     env: RankEnvironment
     shown: Dict[str, str]
     """The part of its environment that may leave the node."""
+    numbered_by: str = "environment"
+    """See :class:`collectors.samples.ranks.RankProcess`, as for ``library``."""
+    library: str = ""
 
 
 class Search:
     """Remembers what is no rank."""
 
-    def __init__(self, proc: str, reader: PatientReader) -> None:
+    def __init__(self, proc: str, reader: PatientReader, *, nameless: bool = True) -> None:
+        """``nameless``: look also for processes that say no rank."""
         self._proc = proc
+        self._nameless = nameless
         self._reader = reader
         self._known: Dict[int, Tuple[float, float]] = {}
         """Pid → when it was first seen, and when to look again (monotonic clock)."""
         self._job: Optional[Tuple[str, str]] = None
         only = os.environ.get(ONLY, "").partition("=")
         self._only = (only[0], only[2]) if only[1] else None
+        self._mapped = Mapped(proc, reader)
+        self._living = LivingEnvironment(proc, reader)
         self.refused: Set[int] = set()
         """Python processes whose environment may not be read: ranks may be among them."""
 
@@ -58,22 +68,60 @@ class Search:
             return False
         self._job = job
         self._known.clear()
+        self._mapped.keep(frozenset())
         return True
 
-    def find(self, present: Set[int], taken: Set[int]) -> List[Found]:
-        """Processes among ``present`` that carry a rank and are not ``taken`` already."""
+    def find(self, present: Set[int], taken: Set[int], computing: AbstractSet[int] = frozenset()) -> List[Found]:
+        """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
         for pid in [pid for pid in self._known if pid not in present]:
             del self._known[pid]
             self.refused.discard(pid)
+        self._mapped.keep(present)
+        self._living.keep(present)
         moment = time.monotonic()
         due = self._due(present, taken, moment)
         found: List[Found] = []
         for start in range(0, len(due), BATCH):
             paths = {"%s/%d/environ" % (self._proc, pid): pid for pid in due[start : start + BATCH]}
             answers = self._reader.read_all(list(paths))
+            others: Dict[int, Answer] = {}
             for path, pid in paths.items():
-                found += self._judge(pid, answers.get(path), moment)
+                answer = answers.get(path)
+                carrying = self._judge(pid, answer, moment)
+                found += carrying
+                if answer is not None and not carrying and self._nameless:
+                    others[pid] = answer
+            found += self._without_rank(others, computing)
         return found
+
+    def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[Found]:
+        """A process that says no rank, by its environment as it is now; None where it is no matter of ours."""
+        now = self._living.read(pid)
+        if not now and answer is None:
+            path = "%s/%d/environ" % (self._proc, pid)
+            answer = self._reader.read_all([path]).get(path)
+        env = parse(now if now else answer if isinstance(answer, bytes) else b"")
+        if not self._passes(env):
+            return None
+        rank = late_rank(env, library)
+        if rank is None:
+            return Found(pid, unnumbered(env), presentable(env), "", library)
+        return Found(pid, rank, presentable(env), "memory", library)
+
+    def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[Found]:
+        """Those that say no rank and are of a job by what they have mapped."""
+        stats = {}
+        for pid in others:
+            stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
+            if stat is not None:
+                stats[pid] = stat
+        for pid, library in self._mapped.look(stats, computing).items():
+            words = split_zeros(read_or_none("%s/%d/cmdline" % (self._proc, pid)) or b"")
+            found = None if is_foreign(words, stats[pid].comm) else self.again(pid, library, others[pid])
+            if found is not None:
+                self._known.pop(pid, None)
+                self.refused.discard(pid)
+                yield found
 
     def _judge(self, pid: int, answer: Optional[Answer], moment: float) -> List[Found]:
         """The process if it carries a rank; else it is remembered, with the time of the next look."""
@@ -110,8 +158,11 @@ class Search:
         if not isinstance(answer, bytes) or not may_have_rank(answer):
             return None
         env = parse(answer)
-        wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
-        return env if wanted else None
+        return env if self._passes(env) else None
+
+    def _passes(self, env: Mapping[str, str]) -> bool:
+        """True for an environment that the user's filter lets through."""
+        return all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
 
     def _note(self, pid: int, answer: Optional[Answer]) -> None:
         """Remember whether a Python process refused."""

@@ -14,11 +14,15 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import link, list_folder, read_or_none, read_text, text
 from collectors.node.patient import PatientReader
+from collectors.node.rooted import foreign_root
 from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
 
-_TORCH_LIBRARY = re.compile(rb" (/[^\n]*?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so")
-_NCCL_LIBRARY = re.compile(rb" (/[^\n]*?/libnccl\.so[0-9.]*)")
+# A line's first slash begins its path: one beginning a line, whatever the path repeats.
+_TORCH_LIBRARY = re.compile(
+    rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so", re.M
+)
+_NCCL_LIBRARY = re.compile(rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/libnccl\.so[0-9.]*)", re.M)
 _TORCH_VERSION = re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"]+)", re.M)
 _CUDA_VERSION = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([^'\"]+)", re.M)
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
@@ -71,7 +75,7 @@ class SoftwareSource(Source):
         """Versions by the libraries that a process has mapped, else by what lies beside its interpreter."""
         base = "%s/%d" % (self.proc, rank.pid)
         maps = self._reader.read_all([base + "/maps"]).get(base + "/maps")
-        root = base + "/root" if link(base + "/ns/mnt") != link(self.proc + "/self/ns/mnt") else self._root
+        root = foreign_root(rank.pid, self.proc) or self._root
         torch, nccl = libraries(maps) if isinstance(maps, bytes) else (None, None)
         if torch is None and not isinstance(maps, bytes):
             torch = self._beside(rank, root)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
+from collectors.node.logs.numbered import Told
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 
@@ -39,7 +40,13 @@ class Shared:
 
     def __init__(self) -> None:
         self.ranks: Tuple[RankProcess, ...] = ()
-        """The ranks that are alive here, written by the source ``ranks``."""
+        """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
+        self.unread: Tuple[Sequence[str], ...] = ()
+        """(mark of a log, part of its reader) that ended the node side before; there from the start."""
+        self.told: Dict[int, Told] = {}
+        """Ranks of processes that do not say theirs, by pid, written by the source ``logs``."""
+        self.computing: FrozenSet[int] = frozenset()
+        """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
         self.host_versions: Dict[str, str] = {}
@@ -94,11 +101,18 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "PortUse": (0,),
     "LogFile": (0, 2, 4),
     "CommProgress": (0, 1, 4, 5),
+    "StepCount": (0,),
     "HostFacts": (),
     "HostSample": (),
     "Disk": (0, 1),
+    "InsidePulse": (0,),
+    "InsideFacts": (0,),
+    "InsideResult": (0, 1),
 }
 """Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
+
+_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "InsidePulse", "InsideFacts", "InsideResult")
+"""Kinds whose first field is the process that they speak of."""
 
 Key = Tuple[object, ...]
 
@@ -122,7 +136,7 @@ class ChangeFilter:
         for sample in samples:
             key = identity(sample)
             if key is None:
-                if type(sample).__name__ in ("RankGone", "HelperGone"):
+                if type(sample).__name__ in ("RankGone", "HelperGone", "InsideGone"):
                     self._forget_process(sample[0])
             elif self._last.get(key) == sample:
                 continue
@@ -138,5 +152,5 @@ class ChangeFilter:
             self._last.pop(key, None)
 
     def _forget_process(self, pid: object) -> None:
-        for kind in ("RankProcess", "RankPulse", "Helper"):
-            self._last.pop((kind, pid), None)
+        for key in [key for key in self._last if key[0] in _OF_PROCESSES and key[1] == pid]:
+            del self._last[key]

@@ -12,6 +12,7 @@ from collectors.node.source import Source
 SOURCES: Dict[str, str] = {
     "ranks": "collectors.node.ranks:RankSource",
     "host": "collectors.node.host:HostSource",
+    "pages": "collectors.node.pages:PageSource",
     "disks": "collectors.node.disks:DiskSource",
     "software": "collectors.node.software:SoftwareSource",
     "network": "collectors.node.network:NetworkSource",

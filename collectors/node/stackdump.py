@@ -8,16 +8,16 @@ is answered and waits a few seconds for the next one, a line of JSON: its start 
 from __future__ import annotations
 
 import json
-import math
 import os
 import select
 import time
 from collections import deque
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
-from collectors.node import asking, lifeline, pyspy_output, standing
+from collectors.node import asking, process_state, pyspy_output, served_stacks
 from collectors.node.child import Child
 from collectors.node.look import Look, Manner, Sudo
+from collectors.node.say import say
 from collectors.node.source import Absent
 from collectors.samples.stacks import StackDump
 
@@ -43,6 +43,8 @@ class Request(NamedTuple):
     """Seconds that one py-spy may take."""
     py_spy: str = ""
     """Path of the py-spy to use; empty: look for one."""
+    sudo: bool = False
+    """Where this login may not trace, ``sudo -n`` may be tried."""
 
 
 class _Running(NamedTuple):
@@ -64,39 +66,43 @@ class Answered(NamedTuple):
 
 def main(arguments: Sequence[object]) -> None:
     """Answer requests; ``arguments`` are the fields of the first :class:`Request`."""
-    lifeline.prepare(asking.FETCH_SECONDS)
+    hearing = asking.Hearing()
     request = Request(*arguments)  # type: ignore[arg-type]
-    dumper = Dumper(request)
+    dumper = Dumper(request, hearing)
     while True:
-        asking.say(Answered(dumper.run(request)))
-        lifeline.arm(LINGER + 2)
-        if not select.select([0], [], [], LINGER)[0]:
+        say(Answered(dumper.run(request)))
+        line = hearing.line(LINGER)
+        if line is None:
             return
-        request = Request(*json.loads(asking.line()))
+        request = Request(*json.loads(line))
 
 
 class Dumper:
     """Answers requests of one client about one job."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, hearing: asking.Hearing) -> None:
+        self._hearing = hearing
         self._request = request
         self._manner = Manner(request.native, request.blocking)
         self._said = 0
         self._sudo = Sudo()
-        self._spy = asking.find_or_borrow([rank_pid for _, rank_pid in request.targets], request.py_spy)
+        self._spy = asking.find_or_borrow(hearing, [rank_pid for _, rank_pid in request.targets], request.py_spy)
         self._asked = False
+        self._unserved = False
         self._at_once = max(2, min(16, os.cpu_count() or 2))
 
     def run(self, request: Request) -> int:
         """Take every sample of a request; the number of dumps that were printed."""
         self._request = request
         self._manner = Manner(request.native, request.blocking)
+        self._sudo.allowed = request.sudo
         self._said = 0
+        self._unserved = False
         begun = time.monotonic()
         for number in range(self._request.samples):
             pause = begun + number * self._request.gap - time.monotonic()
-            lifeline.arm(math.ceil(max(pause, 0.0) + self._request.deadline * (4 + len(self._request.targets))) + 5)
-            _wait(pause)
+            if pause > 0:
+                time.sleep(pause)
             self._sample()
         return self._said
 
@@ -105,7 +111,8 @@ class Dumper:
         unsupported = self._dump(targets)
         if unsupported and self._spy is not None and not self._spy.lent and not self._asked:
             self._asked = True
-            self._spy = asking.borrow("the py-spy here, %s, is older than the job's Python" % self._spy.path)
+            why = "the py-spy here, %s, is older than the job's Python" % self._spy.name
+            self._spy = asking.borrow(self._hearing, why)
         if unsupported:
             self._dump(unsupported, last=True)
 
@@ -149,22 +156,30 @@ class Dumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        asking.say(result)
+        say(self._or_served(result))
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
-            for pid in standing.children(look.pid):
+            for pid in process_state.children(look.pid):
                 if pid not in known:
                     known.add(pid)
                     waiting.append(self._look(pid, look.rank_pid))
         return False
 
+    def _or_served(self, dump: StackDump) -> StackDump:
+        """What the process's own debug server says where py-spy may not look; none is asked after one kept silent."""
+        if self._unserved:
+            return dump
+        try:
+            return served_stacks.instead(dump) or dump
+        except OSError as error:
+            self._unserved = True
+            return dump._replace(error="%s; its debug server: %s" % (dump.error, error.strerror or error))
+
 
 def _advance(running: Dict[int, _Running]) -> List[Look]:
     """Wait for output, an end or a deadline; return the looks whose attempt is over."""
     soonest = min(entry.until for entry in running.values())
-    ready, _, _ = select.select([0, *running], [], [], max(0.0, soonest - time.monotonic()))
-    if 0 in ready:
-        asking.heard()
+    ready, _, _ = select.select(list(running), [], [], max(0.0, soonest - time.monotonic()))
     over = []
     now = time.monotonic()
     for descriptor, (look, child, until, output) in list(running.items()):
@@ -183,9 +198,3 @@ def _advance(running: Dict[int, _Running]) -> List[Look]:
 def _may_wait_for_children(dump: StackDump) -> bool:
     main = pyspy_output.main_thread(dump.threads, dump.pid)
     return main is not None and any(part in frame.file for frame in main.frames for part in _PARENTAL)
-
-
-def _wait(seconds: float) -> None:
-    if seconds > 0 and select.select([0], [], [], seconds)[0]:
-        asking.heard()
-        time.sleep(seconds)

@@ -6,7 +6,7 @@ import os
 import time
 from typing import List, Optional, Sequence
 
-from collectors.node.child import Child, Ended
+from collectors.node.child import ERRORS, OUTPUT, Child, Ended
 from collectors.node.files import text
 
 PLACES = (
@@ -47,7 +47,7 @@ class Lines:
 
 
 class Query:
-    """A question that is asked now and then, its answer collected whenever it comes.
+    """A question that is asked now and then, its answer collected whenever it comes, if it is not too long.
 
     Only one process of a question exists at a time: one that the driver holds in the kernel is killed, and nothing is
     asked until it is really gone.
@@ -83,12 +83,12 @@ class Query:
             return None
         status = self._child.status
         self._out += self._child.read()
-        self._err += self._child.read_errors()
+        self._err = (self._err + self._child.read_errors())[-ERRORS:]
         if status is None:
-            if self.silent_for() > self._patience:
+            if self.silent_for() > self._patience or len(self._out) > OUTPUT:
                 self._child.kill()
             return None
-        killed = self.silent_for() > self._patience and status == -9
+        killed = status == -9 and (self.silent_for() > self._patience or len(self._out) > OUTPUT)
         self.close()
         return Ended(None if killed else status, self._out, self._err)
 

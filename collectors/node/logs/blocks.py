@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Optional, Protocol, Tuple
+from typing import List, NamedTuple, Optional, Pattern, Protocol, Tuple
 
-from collectors.node.logs import exceptions, fatal, tracebacks
+from collectors.node.logs import exceptions, fatal, native, perf, tracebacks
+from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.elastic_block import OPENER as ELASTIC
-from collectors.node.logs.elastic_block import ElasticBlock
 from collectors.node.logs.fatal import FatalBlock
-from collectors.node.logs.line import Line
+from collectors.node.logs.line import Line, seen
 from collectors.node.logs.said import Family, Said
 
 OPENERS = (
     b"Traceback (",
-    b'  File "',
+    b'File "',
     b"Fatal Python error",
     b"Failures:",
     b"Root Cause",
     b"Stack trace of the failed collective",
+    b"busbw",
+    b" last):",
+    b"(local_rank: ",
+    b"exitcode",
+    b"frame #",
+    b"@     ",
+    b"] [ ",
+    b"] [1",
+    b"Exception raised from ",
 )
 """Literals of the lines that open a block."""
 
 _FAILED_STACK = re.compile(r"Stack trace of the failed collective:\s*$")
 _FAILED_FRAME = re.compile(r"^#\d+ (?P<function>.*?) from (?P<file>.*):(?P<line>\d+)\s*$")
+_AT_HEAD = 3
+"""Lines within which a log that was cut in the midst of a traceback shows its first frame.
+
+Further down a list of frames may be anything: a compiler's remark on user code, a logged stack. Only torch's hook for
+uncaught exceptions puts the rank in front.
+"""
 _JOINED = 3
 """Lines that a wrapped record may go on for."""
 
@@ -41,7 +56,7 @@ class Outcome(NamedTuple):
     """Lines that it took, but that were not its own."""
 
 
-class Block(Protocol):
+class OpenBlock(Protocol):
     """Takes lines of one stream until it is over."""
 
     over: bool
@@ -60,14 +75,24 @@ class Exceptional:
         self.over = False
         self._block = tracebacks.TracebackBlock(opener, thread)
         self._headless = False
+        self._unlabelled = False
+        """True once a frame came without the label that its head has."""
+        self._sure = False
+        """True where frames alone can only be an uncaught exception's."""
 
     @classmethod
     def headless(cls, line: Line) -> "Exceptional":
         """One whose beginning is missing: a log that was cut, or Python's report of a syntax error."""
         block = cls("", "")
         block._headless = True
+        block._sure = line.number <= _AT_HEAD or line.stream.rank is not None
         block.take(line)
         return block
+
+    def goes_on(self, text: str) -> bool:
+        """Whether a line without a label, right after one that has one, may be the traceback's."""
+        self._unlabelled = self._unlabelled or bool(text.startswith('  File "') and exceptions.FRAME.match(text))
+        return self._unlabelled
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the traceback."""
@@ -78,29 +103,48 @@ class Exceptional:
     def end(self) -> Outcome:
         """The exception."""
         said = self._block.end()
-        if said is None or (self._headless and not self._block.message):
+        enough = self._block.message or (self._sure and self._block.frames > 1)
+        if said is None or (self._headless and not enough):
             return Outcome([], "", "")
         if self._headless:
             said.data["cut"] = True
+            said.data["headless"] = True
         return Outcome([said], self._block.text, self._block.chain)
 
 
-class Fatal:
-    """A dump of faulthandler."""
+class TextBlock(Protocol):
+    """Takes the texts of lines until it is over; says one thing at most."""
 
-    def __init__(self, error: str) -> None:
+    over: bool
+
+    @property
+    def text(self) -> str:
+        """What it took, bounded."""
+
+    def take(self, text: str) -> bool:
+        """Whether the line belongs to it."""
+
+    def end(self) -> Optional[Said]:
+        """What it says."""
+
+
+class Plain:
+    """A dump of faulthandler, a table of nccl-tests, frames of C++: over at the first line that is none of it."""
+
+    def __init__(self, block: TextBlock) -> None:
         self.over = False
-        self._block = FatalBlock(error)
+        self._block = block
 
     def take(self, line: Line) -> bool:
-        """Whether the line belongs to the dump."""
+        """Whether the line belongs to the block."""
         taken = self._block.take(line.text)
         self.over = self._block.over
         return taken
 
     def end(self) -> Outcome:
         """The event."""
-        return Outcome([self._block.end()], self._block.text, "")
+        said = self._block.end()
+        return Outcome([] if said is None else [said], self._block.text, "")
 
 
 class Failures:
@@ -152,6 +196,32 @@ class FailedCollective:
         return Outcome([Said("torch.failed_collective", data)], "\n".join(self._text)[:4000], "")
 
 
+class Listed:
+    """A record that goes on with a list, a thing a line."""
+
+    MOST = 512
+    """Lines of one list that are kept."""
+
+    def __init__(self, family: Family, item: Pattern[str], text: str) -> None:
+        self.over = False
+        self._family = family
+        self._item = item
+        self._lines: List[str] = [text]
+
+    def take(self, line: Line) -> bool:
+        """Whether the line is one of the list."""
+        taken = bool(self._item.match(line.text))
+        self.over = not taken and bool(line.text.strip())
+        if taken and len(self._lines) < self.MOST:
+            self._lines.append(line.text)
+        return taken
+
+    def end(self) -> Outcome:
+        """The record's events."""
+        text = "\n".join(self._lines)
+        return Outcome(list(self._family.read(text)), text, text, self._family.name)
+
+
 class Wrapped:
     """A record whose end stands on the next line, as terminals and loggers wrap them."""
 
@@ -160,6 +230,8 @@ class Wrapped:
         self._family = family
         self._first = text
         self._text = text
+        self._ways: List[str] = [text]
+        """The record so far, put together at every fold with a blank and without: words are cut there, or are not."""
         self._taken: List[Line] = []
         self._complete = False
 
@@ -170,10 +242,11 @@ class Wrapped:
         if unfinished is None or new:
             self.over = True
             return False
-        tight, loose = self._text + line.text, self._text + " " + line.text.strip()
-        complete = [text for text in (loose, tight) if not unfinished.search(text)]
+        stripped = " " + line.text.strip()
+        self._ways = [seen(begun + rest) for begun in self._ways for rest in (stripped, line.text)]
+        complete = [text for text in self._ways if not unfinished.search(text)]
         self._complete = bool(complete)
-        self._text = max(complete, key=self._told) if complete else loose
+        self._text = max(complete or self._ways, key=self._told)
         self._taken.append(line)
         self.over = self._complete or len(self._taken) >= _JOINED
         return True
@@ -190,16 +263,28 @@ class Wrapped:
         return Outcome(list(self._family.read(first)), first, first, self._family.name, tuple(self._taken))
 
 
-def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:
+def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlock]:
     """The block that a line opens; None when it opens none. ``script`` and ``thread`` were named just before it."""
     text = line.text
     if tracebacks.OPENER.search(text):
         return Exceptional(text, thread)
+    if text.rstrip().endswith(" last):") and tracebacks.HEAD.endswith(text.strip()):
+        return Exceptional(text.strip(), thread)  # the first half stands elsewhere
     error = fatal.FATAL.search(text)
     if error is not None:
-        return Fatal(error.group("error"))
+        return Plain(FatalBlock(error.group("error")))
     if exceptions.FRAME.match(text):
         return Exceptional.headless(line)
     if ELASTIC.match(text):
         return Failures(now, script, text)
+    if ENTRY.match(text):
+        failures = Failures(now, script, "")
+        failures.take(line)
+        return failures
+    if perf.HEADER.match(text):
+        return Plain(perf.TableBlock(text))
+    if native.FRAME.match(text) or native.ORIGIN.match(text):
+        stack = Plain(native.NativeStack())
+        stack.take(line)
+        return stack
     return FailedCollective() if _FAILED_STACK.search(text) else None

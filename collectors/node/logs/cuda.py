@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Tuple
 
-from collectors.node.logs.said import Data, Family, Said, Signature
+from collectors.node.logs.said import Data, Family, Said, Signature, number
 
 _MEMORY = re.compile(
     r"(?P<backend>CUDA|HIP|XPU|MPS)(?: error:)? out of memory"
     r"|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
 )
-_TRIED = re.compile(r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)")
+"""The last is XLA's."""
+_TRIED = re.compile(
+    r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
+    r"|(?:trying|[Aa]ttempting) to allocate (?P<on>[\d.]+) ?(?P<ou>[KMGT]i?B|bytes|[KMGT]\b)"
+)
 _DEVICE = re.compile(
     r"GPU (?P<device>\d+) has a total capacity of (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
     r"|\(GPU (?P<old>\d+); (?P<on>[\d.]+) (?P<ou>[KMGT]?i?B) total capacity"
@@ -23,9 +28,12 @@ _IN_USE = re.compile(
 )
 _ERROR = re.compile(
     r"(?m)(?:CUDA|HIP) (?:error|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
+    r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\r\n]*?)(?:$| at /)"
+    r"|(?P<code>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED)\w{0,40}(?:: [^\r\n]{0,200})?)"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
 )
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
+_FAULT = re.compile(r"(?P<error>Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})")
 """ROCm's runtime, before it aborts the process."""
 _ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
 
@@ -34,8 +42,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
     for name, pattern in (
         ("device_assert", r"device-side assert"),
         ("illegal_access", r"illegal (?:memory access|address)|misaligned address"),
-        ("ecc", r"\becc\b|uncorrectable"),
         ("nvlink", r"nvlink"),
+        ("ecc", r"\becc\b|uncorrectable"),
         ("gpu_lost", r"gpu is lost|fallen off the bus|unrecoverable|device.*lost"),
         ("invalid_device", r"invalid device ordinal|no cuda-capable device"),
         ("busy", r"busy or unavailable"),
@@ -58,13 +66,17 @@ def read(text: str) -> Iterator[Said]:
         return
     error = _ERROR.search(text)
     if error is not None:
-        what = (error.group("error") or error.group("driver") or error.group("lib") or "").strip()
+        what = next((group for group in error.groups() if group), "").strip()
         if what:
             yield Said("torch.cuda_error", {"error": what, "signature": signature(what)})
         return
     hung = _HUNG.search(text)
     if hung is not None:
         yield Said("torch.cuda_error", {"error": hung.group("error"), "signature": "gpu_lost"})
+        return
+    fault = _FAULT.search(text)
+    if fault is not None:
+        yield Said("torch.cuda_error", {"error": fault.group("error"), "signature": "illegal_access"})
         return
     kernel = _ASSERT.search(text) if ".cu:" in text or "block: [" in text else None
     if kernel is not None:
@@ -92,14 +104,14 @@ def _memory(text: str, backend: str) -> Data:
         if amount and unit:
             data[name] = size(amount, unit)
         device = groups.get("device") or groups.get("old")
-        if device:
-            data["device"] = int(device)
+        if device and len(device) < 5:
+            data["device"] = number(device)
     return data
 
 
 def size(amount: str, unit: str) -> Optional[int]:
     """Bytes of an amount as torch prints it: "20.00 MiB"."""
-    if amount.count(".") > 1 or amount == ".":
+    if amount.count(".") > 1 or amount == "." or len(amount) > 15:
         return None
     return int(float(amount) * _UNITS.get(unit[0], 1))
 
@@ -112,9 +124,13 @@ FAMILY = Family(
         b"CUDA error",
         b"HIP error",
         b"CUDA driver error",
+        b"cuda runtime error",
+        b"CUDA_ERROR_",
         b"_STATUS_",
         b"Assertion ",
         b"HW Exception by GPU",
+        b"Memory access fault by GPU",
+        b"RESOURCE_EXHAUSTED",
     ),
     read,
 )

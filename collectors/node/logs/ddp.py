@@ -8,7 +8,11 @@ from typing import Iterator, List
 from collectors.node.logs.said import Data, Family, Said, number, numbers
 from collectors.samples.values import Scalar
 
-_UNUSED = re.compile(r"Expected to have finished reduction in the prior iteration")
+_UNUSED = re.compile(
+    r"Expected to have finished reduction in the prior iteration"
+    r"|parameters that were not used in producing the loss"
+)
+"""DDP's own words, and Lightning's for them."""
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank (?P<reporter>\d+):\s*(?P<indices>[\d ]+)")
 _NAMES = re.compile(
     r"Parameters which did not receive grad for rank"
@@ -45,6 +49,12 @@ def read(text: str) -> Iterator[Said]:
 
 FAMILY = Family(
     "ddp",
-    (b"did not receive grad for rank", b"Expected to have finished reduction", b"ready only once", b"marked as ready"),
+    (
+        b"did not receive grad for rank",
+        b"Expected to have finished reduction",
+        b"not used in producing the loss",
+        b"ready only once",
+        b"marked as ready",
+    ),
     read,
 )

@@ -13,9 +13,12 @@ from collectors.node.logs import exceptions, signals
 from collectors.node.logs.said import Data, Family, Said, fields, number
 
 _FAILED = re.compile(
-    r"failed \(exitcode: (?P<exitcode>-?\d+)\) (?:local_rank: )?(?P<local_rank>\d+) \(pid:"
-    r" (?P<failed_pid>\d+)\)(?: of (?:binary|fn): (?P<binary>\S+))?"
+    r"failed \(exitcode: (?P<exitcode>-?\d+)\)(?: (?:local_rank: )?(?P<local_rank>\d+) \(pid:"
+    r" (?P<failed_pid>\d+)\)(?: of (?:binary|fn): (?P<binary>\S+))?)?"
 )
+_STATUS = '"torchelastic.worker.status.FAILED"'
+_RECEIVED = re.compile(r"Signal \d{1,2} \((?P<signal>SIG\w+)\) received by PID (?P<failed_pid>\d+)")
+"""A report's line, where the report itself is not whole."""
 _CLOSING = re.compile(
     r"(?:Sending process (?P<pid>\d+) closing signal|Closing process (?P<other>\d+) via signal) (?P<signal>[\w.]+)"
 )
@@ -46,6 +49,9 @@ _PROBLEMS = {
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line of an agent."""
+    if _STATUS in text:
+        yield from _status(text)
+        return
     failed = _FAILED.search(text)
     if failed is not None:
         data = fields(failed, ("exitcode", "local_rank", "failed_pid"))
@@ -53,6 +59,10 @@ def read(text: str) -> Iterator[Said]:
         if signal:
             data["signal"] = signal
         yield Said("elastic.failed", data)
+    received = _RECEIVED.search(text) if failed is None else None
+    if received is not None:
+        signal = signals.name(received.group("signal"))
+        yield Said("elastic.failed", {"failed_pid": number(received.group("failed_pid")), "signal": signal})
     closing = _CLOSING.search(text)
     if closing is not None:
         pid = number(closing.group("pid") or closing.group("other"))
@@ -62,6 +72,24 @@ def read(text: str) -> Iterator[Said]:
         stuck = next(group for group in unable.groups() if group is not None)
         yield Said("elastic.unkillable", {"stuck_pid": number(stuck)})
     yield from _group(text)
+
+
+def _status(text: str) -> Iterator[Said]:
+    """A worker's last state, as the agent records it where events are logged."""
+    try:
+        event = json.loads(text[text.index("{") :])
+    except (ValueError, RecursionError):
+        return
+    told = event.get("metadata") if isinstance(event, dict) else None
+    rank = told.get("global_rank") if isinstance(told, dict) else None
+    if not isinstance(rank, int) or not isinstance(told, dict):
+        return
+    data: Data = {"failed_rank": rank, "root": False, "detail": False}
+    pid, host = number(str(told.get("worker_id", ""))), told.get("hostname")
+    if pid is not None:
+        data["failed_pid"] = pid
+    host = host if isinstance(host, str) else ""
+    yield Said("elastic.failure", data, host=host, text=f"rank {rank} of {host} FAILED")
 
 
 def _group(text: str) -> Iterator[Said]:
@@ -120,7 +148,9 @@ def error_file(document: bytes) -> Optional[Said]:
 FAMILY = Family(
     "elastic",
     (
+        b"torchelastic.worker.status.FAILED",
         b"failed (exitcode:",
+        b") received by PID ",
         b"closing signal",
         b"via signal",
         b"Unable to shutdown process",

@@ -12,14 +12,18 @@ from collectors.node.logs import signals, times
 from collectors.node.logs.said import Data, Said, number
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
-SCRIPT = re.compile(r"^\s*(?P<script>\S(?:.*\S)?) FAILED\s*$")
+SCRIPT = re.compile(r"^\s*(?P<script>\S.*) FAILED\s*$")
 _INDEX = re.compile(r"^\s*\[\d+\]:\s*$")
+ENTRY = re.compile(
+    r"^\s{0,4}(?:rank\s{1,8}: \d{1,9} \(local_rank: \d{1,9}\)|exitcode\s{1,4}: -?\d{1,6} \(pid: \d{1,9}\))"
+)
+"""A line of an entry, where the beginning of the report is missing."""
 _RULE = re.compile(r"^\s*(={10,}|\*{10,}|-{10,})\s*$")
 _FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
-_RANK = re.compile(r"(\d+)(?: \(local_rank: (\d+)\))?")
+_RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
 _EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
 _MESSAGE = re.compile(
-    r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)\w*(?::.*)?|[A-Za-z_][\w.]*: .*)$"
+    r"^\s*((?=[\w.]{0,300}(?:Error|Exception|Interrupt|Exit|Failure))[A-Za-z_][\w.]*(?::.*)?|[A-Za-z_][\w.]*: .*)$"
 )
 _NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
 
@@ -76,10 +80,22 @@ class ElasticBlock:
         if said is not None:
             self._said.append(said)
 
+    def _unranked(self, entry: Dict[str, str]) -> Optional[Said]:
+        """An entry of which the rank's line is not there."""
+        ended = _EXIT.match(entry.get("exitcode", ""))
+        if ended is None:
+            return None
+        code = number(ended.group(1))
+        data: Data = {"exitcode": code, "failed_pid": number(ended.group(2))}
+        signal = signals.name(ended.group(3)) if ended.group(3) else signals.of_exit(code)
+        if signal:
+            data["signal"] = signal
+        return Said("elastic.failed", data, host=entry.get("host", ""), line=self._begun or None)
+
     def _event(self, entry: Dict[str, str], message: str) -> Optional[Said]:
         rank = _RANK.match(entry.get("rank", ""))
         if rank is None:
-            return None
+            return self._unranked(entry)
         data: Data = {"root": self.root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))

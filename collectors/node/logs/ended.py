@@ -75,7 +75,7 @@ def _newest_attempts(folders: Sequence[str]) -> Iterator[str]:
     for folder in folders:
         attempt = os.path.dirname(folder)
         number = os.path.basename(attempt).rpartition("_")[2]
-        if number.isdigit():
+        if number.isdecimal():
             run = os.path.dirname(attempt)
             last[run] = max(int(number), last.get(run, 0))
     for folder in folders:

@@ -8,7 +8,7 @@ from typing import Iterator
 from collectors.node.logs.said import Family, Said
 
 _FINISHED = re.compile(
-    r"(?i)^(?:[\[(].{0,80}[\])]\s*)?(?:.{0,60}?(?:info|rank ?\d+)\W+(?:[\w.]+\W+){0,2})?"
+    r"(?i)^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:info|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?"
     r"(?:(?:training|the training|train|job|run|fine-?tuning|pre-?training) (?:has |is |was )?(?:successfully )?"
     r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
     r"|(?:finished|completed|done) training\b"

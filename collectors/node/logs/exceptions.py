@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Sequence, Tuple
 
+from collectors.node.logs.line import seen
 from collectors.node.logs.said import Data, Signature
 from collectors.samples.values import Scalar
 
-FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?\s*$')
-HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:: ?(?P<message>.*)|)\s*$", re.S)
+FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$')
+"""A frame; without its function in a report of a syntax error, and where a terminal folded the line."""
+HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:: ?(?P<message>.*)|\s*)$", re.S)
 """Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
 
 KEPT = 60
@@ -28,10 +30,14 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),
         ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\bMemoryError\b"
-        r"|std::bad_alloc|memory allocation of \d+ bytes failed")),
-        ("out_of_memory", r"OutOfMemoryError|out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-        ("unused_parameters", r"Expected to have finished reduction|mark a variable ready only once"),
-        ("worker_died", r"DataLoader worker"),
+        r"|std::bad_alloc|memory allocation of \d+ bytes failed|ray\.exceptions\.OutOfMemoryError"
+        r"|node running low on memory")),
+        ("out_of_memory", (r"(?:torch|cuda|cupy|numba)[\w.]*\.OutOfMemoryError|[Oo]ut of memory"
+        r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|XPU|NPU|GPU|[Dd]evice)\b|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory|allocat)")),
+        ("unused_parameters", (r"Expected to have finished reduction|mark a variable ready only once"
+        r"|not used in producing the loss")),
+        ("worker_died", r"DataLoader worker(?! process \d)"),
         ("open_files", r"Too many open files|received 0 items of ancdata"),
         ("shared_memory", (r"out of shared memory|No space left on device.*/dev/shm"
         r"|unable to (?:open|resize) .*/torch_")),
@@ -39,12 +45,14 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
         ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
         r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
-        r"|timed out in monitoredBarrier")),
+        r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
         ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
-        r"|Connection aborted|ConnectionError|remote process exited")),
+        r"|Connection aborted|ConnectionError|remote process exited|Horovod has been shut down"
+        r"|heartbeat timeout|stopped sending heartbeats|another task died")),
         ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
         ("nccl", r"NCCL|nccl|DistBackendError"),
-        ("cuda", r"CUDA error|CUDA driver|CUBLAS_|CUDNN_|HIP error|AcceleratorError|cudaError"),
+        ("cuda", (r"CUDA error|CUDA driver|cuda runtime error|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError"
+        r"|cudaError")),
         ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
         r"|Input/output error|Errno (?:5|28|116|122)\b|Read-only file system|BlockingIOError")),
         ("import", r"ModuleNotFoundError|ImportError"),
@@ -56,18 +64,28 @@ _CONSEQUENCE = re.compile(
     r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
     r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
     r"ChildFailedError|CalledProcessError.*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
-    r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after"
+    r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
+    r"Transport endpoint is not connected|Horovod has been shut down|heartbeat timeout|stopped sending heartbeats|"
+    r"another task died"
 )
+
+
+def follows(text: str) -> bool:
+    """Whether an error's words tell of somebody else's end."""
+    return bool(_CONSEQUENCE.search(text))
+
 
 LAUNCHERS = re.compile(
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
     r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
-    r"accelerate/commands/|deepspeed/launcher/|torch/multiprocessing/spawn\.py in join|bin/torchrun"
+    r"accelerate/commands/|accelerate/test_utils/testing\.py in execute_subprocess|"
+    r"deepspeed/launcher/|torch/multiprocessing/spawn\.py in join|bin/torchrun"
 )
 
 
 def headline(text: str) -> Data:
     """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
+    text = seen(text)
     match = HEADLINE.match(text.strip())
     name = match.group("type") if match is not None else ""
     message = (match.group("message") or "") if match is not None else text
@@ -123,7 +141,7 @@ def of_text(text: str) -> Data:
     for line in text.splitlines():
         frame = FRAME.match(line)
         if frame is not None:
-            frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function") or ""))
+            frames.append((frame.group("file"), int(frame.group("line")[:9]), (frame.group("function") or "").strip()))
             message = []
         elif line[:1].strip() and not line.startswith("Traceback ("):
             message.append(line)

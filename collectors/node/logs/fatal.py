@@ -11,6 +11,26 @@ from collectors.node.logs.said import Data, Family, Said
 _TERMINATE = re.compile(
     r"terminate called (?:after throwing an instance of '(?P<what>[^']*)'|without an active exception|recursively)"
 )
+_UNHANDLED = re.compile(r"Unhandled exception: (?P<type>[\w:]{1,120})\. what\(\): (?P<what>[^\r\n]{0,600})")
+"""Ray's word of the same, with the type's mangled name."""
+_HEAP = re.compile(
+    r"(?:^|[\s'*:])(?P<what>free\(\): (?:invalid|double free|corrupted)[\w ()]{0,40}"
+    r"|double free or corruption[\w !()]{0,30}"
+    r"|malloc\(\): [\w ()]{4,60}|malloc_consolidate\(\): [\w ]{4,60}|munmap_chunk\(\): invalid pointer"
+    r"|realloc\(\): invalid [\w ]{2,30}|corrupted (?:size vs\. prev_size|double-linked list)[\w ]{0,30}"
+    r"|[Aa]ttempt to free invalid pointer|stack smashing detected)"
+)
+"""glibc's and tcmalloc's last words of a process whose heap or stack is broken."""
+_MODULES = "Extension modules: "
+"""With this the dump of a fatal error ends; dumps on request have no such line."""
+_NAMED = re.compile(
+    r"(?:[Pp]rocess finished with exit code \d{1,3} \(interrupted by signal \d{1,2}: |received signal "
+    r"|\*\*\* (?=SIG\w+ \(@))"
+    r"SIG(?P<signal>[A-Z]{2,6})"
+)
+"""An IDE's word, a debugger's, and that of absl's handler."""
+_CHECK = re.compile(r"\.(?:cc|cpp|cu|h|hpp):\d{1,6}\] (?P<what>Check failed: [^\r\n]{1,300})")
+"""A condition of C++ code that does not hold: the process aborts."""
 _WHAT = re.compile(r"\bwhat\(\):\s*(?P<what>.*)", re.S)
 _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
@@ -46,10 +66,34 @@ def read(text: str) -> Iterator[Said]:
     if terminate is not None:
         message = _WHAT.search(text)
         thrown = terminate.group("what") or "terminate called"
-        yield Said(
-            "process.signal",
-            {"signal": "ABRT", "what": thrown + (": " + message.group("what").strip()[:1000] if message else "")},
-        )
+        what = thrown + (": " + message.group("what").strip()[:1000] if message else "")
+        data: Data = {"signal": "ABRT", "what": what}
+        if exceptions.follows(what):
+            data["consequence"] = True
+        yield Said("process.signal", data)
+        return
+    if "ray::TerminateHandler()" in text:
+        yield Said("process.signal", {"signal": "ABRT", "what": "terminate called, its message is cut off"})
+        return
+    unhandled = _UNHANDLED.search(text)
+    if unhandled is not None:
+        what = "c10::Error" if "c10" in unhandled.group("type") else unhandled.group("type")
+        yield Said("process.signal", {"signal": "ABRT", "what": f"{what}: {unhandled.group('what').strip()}"})
+        return
+    heap = _HEAP.search(text)
+    if heap is not None:
+        yield Said("process.signal", {"signal": "ABRT", "what": heap.group("what").strip(), "heap": True})
+        return
+    if text.startswith(_MODULES):
+        yield Said("python.fatal", {"error": "Fatal Python error, its beginning is cut off", "cut": True})
+        return
+    check = _CHECK.search(text)
+    if check is not None:
+        yield Said("process.signal", {"signal": "ABRT", "what": check.group("what"), "heap": True})
+        return
+    named = _NAMED.search(text)
+    if named is not None:
+        yield Said("process.signal", {"signal": named.group("signal"), "what": text.strip()[:200]})
         return
     for name, pattern in _WORDS:
         if pattern.search(text) and "killed by signal" not in text and "Fatal Python error" not in text:
@@ -105,6 +149,8 @@ FAMILY = Family(
     "fatal",
     (
         b"terminate called",
+        b"Unhandled exception: ",
+        b"ray::TerminateHandler()",
         b"Segmentation fault",
         b"Bus error",
         b"Aborted",
@@ -113,6 +159,21 @@ FAMILY = Family(
         b"Caught signal ",
         b"Killed",
         b"Terminated",
+        b"free(): ",
+        b"double free",
+        b"malloc(): ",
+        b"malloc_consolidate",
+        b"munmap_chunk",
+        b"realloc(): ",
+        b"corrupted size",
+        b"corrupted double",
+        b"free invalid pointer",
+        b"stack smashing",
+        b"Extension modules: ",
+        b"] Check failed: ",
+        b"*** SIG",
+        b"interrupted by signal",
+        b"received signal SIG",
     ),
     read,
     re.compile(r"terminate called after throwing an instance of '[^']*'\s*$"),

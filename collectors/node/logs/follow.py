@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node import files
+from collectors.node import files, secrets
 from collectors.node.logs import elastic, line
 from collectors.node.logs.parser import LogParser
+from collectors.node.logs.parts import frame_of_log
+from collectors.node.logs.steps import SEEN, Steps
 from collectors.node.logs.tail import Tail
-from collectors.samples.logs import CommProgress, LogEvent, LogLines
+from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
 WHOLE = 8 << 20
 """A file up to this size is read from its beginning."""
@@ -25,6 +27,10 @@ SAY_EVERY = 10.0
 """Seconds between two events that say how much was left out."""
 QUIET = 2.0
 """Seconds without growth after which a record is not waited for any more."""
+BACKLOG = 10.0
+"""Seconds within which what was in a file before is read, even of one that floods."""
+CLOCKS = 10.0
+"""Seconds that a file server's clock may differ from the node's before its times are left alone."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
 LONGEST_SHOWN = 2000
@@ -42,13 +48,19 @@ class Owner(NamedTuple):
 class Followed:
     """A file that is followed. ``owners`` are those who write it; one alone lends its rank to lines without a label."""
 
-    def __init__(self, path: str, owner: Owner, now: float, start: Optional[int] = None) -> None:
+    def __init__(
+        self, path: str, owner: Owner, now: float, start: Optional[int] = None, left_out: FrozenSet[str] = frozenset()
+    ) -> None:
         self.path = path
+        self._left_out = left_out
+        self._here = frame_of_log(path)
         self.owners: Dict[Owner, None] = {owner: None}
         self.tail = Tail(path, WHOLE, END, start)
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
-        self._grown = now
+        self._steps = Steps()
+        self._began = self._grown = now
+        self._reading_backlog = False
         self._document_size = self._ended_at = -1
         self._started = False
         self._shown: Optional[int] = None
@@ -58,8 +70,20 @@ class Followed:
         self._said_at = float("-inf")
 
     def progress(self) -> List[CommProgress]:
-        """Last collective of every communicator in this file."""
-        return self._parser.progress()
+        """Last collective of every communicator in this file.
+
+        Nothing while what was there before is still being read: that is no progress of the job.
+        """
+        return [] if self._reading_backlog else self._parser.progress()
+
+    def steps(self) -> Optional[StepCount]:
+        """How far the file says that training is; None while it says nothing of the kind."""
+        owner = self._owner()
+        return self._steps.told(self.path, owner.pid, owner.rank)
+
+    def communicators(self) -> List[Tuple[str, int, int, int]]:
+        """(host, pid, rank, size) of every NCCL communicator whose making this file tells."""
+        return list(self._parser.coll.ranks())
 
     def refresh(self) -> None:
         """Look at the file again."""
@@ -72,23 +96,31 @@ class Followed:
             return
         if not self._started and self.tail.size:
             self._start()
-        grown = False
+        grown, late, live = False, b"", self._parser.read_at is not None
         for chunk in self.tail.read():
             grown = True
+            late = (late + chunk.data if len(chunk.data) < SEEN else chunk.data)[-SEEN - 1 :]
             if chunk.fresh and self._started:
                 self._again(now)
             self._started = True
-            self.events += self._parser.feed(chunk.data)
+            self.events += self._here(self._parser.feed, chunk.data)
             if time.thread_time() > until:
                 self.sample(now)
                 break
         if grown:
             self._grown = now
-        elif now - self._grown > QUIET:
-            self.events += self._parser.idle()
+            self._here(self._steps.take, late, now, self._written(now, live=live), live=live)
+        elif not 0 <= now - self._grown <= QUIET:  # a clock that was set back must not make it wait for a day
+            self.events += self._here(self._parser.idle)
         if not self.tail.behind:
             self._parser.read_at = now
+        self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
         self._say(now)
+
+    def _written(self, now: float, *, live: bool) -> Optional[float]:
+        """When the last bytes were written; a file server's clock is not trusted for those that came just now."""
+        modified = self.tail.modified
+        return now if live and (modified is None or abs(now - modified) > CLOCKS) else modified
 
     def ending(self, now: float) -> Iterator[LogEvent]:
         """Say once how a file ends that nobody has written to for a while, and that has been read to its end."""
@@ -99,7 +131,7 @@ class Followed:
         owner = self._owner()
         last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
         text = files.text(last[-1]).strip() if last else ""
-        yield from self._parser.idle()
+        yield from self._here(self._parser.idle)
         yield LogEvent("log.end", modified, owner.rank, "", owner.pid, self.path, 0, text, {})
 
     def sample(self, now: float) -> None:
@@ -108,11 +140,11 @@ class Followed:
             out = self.tail.skip(KEPT)
             self.left_out += out
             self._unsaid += out
-            self.events += self._parser.gap()
+            self.events += self._here(self._parser.gap)
         self._say(now)
 
     def _say(self, now: float) -> None:
-        if not self._unsaid or now - self._said_at < SAY_EVERY:
+        if not self._unsaid or 0 <= now - self._said_at < SAY_EVERY:
             return
         out, self._unsaid, self._said_at = self._unsaid, 0, now
         text = "%d bytes of this log were not read: it grows faster than it may be read here" % out
@@ -122,6 +154,7 @@ class Followed:
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """New raw lines for the screen, at most ``limit`` bytes; ``ranks`` maps local to global ranks."""
         size = self.tail.size
+        old = self._shown is None or self._shown > size
         if self._shown is None or self._shown > size:
             self._shown = max(0, size - limit)
             skipped_bytes = 0
@@ -135,14 +168,24 @@ class Followed:
         self._shown += end
         raw = data[:end].split(b"\n")[:-1]
         skipped = skipped_bytes * len(raw) // max(1, end)
-        for rank, lines in _by_rank(raw, self._owner().rank, ranks, now):
-            owner = self._owner()
-            yield LogLines(self.path, owner.pid, rank, owner.stream, now, lines, skipped)
+        latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
+        owner = self._owner()
+        runs: List[_Run] = self._here(list, _runs(raw, owner.rank, ranks, now, timed=old))
+        first = next((run.at for run in runs if run.at is not None), latest)
+        for run in runs:
+            at = latest if not old else min(latest, first if run.at is None else run.at)
+            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped, old and run.at is None)
             skipped = 0
 
     def hide(self) -> None:
         """Not on view any more."""
         self._shown = None
+
+    def finish(self) -> List[LogEvent]:
+        """Let go of a file that is gone: the events that were still to be told."""
+        events, self.events = self.events + self._here(self._parser.close), []
+        self.close()
+        return events
 
     def close(self) -> None:
         """Let go of the file."""
@@ -163,12 +206,12 @@ class Followed:
     def _start(self) -> None:
         """Of a file that is too large to be read whole, read the head before the end."""
         if self.tail.skipped:
-            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
-            self.events += self._parser.gap()
+            self.events += self._here(self._parser.feed, self._peek(0, min(HEAD, self.tail.skipped)))
+            self.events += self._here(self._parser.gap)
 
     def _again(self, now: float) -> None:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
-        self.events += self._parser.close()
+        self.events += self._here(self._parser.close)
         before, self._parser = self._parser, self._new_parser(now)
         self._parser.coll = before.coll
         self._parser.read_at = before.read_at
@@ -177,7 +220,7 @@ class Followed:
         if self.tail.size == self._document_size:
             return
         self._document_size = self.tail.size
-        said = elastic.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
+        said = self._here(elastic.error_file, self._peek(0, min(self.tail.size, 1 << 20)))
         if said is not None:
             owner = self._owner()
             message = str(said.data.get("message", ""))
@@ -193,7 +236,7 @@ class Followed:
 
     def _new_parser(self, now: float) -> LogParser:
         owner = self._owner()
-        return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now)
+        return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now, left_out=self._left_out)
 
     def adopt(self, owner: Owner) -> None:
         """Another process writes the file too."""
@@ -204,12 +247,19 @@ class Followed:
         self._parser.own(alone.rank, alone.pid)
 
 
-def _by_rank(
-    raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float
-) -> Iterator[Tuple[Optional[int], List[str]]]:
-    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one."""
+class _Run(NamedTuple):
+    """Neighbouring lines of one rank and one time: that in them, or in a line before them."""
+
+    rank: Optional[int]
+    at: Optional[float]
+    lines: List[str]
+
+
+def _runs(raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float, *, timed: bool) -> Iterator[_Run]:
+    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one. Times only where ``timed``."""
     run: List[str] = []
     current: Optional[int] = owner
+    at: Optional[float] = None
     for each in raw:
         whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
         first = next(iter(line.records(whole, 0, now)))
@@ -218,10 +268,12 @@ def _by_rank(
             rank = ranks.get(first.stream.local_rank)
         if rank is None:
             rank = owner
-        if rank != current and run:
-            yield current, run
+        told = line.moment(first, now) if timed else None
+        if run and (rank != current or (told is not None and told != at)):
+            yield _Run(current, at, run)
             run = []
         current = rank
-        run.append(whole.decode("utf-8", "replace")[:LONGEST_SHOWN])
+        at = at if told is None else told
+        run.append(secrets.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
     if run:
-        yield current, run
+        yield _Run(current, at, run)

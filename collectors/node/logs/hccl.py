@@ -14,7 +14,7 @@ from collectors.node.logs.said import Data, Family, Said, fields, number
 PLOG = re.compile(r"\[(?P<level>[A-Z]+)\] ?HCCL\((?P<pid>\d+),[^)]*\):")
 """What every line of HCCL in a plog begins with."""
 _CODE = re.compile(
-    r"\b(?P<code>E[IJ]\d{4})(?:\)|:) *(?:\[PID: ?(?P<pid>\d+)\])? *(?:\d{4}-[\d:.-]+ )?(?P<message>[^\r\n]{0,300})"
+    r"\b(?P<code>E[EHIJ]\d{4})(?:\)|:) *(?:\[PID: ?(?P<pid>\d+)\])? *(?:\d{4}-[\d:.-]+ )?(?P<message>[^\r\n]{0,300})"
 )
 _RANK_ID = re.compile(r"\(PID: ?(?P<pid>\d+), Device: ?-?\d+, RankID: ?(?P<rank>\d+)\)")
 _FAILED = re.compile(r"Task (?:from HCCL )?run failed, (?:base|groupRank) information")
@@ -30,8 +30,13 @@ _INIT = re.compile(
     r"Entry-HcclCommInit\w*:ranks\[(?P<size>\d+)\], rank\[(?P<group_rank>\d+)\]"
     r"(?:.*?identifier\[(?P<group>[^\]]*)\])?"
 )
-_TIMEOUTS = {"EI0002": "hccl.timeout", "EI0006": "hccl.connect_timeout"}
-"""Codes that say which wait has ended: of a task for a notification, of a connection for its peer."""
+_TIMEOUTS = {"EI0002": "hccl.timeout", "EI0006": "hccl.connect_timeout", "EE1002": "hccl.timeout"}
+"""Codes that say which wait has ended: of a task for a notification, of a connection for its peer, for a stream."""
+_LATE = re.compile(r"(?:sync|task|fftsplus|notify|hccl)[^\r\n]{0,30}?time(?:d )?out", re.I)
+"""What the general codes (``EI9999``, ``EE9999``, ``EH9999``) say when such a wait has ended."""
+
+_REASON = re.compile(r"execute failed, reason=\[(?P<message>[^\]\r\n]{0,60}time(?:d )?out[^\]\r\n]{0,40})\]")
+"""The same without a code, on a line of its own."""
 
 
 def read(text: str) -> Iterator[Said]:
@@ -47,8 +52,13 @@ def read(text: str) -> Iterator[Said]:
     if code is not None:
         data = dict(_task(text), **fields(code, ("pid",)))
         its = data.pop("pid", None)
-        kind = _TIMEOUTS.get(code.group("code"), "hccl.error")
+        late = code.group("code").endswith("9999") and _LATE.search(text[code.start() :][:1000])
+        kind = _TIMEOUTS.get(code.group("code"), "hccl.timeout" if late else "hccl.error")
         yield Said(kind, data, pid=its if isinstance(its, int) else pid, rank=rank)
+        return
+    reason = _REASON.search(text)
+    if reason is not None:
+        yield Said("hccl.timeout", fields(reason), pid=pid, rank=rank)
         return
     if of_rank is not None:
         yield Said("hccl.rank", {}, pid=pid, rank=rank)
@@ -81,4 +91,6 @@ def _task(text: str) -> Data:
     return data
 
 
-FAMILY = Family("hccl", (b"HCCL(", b"EI0", b"EI9", b"EJ0", b"RankID:"), read)
+FAMILY = Family(
+    "hccl", (b"HCCL(", b"EI0", b"EI9", b"EE1002", b"EE9999", b"EH9999", b"EJ0", b"RankID:", b"reason=["), read
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Match, Optional
+from typing import Iterator, Match, Optional, Pattern, Tuple
 
 from collectors.node.logs.said import Data, Family, Said, fields, number
 from collectors.samples.logs import LogEvent
@@ -13,20 +13,56 @@ _XID = re.compile(
     r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)"
 )
 _FALLEN = re.compile(
-    r"NVRM: (?:.*?GPU(?: at PCI:| )(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]+).*?)?(?:has )?(?:NVRM: )?"
-    r"fallen off the bus"
+    r"NVRM: (?:.{0,60}?GPU(?: at PCI:| )(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]{1,8}).{0,60}?)?(?:has )?"
+    r"(?:NVRM: )?fallen off the bus"
 )
 """The driver says so without an Xid, too, as a rule over three lines."""
+_DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        (
+            "gsp_timeout",
+            (
+                r"GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)|[Tt]ime(?:d )?out.{0,80}?\bGSP\b"
+                r"|sanity check failed.{0,40}?waiting for RPC"
+            ),
+        ),
+        (
+            "init_failed",
+            (
+                r"RmInitAdapter failed|rm_init_adapter failed|[Cc]annot initialize GSP"
+                r"|region assigned to your NVIDIA device is invalid|failed to copy vbios"
+            ),
+        ),
+        ("locked", r"GPU is probably locked"),
+        ("bad_register", r"[Pp]ossible bad register read|GPU (?:is|has been) lost|[Ll]ost GPU"),
+    )
+)
+"""What the driver says of a GPU without an Xid."""
+_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?\b")
+_NUMBERED = re.compile(r"\bGPU ?(\d{1,2})\b(?!:)")
+_AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
+    (name, re.compile(pattern, re.I))
+    for name, pattern in (
+        ("amd_memory", r"uncorrectable hardware error|poison (?:is )?(?:consumed|created)|uncorrectable ecc"),
+        ("amd_lost", r"(?:device|gpu) (?:is )?lost from bus|bus lost"),
+        ("amd_page_fault", r"VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault"),
+        ("amd_reset", r"gpu reset begin|ring \S{1,40} timeout|job_timedout|gpu hang"),
+    )
+)
+"""What AMD's driver says of a GPU."""
+_SYSLOG = re.compile(r"(?:^|(?<=\d\d:\d\d:\d\d )|(?<=[\dZ] ))(?P<host>(?!\d+ )[A-Za-z0-9][\w.-]{0,80}) kernel: ")
+"""The host, where a syslog's line names it in front of the kernel's text."""
 _SXID = re.compile(r"SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)")
 _OOM = re.compile(
     r"(?:[Oo]ut of memory: |oom_reaper: |Memory cgroup out of memory: )?[Kk]illed process"
     r" (?P<pid>\d+),? \((?P<process>[^)]*)\)[^\r\n]*?(?:anon-rss:(?P<rss>\d+)kB|$)"
 )
-_OOM_WHY = re.compile(
-    r"oom-kill:constraint=(?P<constraint>\w+).*?(?:task_memcg=(?P<cgroup>[^,\s]+))?"
-    r"(?:,task=(?P<process>[^,]+),pid=(?P<pid>\d+))",
-    re.S,
-)
+_OOM_ASKED = re.compile(r"(?P<process>[^\s:\[\]]{1,64}) invoked oom-killer: ")
+"""The head of the kernel's report: who asked for memory when there was none, not who was killed for it."""
+_OOM_WHY = re.compile(r"oom-kill:constraint=(?P<constraint>\w{1,40})")
+_OOM_GROUP = re.compile(r"task_memcg=(?P<cgroup>[^,\s]{1,400})")
+_OOM_TASK = re.compile(r",task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})")
 _HUNG = re.compile(
     r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+) seconds"
 )
@@ -36,32 +72,40 @@ _LOCKUP = re.compile(
 )
 _NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding|OK|timed out)")
 _SEGFAULT = re.compile(
-    r"(?P<process>[^\s\[\]]+)\[(?P<pid>\d+)\]:? (?:segfault at|general protection fault"
-    r"|trap invalid opcode)[^\r\n]*?(?: in (?P<library>[^\s\[]+))?(?:\[|$)"
+    r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
+    r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
 )
 _LINK = re.compile(
-    r"(?P<device>(?:mlx\d_core|bnxt_en|i40e|ice|ixgbe|igb|tg3|irdma) [^\s:]+(?::[\w.]+)*(?: \w+)?"
-    r"|\b(?:ib|en|eth|bond|hsn)\w*\d\w*): "
-    r"(?:.*?: )?(?:(?P<down>(?:NIC )?[Ll]ink (?:is )?[Dd]own|lost carrier)|(?P<up>(?:NIC )?[Ll]ink (?:is )?[Uu]p))\b"
+    r"(?P<device>(?:mlx\d_core|bnxt_en|i40e|ice|ixgbe|igb|tg3|irdma) [^\s:]{1,40}(?::[\w.]{1,40}){0,4}(?: \w{1,40})?"
+    r"|\b(?:ib|en|eth|bond|hsn)\w{0,16}\d\w{0,16}): "
+    r"(?:.{0,120}?: )?(?:(?P<down>(?:NIC )?[Ll]ink (?:is )?[Dd]own|lost carrier)"
+    r"|(?P<up>(?:NIC )?[Ll]ink (?:is )?[Uu]p))\b"
 )
 _DEVICE_TROUBLE = re.compile(
-    r"(?P<device>mlx\d_core \S+?|NETDEV WATCHDOG: \S+"
-    r"|ib\w*\d+):? .*?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
+    r"(?P<device>mlx\d_core \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
+    r"|ib\w{0,16}\d):? .{0,200}?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
     r"|High Temperature|Cable unplugged|"
     r"transmit queue \d+ timed out|health (?:compromised|poll failed)"
-    r"|device's health compromised|assert_var|command timeout|Cmd timeout)"
+    r"|device's health compromised|mlx\d_load_one failed with error code -?\d{1,5}"
+    r"|assert_var|command timeout|Cmd timeout)"
 )
 _PCIE = re.compile(
-    r"(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]).*?(?P<detail>available PCIe"
+    r"(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]).{0,200}?(?P<detail>available PCIe"
     r" bandwidth, limited by[^\r\n]*|PCIe Bus Error[^\r\n]*|AER: (?:Uncorrect"
     r"|Fatal)[^\r\n]*)"
 )
 _FABRIC = re.compile(r"detected NVSwitch (?P<fatal>fatal|non-fatal) error (?P<code>\d+)")
-_PEERMEM = re.compile(r"nv(?:idia-)?_?peer_?mem\S*.*ERROR detected invalid context")
+_PEERMEM = re.compile(r"nv(?:idia-)?_?peer_?mem.{0,200}ERROR detected invalid context")
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    syslog = _SYSLOG.search(text[:160])
+    for said in _read(text):
+        yield said if syslog is None else said._replace(host=syslog.group("host"))
+
+
+def _read(text: str) -> Iterator[Said]:
     xid = _XID.search(text)
     if xid is not None:
         yield Said("kernel.xid", _addressed(xid, ("code", "pid")))
@@ -70,6 +114,12 @@ def read(text: str) -> Iterator[Said]:
     if fallen is not None:
         data = _addressed(fallen, ())
         yield Said("kernel.xid", dict({name: data[name] for name in data if data[name]}, code=79))
+        return
+    if "NVRM: " in text:
+        yield from _driver(text, _DRIVER)
+        return
+    if "amdgpu" in text:
+        yield from _driver(text, _AMD)
         return
     sxid = _SXID.search(text)
     if sxid is not None:
@@ -112,17 +162,44 @@ def _addressed(match: "Match[str]", integers: "tuple[str, ...]") -> Data:
     return data
 
 
+def _driver(text: str, words: "Tuple[Tuple[str, Pattern[str]], ...]") -> Iterator[Said]:
+    """Words of the driver about a GPU that are no Xid."""
+    for problem, pattern in words:
+        if pattern.search(text):
+            data: Data = {"problem": problem}
+            bus, index = _BUS.search(text), _NUMBERED.search(text)
+            if bus is not None:
+                data["bus_id"] = bus_id(bus.group(1))
+            if index is not None:
+                data["gpu"] = int(index.group(1))
+            yield Said("kernel.gpu", data)
+            return
+
+
 def _memory(text: str) -> Optional[Said]:
-    why = _OOM_WHY.search(text)
-    killed = _OOM.search(text) if why is None else None
-    match = why or killed
-    if match is None:
-        return None
-    data = fields(match, ("pid", "rss"))
+    data = _why_killed(text)
+    if data is None:
+        killed, asked = _OOM.search(text), _OOM_ASKED.search(text)
+        if killed is not None:
+            data = fields(killed, ("pid", "rss"))
+        elif asked is not None:
+            data = {"asked_by": asked.group("process")}
+        else:
+            return None
     rss = data.get("rss")
     if isinstance(rss, int):
         data["rss"] = rss * 1024
     return Said("kernel.oom", data)
+
+
+def _why_killed(text: str) -> Optional[Data]:
+    """Of the line that says which group or node was full, and whom it hit."""
+    why = _OOM_WHY.search(text)
+    task = _OOM_TASK.search(text, why.end()) if why is not None else None
+    if why is None or task is None:
+        return None
+    group = _OOM_GROUP.search(text, why.end(), task.start())
+    return dict(fields(why), **(fields(group) if group is not None else {}), **fields(task, ("pid",)))
 
 
 def _tasks(text: str) -> Optional[Said]:
@@ -170,12 +247,13 @@ def _files(text: str) -> Optional[Said]:
 FAMILY = Family(
     "kernel",
     (
-        b"NVRM: Xid",
-        b"NVRM: The NVIDIA GPU",
+        b"NVRM: ",
+        b"amdgpu",
         b"fallen off the bus",
         b"SXid (",
         b"illed process ",
         b"oom-kill:constraint",
+        b"invoked oom-killer",
         b"blocked for more than",
         b"lockup - CPU",
         b"ard LOCKUP",

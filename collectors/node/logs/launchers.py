@@ -23,16 +23,35 @@ _SRUN_TASK = re.compile(
 _SLURM_CANCEL = re.compile(
     r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+) ON (?P<host>\S+) CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
 )
-_SLURM_NODE = re.compile(r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S+) .*DUE TO NODE FAILURE")
+_PBS = re.compile(
+    r"(?:=>> PBS: |^\s*)job (?:killed|preempted|deleted)(?:: (?P<limit>[^\r\n]{0,120})| \((?P<why>[^)\r\n]{1,80})\))"
+)
+"""Torque and PBS Professional: ``=>> PBS: job killed: walltime 3625 exceeded limit 3600``."""
+_SLURM_NODE = re.compile(
+    r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S{1,64}) .{0,300}DUE TO NODE FAILURE"
+)
+_SLURM_LAUNCH = re.compile(
+    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}): (?P<why>[^\r\n]{1,200})"
+)
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
-    r"|[Ee]xceeded (?:job|step) memory limit|oom-kill.*handler"
+    r"|[Ee]xceeded (?:job|step) memory limit|oom-kill.{0,300}handler"
 )
 _MPI = re.compile(
-    r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* noticed that process rank"
-    r" (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+)"
+    r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* (?:noticed that|has exited due to) process rank"
+    r" (?P<rank>\d+) with PID (?P<pid>\w+) on node (?P<host>\S+)"
+    r"(?P<reason> exiting improperly| calling \"abort\")?"
     r"(?: exited on signal (?P<signal>\d+)| exited with (?:status|exit code) (?P<exitcode>\d+))?"
 )
+_LOST_DAEMON = re.compile(
+    r"Remote daemon ?: *\S{1,120} on node (?P<host>[\w.:-]{1,120})|^ {1,4}hostname: {1,3}(?P<named>[\w.-]{1,120})$"
+)
+"""Open MPI to 3.0 says ``hostname:``, later ones ``Remote daemon:`` (``help-errmgr-base.txt``)."""
+_SSH = re.compile(
+    r"ssh: (?:Could not resolve hostname (?P<host>[\w.-]{1,200})|connect to host (?P<named>[\w.-]{1,200}) port \d+): "
+    r"(?P<why>[^\r\n]{0,100})"
+)
+"""What a launcher starts daemons with says why it cannot."""
 _MPI_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<exitcode>\d+)")
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+)")
 _RAY = re.compile(
@@ -40,6 +59,13 @@ _RAY = re.compile(
     r"|OutOfMemory)\w*|A worker died or was killed[^.\r\n]*"
     r"|Task was killed due to the node running low on memory)"
 )
+_VLLM = re.compile(r"(?P<reason>Worker proc VllmWorker-(?P<rank>\d{1,5}) died unexpectedly)")
+_POD = re.compile(r"Error pod (?P<host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b")
+_KUBECTL = re.compile(r"^command terminated with exit code (?P<exitcode>1[2-5]\d)\s*$")
+_EVICTED = re.compile(r"The node was low on resource: (?P<why>[\w-]{1,40})")
+"""What ``kubectl exec`` says of a command that a signal ended, and the kubelet of a pod that it evicts."""
+_POD_MEMORY = re.compile(r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b")
+"""Kubeflow's operator, and what ``kubectl describe pod`` or ``kubectl get pod -o json`` tell."""
 _HOROVOD = re.compile(r"Process (?P<rank>\d+) exit with status code (?P<exitcode>\d+)")
 _LIGHTNING = re.compile(
     r"\[rank: (?P<rank>\d+)\] Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)"
@@ -50,11 +76,40 @@ _SPAWN = re.compile(
     re.I,
 )
 _WORDS = {"Killed": "KILL", "Terminated": "TERM", "Segmentation fault": "SEGV", "Aborted": "ABRT", "Bus error": "BUS"}
-_WHY = {"DUE TO TIME LIMIT": "time_limit", "DUE TO PREEMPTION": "preemption", "DUE TO NODE FAILURE": "node_failure"}
+_WHY = {
+    "DUE TO TIME LIMIT": "time_limit",
+    "DUE TO PREEMPTION": "preemption",
+    "DUE TO NODE FAILURE": "node_failure",
+    "DUE TO JOB REQUEUE": "job_requeue",
+}
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    pbs = _PBS.search(text)
+    if pbs is not None:
+        why = pbs.group("limit") or pbs.group("why")
+        reason = "time_limit" if "walltime" in why else "node_failure" if "node" in why else "other"
+        yield Said("slurm.cancelled", {"launcher": "pbs", "reason": reason, "why": why.strip()})
+        return
+    lost = _LOST_DAEMON.search(text)
+    if lost is not None:
+        yield Said("launcher.lost_node", {"launcher": "mpi"}, host=lost.group("host") or lost.group("named"))
+        return
+    unreached = _SSH.search(text)
+    if unreached is not None:
+        why = unreached.group("why").strip()
+        yield Said(
+            "launcher.lost_node",
+            {"launcher": "ssh", "why": why},
+            host=unreached.group("host") or unreached.group("named"),
+        )
+        return
+    evicted = _EVICTED.search(text)
+    if evicted is not None:
+        why = "the node was low on " + evicted.group("why")
+        yield Said("slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": why})
+        return
     killed = _DS_KILL.search(text)
     if killed is not None:
         yield Said("launcher.killed", {"launcher": "deepspeed", "killed_pid": number(killed.group("pid"))})
@@ -78,6 +133,10 @@ def read(text: str) -> Iterator[Said]:
         ("mpi", _MPI_FIRST),
         ("mpi", _MPI_ABORT),
         ("ray", _RAY),
+        ("vllm", _VLLM),
+        ("kubernetes", _POD),
+        ("kubernetes", _POD_MEMORY),
+        ("kubernetes", _KUBECTL),
         ("horovod", _HOROVOD),
         ("lightning", _LIGHTNING),
         ("spawn", _SPAWN),
@@ -101,6 +160,8 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
         named = signals.of_exit(number(str(data["exitcode"])))
         if named:
             data["signal"] = named
+    if data.get("reason") == "OOMKilled":
+        data["signal"] = "KILL"
     host = data.get("host")
     return Said("launcher.exit", data, host=host if isinstance(host, str) else "")
 
@@ -116,6 +177,10 @@ def _slurm(text: str) -> Iterator[Said]:
     failed = _SLURM_NODE.search(text)
     if failed is not None:
         yield Said("slurm.cancelled", dict(fields(failed), reason="node_failure"), host=failed.group("host") or "")
+        return
+    launch = _SLURM_LAUNCH.search(text)
+    if launch is not None:
+        yield Said("launcher.lost_node", {"launcher": "slurm", "why": launch.group("why")}, host=launch.group("host"))
         return
     task = _SRUN_TASK.search(text)
     if task is not None:
@@ -174,11 +239,23 @@ FAMILY = Family(
         b"memory limit",
         b"ode failure on",
         b"noticed that process rank",
+        b"has exited due to process rank",
+        b"Remote daemon",
+        b"PBS: job",
+        b"job preempted (",
+        b"job killed: ",
+        b"ssh: ",
+        b"hostname: ",
         b"Process name: [[",
         b"MPI_ABORT was invoked",
         b"The actor ",
         b"ray.exceptions",
         b"A worker died",
+        b"Worker proc Vllm",
+        b"exitCode: ",
+        b"OOMKilled",
+        b"command terminated with",
+        b"low on resource: ",
         b"running low on memory",
         b"exit with status code",
         b"terminated with ",

@@ -14,12 +14,15 @@ _DESYNC = re.compile(
 )
 _NEVER_JOINED = re.compile(r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout")
 
-_FINGERPRINT = re.compile(
-    r"Rank (?P<rank_a>\d+) is running collective:\s*CollectiveFingerPrint\("
-    r"(?P<a>.*?)\)\s*,?\s*but\s+Rank (?P<rank_b>\d+) is running"
-    r" (?:inconsistent )?collective:\s*CollectiveFingerPrint\((?P<b>.*?)\)\s*(?:\.|$)(?P<rest>.*)",
-    re.S,
+# One after the other, each from where the one before ended: together they would try every first with every second.
+_FIRST = re.compile(r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\(")
+_SECOND = re.compile(
+    r"\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}"
+    r"CollectiveFingerPrint\("
 )
+_END = re.compile(r"\)\s{0,8}(?:\.|$)")
+_FINGERPRINT_CHARS = 2000
+"""Of one side's description."""
 _PARTS: Tuple[Tuple[str, str], ...] = (
     ("seq", r"SequenceNumber=(\d+)"),
     ("op", r"OpType=(\w+)"),
@@ -69,15 +72,18 @@ def _desync(text: str) -> Iterator[Said]:
 
 
 def _fingerprint(text: str) -> Iterator[Said]:
-    match = _FINGERPRINT.search(text)
-    if match is None:
+    first = _FIRST.search(text)
+    second = None if first is None else _SECOND.search(text, first.end(), first.end() + _FINGERPRINT_CHARS)
+    if first is None or second is None:
         return
-    data = fields(match, ("rank_a", "rank_b"))
-    sides = (data.pop("a", ""), data.pop("b", ""))
-    rest = str(data.pop("rest", ""))
-    for suffix, side in zip(("_a", "_b"), sides):
+    end = _END.search(text, second.end(), second.end() + _FINGERPRINT_CHARS)
+    if end is None:
+        return
+    data = {**fields(first, ("rank_a",)), **fields(second, ("rank_b",))}
+    rest = text[end.end() :]
+    for suffix, side in zip(("_a", "_b"), (text[first.end() : second.start()], text[second.end() : end.start()])):
         for name, pattern in _PARTS:
-            part = re.search(pattern, str(side))
+            part = re.search(pattern, side)
             if part is not None:
                 data[name + suffix] = number(part.group(1)) if name == "seq" else part.group(1).strip()
     differs: List[Scalar] = [name for name, pattern in _ASPECTS if re.search(pattern, rest)]
@@ -103,7 +109,7 @@ def _barrier(text: str) -> Iterator[Said]:
         data = fields(reached, ("reporter", "waited_for", "timeout_ms"))
         waited = _REACHED_FROM.search(text)
         if waited is not None:
-            data["waited_for"] = int(waited.group(1))
+            data["waited_for"] = number(waited.group(1))
         yield Said("torch.barrier_reached", data)
 
 

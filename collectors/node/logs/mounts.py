@@ -50,7 +50,7 @@ class Mounts:
 
     def of(self, path: str, now: float) -> Mount:
         """The file system of an absolute path."""
-        if now - self._read > self._age:
+        if not 0 <= now - self._read <= self._age:
             self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
             self._read = now
         folder = os.path.normpath(path)

@@ -10,9 +10,9 @@ _ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdo
 _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)", re.I)
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
-_NCCL = re.compile(r"nccl[\w-]*[._-](?P<host>[A-Za-z][\w-]*)[._-](?P<pid>\d{2,9})(?!\d)", re.I)
+_NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>\d{2,9})(?!\d)", re.I)
 _NODE = re.compile(
-    r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]*?\d+)(?=[/._-]|$)", re.I
+    r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]{0,63}?\d{1,9})(?=[/._-]|$)", re.I
 )
 
 

@@ -6,10 +6,11 @@ import re
 from typing import Iterator, Match, Optional, Tuple
 
 from collectors.node.logs import nccl_warn
-from collectors.node.logs.said import Data, Family, Said, fields
+from collectors.node.logs.said import Data, Family, Said, fields, number
 
 PREFIX = re.compile(
-    r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):(?P<tid>\d+)(?: \[(?P<device>\d+)\])?(?![.:\d])"
+    r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})"
+    r"(?: \[(?P<device>\d+)\])?(?![.:\d])"
 )
 """``host:pid:tid [cudaDev]`` in front of every record; a time of day looks like it."""
 
@@ -27,24 +28,36 @@ _VERSION = re.compile(
 )
 _TIMINGS = re.compile(
     r"Init timings - (?P<function>\w+): rank (?P<group_rank>\d+) nranks (?P<size>\d+) total"
-    r" (?P<total>[\d.]+) \((?P<rest>[^)]*)"
+    r" (?P<total>[\d.]{1,20}) \((?P<rest>[^)]*)"
 )
 _BOOTSTRAP = re.compile(r"Bootstrap ?:? ?Using (?P<interface>[^:\s]+):(?P<address>\S+?)(?:<\d+>)?$")
-_NETWORK = re.compile(r"Using network (?P<network>[^\r\n]+?)\s*$")
+_NETWORK = re.compile(r"Using network (?P<network>\S+(?: \S+){0,9})\s*$")
 _DEVICES = re.compile(r"NET/(?P<network>IB|Socket|OFI|\w+) ?: (?:Using (?P<devices>\[\d+\].*)|No device found)")
 _DEVICE = re.compile(r"\[\d+\](\S+?)(?=[\s;]|$)")
 _OUT_OF_BAND = re.compile(r"OOB (?P<interface>[^:\s]+):")
 _RETRY = re.compile(
-    r"[Cc]onnect(?: to (?P<peer>\S+))? returned (?P<error>[^,\r\n]+), retrying \((?P<tried>\d+)/(?P<of>\d+)\)"
+    r"[Cc]onnect(?: to (?P<peer>\S+))? returned (?P<error>[^,\r\n]+), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?"
 )
-_ENV = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>.*?)\.?\s*$")
+_BARE = re.compile(r"(?:^|\s)[a-z_/]{2,40}\.(?:cc|cpp|cu|h):\d{1,5} WARN (?P<message>\S.*)")
+"""A warning that was quoted without NCCL's name."""
+_TRAIL = re.compile(
+    r"NCCL INFO (?P<at_file>[a-z_/]{2,40}\.(?:cc|cpp|cu)):\d{1,5} -> (?P<code>[1-6])\b(?: \((?P<error>[^)]{1,80})\))?"
+)
+"""A function that gave an error back to its caller; ``ncclResult_t`` from 1 to 6."""
+_OPERATION = re.compile(
+    r"NCCL operation (?P<function>\w{1,60})(?:\([^)]{0,300}\))? failed: (?P<error>[^;\r\n(]{1,120})"
+)
+"""XLA's word about a call into NCCL."""
+_FAILURE = re.compile(r"NCCL failure ?: ?(?P<error>[^;\r\n(/\\]{1,120})")
+"""XGBoost's."""
+_ENV = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>.*)$")
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one NCCL record."""
     prefix = PREFIX.search(text)
     host = prefix.group("host") if prefix is not None else ""
-    pid = int(prefix.group("pid")) if prefix is not None else None
+    pid = number(prefix.group("pid")) if prefix is not None else None
     for said in _record(text):
         yield said._replace(host=host, pid=pid)
 
@@ -55,8 +68,17 @@ def _record(text: str) -> Iterator[Said]:
         said = nccl_warn.cause(text[last + len("Last error:") :].strip())
         if said is not None:
             yield said
+    if "Got completion" in text and "NCCL " not in text[: text.index("Got completion")]:
+        said = nccl_warn.cause(text)  # quoted without NCCL's own label
+        if said is not None:
+            yield said
+        return
     if "NCCL WARN" in text:
         yield nccl_warn.read(text)
+        return
+    bare = _BARE.search(text)
+    if bare is not None:
+        yield nccl_warn.read(bare.group("message"))
         return
     comm = COMM.search(text)
     phase = _PHASE.search(text) if comm is not None else None
@@ -70,7 +92,9 @@ def _record(text: str) -> Iterator[Said]:
         ("nccl.network", _simple(_NETWORK.search(text))),
         ("nccl.devices", _devices(text)),
         ("nccl.connect_retry", _simple(_RETRY.search(text), ("tried", "of"))),
-        ("nccl.env", _simple(_ENV.search(text)) if "NCCL INFO" in text else None),
+        ("nccl.failed", _simple(_OPERATION.search(text) or _FAILURE.search(text))),
+        ("nccl.trail", _simple(_TRAIL.search(text), ("code",))),
+        ("nccl.env", _setting(text) if "NCCL INFO" in text else None),
     ):
         if data is not None:
             yield Said(kind, data)
@@ -96,15 +120,25 @@ def _simple(match: "Optional[Match[str]]", integers: Tuple[str, ...] = ()) -> Op
     return None if match is None else fields(match, integers)
 
 
+def _setting(text: str) -> Optional[Data]:
+    """A variable of the environment that NCCL took; the sentence's full stop is none of the value."""
+    match = _ENV.search(text)
+    if match is None:
+        return None
+    value = match.group("value").rstrip()
+    return {"name": match.group("name"), "value": value[:-1] if value.endswith(".") else value}
+
+
 def _timings(text: str) -> Optional[Data]:
     match = _TIMINGS.search(text)
     if match is None:
         return None
     data = fields(match, ("group_rank", "size"))
     data.pop("rest", None)
-    data["total"] = float(match.group("total")) if match.group("total").count(".") <= 1 else None
+    total = match.group("total")
+    data["total"] = float(total) if total.count(".") <= 1 and total != "." else None
     for name in ("bootstrap", "connections"):
-        part = re.search(name + r" (\d+(?:\.\d+)?)", match.group("rest"))
+        part = re.search(name + r" (\d{1,12}(?:\.\d{1,12})?)", match.group("rest"))
         if part is not None:
             data[name] = float(part.group(1))
     return data
@@ -139,8 +173,12 @@ FAMILY = Family(
         b"NET/Socket :",
         b"NET/OFI : ",
         b"set by environment",
-        b", retrying (",
+        b", retrying",
+        b" WARN ",
         b"Last error:",
+        b".cc:",
+        b"NCCL operation ",
+        b"NCCL failure",
     ),
     read,
     re.compile(r"(?:NCCL WARN|Last error:)\s*$"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Match, Optional, Tuple
 
-from collectors.node.logs.said import Data, Said, Signature, fields
+from collectors.node.logs.said import Data, Said, Signature, fields, number
 
-_HEAD = re.compile(r"(?:(?P<at_file>[\w/.-]+:\d+)(?: \(\w+\))? )?NCCL WARN\s*(?P<message>.*)", re.S)
+_HEAD = re.compile(r"(?:(?P<at_file>[\w/.-]{1,255}:\d{1,9})(?: \(\w{1,80}\))? )?NCCL WARN\s*(?P<message>.*)", re.S)
 _PEER = r"(?P<peer>[^\s,]+?)"
 
 _COMPLETION = re.compile(
@@ -17,13 +17,14 @@ _COMPLETION = re.compile(
 )
 _HCA = re.compile(r"\bhca (?P<device>\S+)")
 _PORT_EVENT = re.compile(
-    r"(?:(?P<device>[a-z]\w*_\d+):(?P<port>\d+) )?(?:[Gg]ot )?(?:non-fatal )?async (?:fatal"
-    r" )?event ?: ?(?P<error>[^\r\n]*)"
+    r"(?:(?P<device>[a-z]\w{0,32}_\d{1,4}):(?P<port>\d{1,4}) )?(?:[Gg]ot )?(?:non-fatal )?async (?:fatal |error )?"
+    r"event ?: ?(?P<error>[^\r\n]*)"
 )
 
 SIGNATURES: Tuple[Signature, ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
+        ("cuda_ipc", r"open CUDA IPC handle ?: ?(?:\d+ )?(?P<error>[^\r\n]*)"),
         ("ib_queue_pair", r"ibv_modify_qp failed(?: with)?(?: error)?:? ?(?P<error>[^\r\n]*)"),
         (
             "ib_memory",
@@ -71,7 +72,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
             + _PEER
             + r"(?: \([^)]*\))? (?:failed|returned|timed out|refused|exceeded)(?: with)?(?: :)? ?(?P<error>[^\r\n]*)"
             r"|(?:connect|Connect) (?:returned|failed)(?: with)?(?: error)?:? ?(?P<reason>[^\r\n]*)"
-            r"|exceeded error retry count"
+            r"|exceeded error retry count|Socket creation failed ?: ?(?P<created>[^\r\n]*)"
+            r"|(?P<family>connecting to address .{0,120}?with family \d+ is neither)"
             r"|(?:accept|socketAccept).*?(?:timed out|timeout)|(?P<plain>Connection (?:refused"
             r"|timed out)|No route to host)",
         ),
@@ -89,15 +91,15 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         (
             "env",
             (
-                r"(?i)(?:invalid|unknown|unsupported|could not (?:parse|find)|ignoring).*\bNCCL_[A-Z_]+"
-                r"|\bNCCL_[A-Z_]+.*(?:invalid|not supported|ignored|deprecated)"
+                r"(?i)(?:invalid|unknown|unsupported|could not (?:parse|find)|ignoring).{0,200}\bNCCL_[A-Z_]{1,80}"
+                r"|\bNCCL_[A-Z_]{1,80}.{0,200}(?:invalid|not supported|ignored|deprecated)"
             ),
         ),
         (
             "net_failed",
             (
-                r"NET/OFI [^\r\n]*?"
-                r"(?P<error>completed with error[^\r\n]*|[Cc]ouldn't [^\r\n]*|Creating [^\r\n]*failed[^\r\n]*)"
+                r"NET/OFI [^\r\n]{0,200}?"
+                r"(?P<error>completed with error[^\r\n]*|[Cc]ouldn't [^\r\n]*|Creating [^\r\n]{0,200}?failed[^\r\n]*)"
             ),
         ),
         ("net_plugin", r"NET/(?:Plugin|OFI)|[Pp]lugin|OFI "),
@@ -105,8 +107,9 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
 )
 
 _RENAMED = (
-    ("other", "peer"), ("reason", "error"), ("plain", "error"), ("posted", "bytes"), ("hip", "error"),
-    ("among", "size"),
+    ("created", "error"),
+    ("other", "peer"), ("reason", "error"), ("plain", "error"), ("family", "error"), ("posted", "bytes"),
+    ("hip", "error"), ("among", "size"),
     ("a", ""), ("b", ""),
 )  # fmt: skip
 """Groups that stand twice in a pattern, and the fields that they mean."""
@@ -142,6 +145,8 @@ def classify(message: str) -> "Tuple[str, Data]":
         failed = re.search(
             r"(?i)err|fatal|down|fail", str(data.get("error", "")) + (" fatal" if "fatal event" in message else "")
         )
+        if re.search(r"work queue|\bCQ\b|\bQP\b|\bSRQ\b", str(data.get("error", ""))):
+            return "ib_queue_error", data  # of one connection, not of the port
         return ("ib_port_error" if failed and "active" not in str(data.get("error", "")) else "other"), data
     for name, pattern in SIGNATURES:
         match = pattern.search(message)
@@ -153,11 +158,11 @@ def classify(message: str) -> "Tuple[str, Data]":
 def _known(name: str, match: "Match[str]") -> Data:
     data = fields(match, ("bytes", "expected", "posted", "size", "among"))
     if name == "duplicate_gpu":
-        data["group_ranks"] = [int(match.group("a")), int(match.group("b"))]
+        data["group_ranks"] = [number(match.group("a")), number(match.group("b"))]
     for spare in ("around", "twice", "asked"):
         one = data.pop(spare, None)
         if isinstance(one, str):
-            data["group_ranks"] = [int(one)]
+            data["group_ranks"] = [number(one)]
     for spare, real in _RENAMED:
         value = data.pop(spare, None)
         if real and value is not None:

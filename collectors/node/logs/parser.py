@@ -6,7 +6,7 @@ lines inside a record that is still open (:mod:`reader`). COLL lines never becom
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Iterable, List, Optional
 
 from collectors.node.logs import line, sift, times
 from collectors.node.logs.numbers import Numbers
@@ -25,16 +25,23 @@ class LogParser:
 
     ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
     ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
+    ``left_out`` are parts of the reader that are not to be asked (:mod:`parts`).
     """
 
     def __init__(
-        self, source: str, rank: Optional[int] = None, pid: Optional[int] = None, host: str = "", now: float = 0.0
+        self,
+        source: str,
+        rank: Optional[int] = None,
+        pid: Optional[int] = None,
+        host: str = "",
+        now: float = 0.0,
+        left_out: Iterable[str] = (),
     ) -> None:
         self.source = source
         self.line = 1
         """Number of the next line."""
         self.coll = Progress(source, rank, now)
-        self._reader = Reader(source, rank, pid, host, now)
+        self._reader = Reader(source, rank, pid, host, now, left_out)
         self._sifter = sift.Sifter()
         self._now = now
         self._pending = b""
@@ -90,6 +97,11 @@ class LogParser:
     def last_time(self) -> Optional[float]:
         """The last time that the log's last lines print."""
         return times.last(self._tail.decode("utf-8", "replace"), self._now)
+
+    @property
+    def tail(self) -> bytes:
+        """The last whole lines, :data:`BEFORE` bytes at most."""
+        return self._tail
 
     def _take(self, piece: bytes) -> None:
         data = self._pending + piece

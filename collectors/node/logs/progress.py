@@ -15,24 +15,30 @@ from collectors.node.logs.sift import COUNT, MARK, Sifted, last
 from collectors.samples.logs import CommProgress
 
 _RECORD = re.compile(
-    r"(?:(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ (?:\[\d+\] )?(?:\d+"
-    r" )?)?(?:\[(?P<device>\d+)\] )?NCCL INFO (?:COLL )?(?P<op>\w+):?"
+    r"(?:(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} (?:\[\d{1,9}\] )?(?:\d{1,9}"
+    r" )?)?(?:\[(?P<device>\d{1,9})\] )?NCCL INFO (?:COLL )?(?P<op>\w+):?"
     r" opCount[ :=](?P<count>[0-9a-f]+)"
     r"(?P<rest>.*)"
 )
 _COMM = re.compile(r".*\bcomm (0x[0-9a-f]+)")
-_ELEMENTS = re.compile(r"\bcount (\d+)")
-_DATATYPE = re.compile(r"\bdatatype (\d+)")
-_RANKS = re.compile(r"\[nranks=(\d+)\]")
-_GLOBAL = re.compile(r"\bglobalrank (\d+)")
+_ELEMENTS = re.compile(r"\bcount (\d{1,18})")
+_DATATYPE = re.compile(r"\bdatatype (\d{1,9})")
+_RANKS = re.compile(r"\[nranks=(\d{1,7})\]")
+_GLOBAL = re.compile(r"\bglobalrank (\d{1,7})")
 _DONE = re.compile(r"\b(?:DONE|COMPLETED?|FINISHED)\b")
-_NODE = re.compile(r"(?:[Rr]ank|Node|Worker)[ _:=]?(\d+)\b")
-_INIT = re.compile(rb"comm 0x[0-9a-f]+ rank \d+ nranks \d+[^\n]*(?:Init (?:START|COMPLETE)|(?:Abort|Destroy) COMPLETE)")
-_INIT_FIELDS = re.compile(
-    r"(?P<host>[^\s:\[\]()\"']+):(?P<pid>\d+):\d+ .*?comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) nranks (?P<size>\d+)"
-    r"(?:.*? parent (?P<parent>0x[0-9a-f]+))?(?:.*? color (?P<color>-?\d+))?(?:.*?commId"
-    r" (?P<id>0x[0-9a-f]+))?.*?- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
+_NODE = re.compile(r"(?:[Rr]ank|Node|Worker)[ _:=]?(\d{1,7})\b")
+_INIT = re.compile(
+    rb"comm 0x[0-9a-f]{1,16} rank \d{1,9} nranks \d{1,9}[^\n]{0,600}?"
+    rb"(?:Init (?:START|COMPLETE)|(?:Abort|Destroy) COMPLETE)"
 )
+_INIT_FIELDS = re.compile(
+    r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,200}?"
+    r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})(?P<rest>.{0,400}?)"
+    r"- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
+)
+_PARENT = re.compile(r" parent (0x[0-9a-f]{1,16})")
+_COLOR = re.compile(r" color (-?\d{1,10})")
+_COMM_ID = re.compile(r"commId (0x[0-9a-f]{1,40})")
 WAITING = 2048
 """Kinds of lines that wait to be read; there are more only where each line has a time in front."""
 _POINT_TO_POINT = ("Send", "Recv")
@@ -184,7 +190,7 @@ class Progress:
 
     def _initialised(self, raw: bytes) -> None:
         self._settle()
-        match = _INIT_FIELDS.search(raw[: lines.LONGEST].decode("utf-8", "replace"))
+        match = _INIT_FIELDS.search(raw[: lines.SEEN].decode("utf-8", "replace"))
         if match is None:
             return
         host, pid, pointer = match.group("host"), int(match.group("pid")), match.group("comm")
@@ -202,16 +208,17 @@ class Progress:
 
     def _name(self, match: "Match[str]", key: Key, size: int) -> str:
         """commId; where the version prints none, what all its ranks count alike: n-th split, or n-th of a size."""
-        if match.group("id"):
-            return match.group("id")
+        parent, color, commid = (pattern.search(match.group("rest")) for pattern in (_PARENT, _COLOR, _COMM_ID))
+        if commid is not None:
+            return commid.group(1)
         host, pid, _ = key
         born = self._born.setdefault((host, pid), Counter())
-        if match.group("parent"):
-            parent = self._comms.get((host, pid, match.group("parent")))
-            if parent is None:
+        if parent is not None:
+            of = self._comms.get((host, pid, parent.group(1)))
+            if of is None:
                 return "%s:%d:%s" % key
-            born[parent.name] += 1
-            return "%s/%d:%s" % (parent.name, born[parent.name], match.group("color") or "0")
+            born[of.name] += 1
+            return "%s/%d:%s" % (of.name, born[of.name], color.group(1) if color is not None else "0")
         born[str(size)] += 1
         return "nranks%d#%d" % (size, born[str(size)])
 

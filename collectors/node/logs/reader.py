@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
+from collectors.node import secrets
 from collectors.node.logs import blocks, exceptions, line, times
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.parts import Parts
 from collectors.node.logs.repeats import Repeats
-from collectors.node.logs.said import Data, Said
+from collectors.node.logs.said import Data, Family, Said
 from collectors.node.logs.scan import Scanner
 from collectors.samples.logs import LogEvent
+from collectors.samples.values import Value
 
 TEXT = 4000
 """Characters of the text of an event."""
+MOST_RANK, MOST_PID = 1 << 24, 1 << 32
+"""What is beyond is none."""
+RECORDS = "records"
+"""The part that reads records of several lines."""
 PATIENCE = 3000
 """Lines of other streams after which an open record is taken to be over."""
 
@@ -29,7 +36,9 @@ SCANNER = Scanner(
 )
 """Finds the lines that the reader wants to see."""
 
-_RAISED = re.compile(r"^(?:\[?(?:ERROR|CRITICAL|E)\]?[ :-]*)?(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): \S.*)$")
+_RAISED = re.compile(
+    r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): \S.*)$"
+)
 _SPAWNED = re.compile(r"-- Process (\d{1,6}) terminated with the following error:")
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _LOGGED = re.compile(rb"\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
@@ -45,7 +54,7 @@ class _Open:
     __slots__ = ("after", "block", "line", "logged", "read_at", "seen")
 
     def __init__(
-        self, block: blocks.Block, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
+        self, block: blocks.OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
     ) -> None:
         self.logged = False
         """True when a logger's line introduced it: an exception that was caught."""
@@ -57,9 +66,20 @@ class _Open:
 
 
 class Reader:
-    """Reads lines of one log, in order; what they say is in :attr:`events`."""
+    """Reads lines of one log, in order; what they say is in :attr:`events`.
 
-    def __init__(self, source: str, rank: Optional[int], pid: Optional[int], host: str, now: float) -> None:
+    ``left_out`` are parts that are not to be asked, as in :mod:`parts`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        rank: Optional[int],
+        pid: Optional[int],
+        host: str,
+        now: float,
+        left_out: Iterable[str] = (),
+    ) -> None:
         self.source = source
         self.rank = rank
         self.pid = pid
@@ -71,10 +91,12 @@ class Reader:
         self.events: List[LogEvent] = []
         self._open: Dict[line.Stream, _Open] = {}
         self._seen = 0
+        self._parts = Parts(left_out)
         self._script = ""
         self._spawned: Optional[int] = None
         self._threads: Dict[line.Stream, str] = {}
         self._repeats = Repeats()
+        self._say_unread(0)
 
     @property
     def open(self) -> bool:
@@ -95,31 +117,37 @@ class Reader:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
         if mask & _ALONE:
-            self._names(record)
+            self._parts.ask(RECORDS, self._names, record)
+        block: Optional[blocks.OpenBlock] = None
         if mask & _OPENS:
-            block = blocks.opened(record, self.now, self._script, self._threads.pop(record.stream, ""))
-            if block is not None:
-                self._hold(record, block, before)
-                return
-        if mask:
+            thread = self._threads.pop(record.stream, "")
+            block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._script, thread)
+        if block is not None:
+            self._hold(record, block, before)
+        elif mask:
             self._families(record, mask, before)
+        self._say_unread(record.number)
 
     def _continues(self, record: line.Line) -> bool:
         """Whether the line belongs to a record that is open."""
         stream = record.stream
         holder = self._open.get(stream)
         if holder is None and not record.labelled:
-            # the second half of a wrapped line has no label
+            # the second half of a wrapped line has no label, nor have the frames of a traceback that a logger wrote
             for other, waiting in self._open.items():
-                if waiting.seen == self._seen - 1 and isinstance(waiting.block, blocks.Wrapped):
+                block = waiting.block
+                wrapped = isinstance(block, blocks.Wrapped)
+                logged = isinstance(block, blocks.Exceptional) and block.goes_on(record.text)
+                if waiting.seen == self._seen - 1 and (wrapped or logged):
                     stream, holder = other, waiting
         if holder is None:
             return False
         holder.seen = self._seen
-        taken = holder.block.take(record)
-        if holder.block.over:
+        taken = self._parts.ask(RECORDS, holder.block.take, record)
+        if holder.block.over or taken is None:
             self._end(stream)
-        return taken
+        self._say_unread(record.number)
+        return bool(taken)
 
     def _names(self, record: line.Line) -> None:
         """Names that the next lines belong to: the script that failed, the process or thread that raised."""
@@ -131,7 +159,7 @@ class Reader:
         if script is not None:
             self._script = script.group("script")
 
-    def _hold(self, record: line.Line, block: blocks.Block, before: Before) -> None:
+    def _hold(self, record: line.Line, block: blocks.OpenBlock, before: Before) -> None:
         if record.stream in self._open:
             self._end(record.stream)
         begun = record
@@ -148,32 +176,38 @@ class Reader:
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False
         for bit, family in enumerate(FAMILIES):
-            if not mask >> bit & 1:
+            if not mask >> bit & 1 or (family.hearsay and said_any):
                 continue
-            unfinished = family.unfinished
-            if unfinished is not None and record.stream not in self._open and unfinished.search(record.text):
-                self._hold(record, blocks.Wrapped(family, record.text), before)
+            if family.hearsay and mask & _ALONE and self._parts.ask(RECORDS, self._alone, record):
+                return
+            block, found = self._told(family, record.text, record.stream not in self._open)
+            if block is not None:
+                self._hold(record, block, before)
                 said_any = True
-                continue
-            for said in family.read(record.text):
+            for said in found:
                 after = None
                 if record.at is None and self.read_at is None and said.kind in _UNDATED:
                     after = times.last(before().decode("utf-8", "replace"), self.now)
                 self._event(record, said, record.text, after, self.read_at)
                 said_any = True
-        if mask & _ALONE and (not said_any or "Error: " in record.text[:120]):
-            self._alone(record)
+        if mask & _ALONE and said_any and "Error: " in record.text[:120]:
+            self._parts.ask(RECORDS, self._alone, record)
 
-    def _alone(self, record: line.Line) -> None:
-        """An exception's last line without its traceback."""
+    def _told(self, family: Family, text: str, may_open: bool) -> "Told":
+        """What a family makes of a text."""
+        return self._parts.ask(family.name, _asked, family, text, may_open) or (None, [])
+
+    def _alone(self, record: line.Line) -> bool:
+        """Whether the line is an exception's last one without its traceback; if so, it is told."""
         raised = _RAISED.match(record.text)
         if raised is not None:
             data: Data = dict(exceptions.headline(raised.group("line")), frames=[], launcher=False, cut=True)
             self._event(record, Said("python.exception", data), record.text, None, self.read_at)
+        return raised is not None
 
     def _end(self, stream: line.Stream) -> None:
         holder = self._open.pop(stream)
-        outcome = holder.block.end()
+        outcome = self._parts.ask(RECORDS, holder.block.end) or blocks.Outcome([], "", "")
         for said in outcome.said:
             if holder.logged:
                 said.data["logged"] = True
@@ -185,15 +219,26 @@ class Reader:
 
     def _within(self, holder: _Open, outcome: blocks.Outcome) -> None:
         """What an exception's message says in the words of the families."""
-        message = outcome.message[:8000]
+        message = line.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))
         found: List[Said] = []
         for bit, family in enumerate(FAMILIES):
-            if mask >> bit & 1 and family.name != outcome.family:
-                found += family.read(message)
+            if mask >> bit & 1 and family.name != outcome.family and not family.hearsay:
+                found += self._told(family, message, may_open=False)[1]
         for said in found:
             raised = said._replace(data=dict(said.data, raised=True))
             self._event(holder.line, raised, outcome.message, holder.after, holder.read_at)
+
+    def _say_unread(self, number: int) -> None:
+        for part, why in self._parts.unsaid():
+            text = "on a line here the part %s %s: it is left out of this log from now on" % (part, why)
+            at = self.now if self.read_at is None else self.read_at
+            line_number = number if self.counted else 0
+            self.events.append(
+                LogEvent(
+                    "log.unread", at, self.rank, self.host, self.pid, self.source, line_number, text, {"part": part}
+                )
+            )
 
     def _event(
         self, record: line.Line, said: Said, text: str, after: Optional[float], read_at: Optional[float]
@@ -208,6 +253,8 @@ class Reader:
             data["after"] = after
         rank = said.rank if said.rank is not None else record.stream.rank
         pid = said.pid if said.pid is not None else record.pid
+        rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
+        pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
         event = LogEvent(
             said.kind,
             at,
@@ -216,9 +263,34 @@ class Reader:
             pid if pid is not None else self.pid,
             self.source,
             (said.line or record.number) if self.counted else 0,
-            (said.text or text)[:TEXT],
-            data,
+            _sendable_text(said.text or text),
+            {name: _sendable(value) for name, value in data.items()},
         )
         passed = self._repeats.pass_on(event)
         if passed is not None:
             self.events.append(passed)
+
+
+Told = Tuple[Optional[blocks.OpenBlock], List[Said]]
+
+
+def _asked(family: Family, text: str, may_open: bool) -> Told:
+    """What a family makes of a text: a record that goes on in the next lines, or what it says."""
+    listed, unfinished = family.listed, family.unfinished
+    if may_open and listed is not None and listed[0].search(text):
+        return blocks.Listed(family, listed[1], text), []
+    if may_open and unfinished is not None and unfinished.search(text):
+        return blocks.Wrapped(family, text), []
+    return None, list(family.read(text))
+
+
+def _sendable(value: Value) -> Value:
+    """A value of an event without secrets, its texts no longer than the other side takes them."""
+    if isinstance(value, list):
+        return [_sendable_text(item) if isinstance(item, str) else item for item in value]
+    return _sendable_text(value) if isinstance(value, str) else value
+
+
+def _sendable_text(text: str) -> str:
+    # redacted before it is cut: half a token is none by its shape
+    return secrets.shapes(text[: 4 * TEXT])[:TEXT]

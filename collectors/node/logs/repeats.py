@@ -11,8 +11,11 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 KEPT = 8
 """Repeats that are passed on; after them the 10th, 100th, 1000th …"""
 REMEMBERED = 4096
-ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end")
+ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.")
 """Kinds whose events differ in their numbers alone and all count."""
+
+COUNTED = ("nccl.connect_retry",)
+"""Kinds whose lines may be the same to the letter, and of which it matters how many there were."""
 
 
 class Repeats:
@@ -27,7 +30,7 @@ class Repeats:
         if event.kind.startswith(ALWAYS):
             return event
         exact = repr((event.kind, event.rank, event.host, event.pid, event.at, sorted(event.data.items(), key=_name)))
-        if exact in self._said:
+        if exact in self._said and event.kind not in COUNTED:
             return None
         if len(self._said) >= REMEMBERED:
             self._said.clear()

@@ -35,18 +35,29 @@ class Family(NamedTuple):
     stems: Tuple[bytes, ...]
     read: Callable[[str], Iterator[Said]]
     unfinished: Optional[Pattern[str]] = None
+    listed: Optional[Tuple[Pattern[str], Pattern[str]]] = None
+    """The end of a record that a list follows, a thing a line, and a line of that list."""
+    hearsay: bool = False
+    """True for a family that is asked only about lines of which no other says anything."""
 
 
 Signature = Tuple[str, Pattern[str]]
+_DIGITS = 24
+"""Characters of a number, with its sign and some room, that 64 bits can hold."""
 
 
 def number(text: Optional[str]) -> Optional[int]:
-    """A decimal number of a log, None for anything else; unsigned 64-bit "minus one" is -1."""
-    if text is None:
+    """A decimal number of a log, None for anything else and beyond 64 bits; unsigned 64-bit "minus one" is -1.
+
+    Python refuses to read a number of some thousand digits: the length comes first.
+    """
+    if text is None or len(text) > _DIGITS:
         return None
     try:
         value = int(text)
     except ValueError:
+        return None
+    if not -(1 << 63) <= value < 1 << 64:
         return None
     return value - (1 << 64) if value >= 1 << 63 else value
 

@@ -27,7 +27,8 @@ _TIMED = re.compile(_DAY + rb"\d\d:")
 _TIMES = re.compile(rb"\n" + _DAY + rb"\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ")
 
 _SAYING = rb"comm |nccl|Boot|NET/|Using|NCCL_|RCCL|\[Rank|Init |socketPoll|Call to connect"
-"""Beginnings of the INFO messages that the families read."""
+_SAYING += rb"|[a-z_/]{2,40}\.(?:cc|cpp|cu):\d{1,5} -> [1-6]\b"
+"""Beginnings of the INFO messages that the families read; the last is the trail that an error leaves."""
 _TALK = re.compile(rb"\] NCCL INFO (?!" + _SAYING + rb")[^\n]{0,150}$")
 _COLLECTIVE = re.compile(rb"NCCL INFO (?:COLL )?\w+:? \0")
 _GLUED = b"Traceback ("

@@ -34,6 +34,6 @@ def of_exit(code: Optional[int]) -> str:
 def name(text: str) -> str:
     """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL`` and ``9``."""
     bare = text.strip().rsplit(".", 1)[-1].upper()
-    if bare.isdigit():
+    if bare.isdecimal():
         return NAMES.get(int(bare[:4]), bare)
     return bare[3:] if bare.startswith("SIG") else bare

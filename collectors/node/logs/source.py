@@ -8,10 +8,12 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
+from collectors.node.logs.numbered import Line, told_numbers
+from collectors.node.logs.parts import HELD, WHOLE, left_out_of
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -26,6 +28,10 @@ SHOWN_IN_ALL = 256 << 10
 """Bytes of raw lines in one look."""
 UNSEEN = 2.0
 """Seconds between two looks while nobody has lines on view."""
+YOUNG, BRISK = 15.0, 1.0
+"""Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
+STEPS_EVERY = 0.8
+"""Seconds between two words on the steps that logs tell of, at the least."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 SIZE_EVERY = 4.0
@@ -79,25 +85,39 @@ class LogSource(Source):
         self._left: Dict[Tuple[int, int], int] = {}
         self._told: Dict[str, _Told] = {}
         self._looked_at = time.monotonic()
+        self._began: Optional[float] = None
+        self._steps_at = float("-inf")
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
+        self._full = False
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: which files to look for, which are on view, which another node reads."""
         self._settings = settings
-        self.period = 0.0 if settings.on_view else UNSEEN
+        self.period = self._period(time.monotonic())
         self._found_at = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Files first, then events and collectives, then the lines on view."""
         until = self._until()
+        self._began = self._looked_at if self._began is None else self._began
+        self.period = self._period(self._looked_at)
         self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
             raise Absent("no rank runs here, and no log was named")
         yield from self._read(now, until)
+        self._number()
         yield from self._files(now)
         yield from self._progress()
+        if not 0 <= now - self._steps_at < STEPS_EVERY:
+            self._steps_at = now
+            yield from self._steps()
         yield from self._view(now)
+
+    def _period(self, moment: float) -> float:
+        if self._settings.on_view:
+            return 0.0
+        return BRISK if self._began is None or moment - self._began < YOUNG else UNSEEN
 
     def _until(self) -> float:
         """This thread's CPU time at which this look has had its part of what passed since the last."""
@@ -114,11 +134,15 @@ class LogSource(Source):
         gone = [rank for rank in self._found_for if rank.pid not in here]
         self._found_at, self._found_for = now, ranks
         self._unread = {}
+        self._full = False
+        for inode in list(self._left)[: -4 * FILES]:
+            del self._left[inode]
         for rank in gone:
             for wanted in self._places.of_elastic(rank):  # an error file is written just before the end
                 self._want(wanted, now)
         for rank in ranks:
-            self._ranks[rank.pid] = rank.rank
+            if rank.rank >= 0:
+                self._ranks[rank.pid] = rank.rank
             for wanted in self._places.of_rank(rank, now):
                 self._want(wanted, now)
         globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
@@ -136,13 +160,27 @@ class LogSource(Source):
                 known.adopt(owner)
         elif wanted.why:
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted
-        elif len(self._followed) >= FILES:
+        elif WHOLE in (left_out := left_out_of(wanted.path, self.shared.unread)):
+            why = "reading it %s: it is not read any more" % HELD
+            self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
+        elif len(self._followed) >= FILES and not self._made_room():
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(_inode(wanted.path)))
+            followed = Followed(wanted.path, owner, now, self._left.get(_inode(wanted.path)), left_out)
             followed.refresh()
             self._followed[wanted.path] = followed
+
+    def _made_room(self) -> bool:
+        """Whether files that are gone gave up their place; looked for once for all new files."""
+        if not self._full:
+            self._full = True
+            for path, followed in list(self._followed.items()):
+                if _inode(path) == NOWHERE:
+                    self._waiting += [self._ranked(event) for event in followed.finish()]
+                    del self._followed[path]
+                    self._told.pop(path, None)
+        return len(self._followed) < FILES
 
     def _elsewhere(self, wanted: Wanted) -> Optional[Followed]:
         """The same file, followed under another name."""
@@ -177,6 +215,20 @@ class LogSource(Source):
             size += len(event.text) + 200
             yield event
 
+    def _number(self) -> None:
+        """Tell which ranks those without a number are, as far as their logs say it."""
+        ranks = self.shared.ranks
+        if all(rank.rank >= 0 and rank.numbered_by != "log" for rank in ranks):
+            return
+        lines: Dict[int, List[Line]] = {}
+        for followed in self._followed.values():
+            made = followed.communicators()
+            for pid in {owner.pid for owner in followed.owners if made and owner.pid is not None}:
+                lines.setdefault(pid, []).extend(made)
+        told = told_numbers(self.proc, ranks, lines, self.shared.told)
+        if told != self.shared.told:
+            self.shared.told = told
+
     def _ranked(self, event: LogEvent) -> LogEvent:
         """The event with its rank, where its process or its local rank tells it."""
         if event.rank is None and event.pid is not None and event.pid in self._ranks:
@@ -190,7 +242,9 @@ class LogSource(Source):
         return event
 
     def _by_local(self) -> Dict[int, int]:
-        return {rank.local_rank: rank.rank for rank in self.shared.ranks if rank.local_rank is not None}
+        return {
+            rank.local_rank: rank.rank for rank in self.shared.ranks if rank.local_rank is not None and rank.rank >= 0
+        }
 
     def _files(self, now: float) -> Iterator[LogFile]:
         for path, followed in self._followed.items():
@@ -215,6 +269,12 @@ class LogSource(Source):
             shared = self._mounts.of(followed.path, now).shared
             told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
         return told.identity
+
+    def _steps(self) -> Iterator[StepCount]:
+        for followed in self._followed.values():
+            told = followed.steps()
+            if told is not None:
+                yield told
 
     def _progress(self) -> Iterator[CommProgress]:
         for followed in self._followed.values():

@@ -11,14 +11,20 @@ _CLIENTS = re.compile(
     r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients joined"
 )
 _BARRIER = re.compile(
-    r"Timed out (?:initializing process group|waiting).*?store based barrier.*?world_size=(?P<expected>\d+),"
-    r"\s*(?:worker_count|num_workers_joined)=(?P<joined>\d+)",
+    r"Timed out (?:initializing process group|waiting).{0,400}?store based barrier.{0,400}?"
+    r"world_size=(?P<expected>\d+),\s*(?:worker_count|num_workers_joined)=(?P<joined>\d+)",
     re.S,
 )
+_BARRIER_ENDED = re.compile(r"[Tt]imed out initializing process group in store based barrier")
+_WAITING = re.compile(
+    r"Waiting in store based barrier to initialize process group for (?:rank: )?(?P<of_rank>\d+)[^\r\n]{0,120}?"
+    r"world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)"
+)
+_CAME = re.compile(r"Rank (?P<of_rank>\d+): Completed store-based barrier")
 _CONNECT = re.compile(
     r"The client socket has (?:timed out after (?P<ms>\d+)\s*(?P<unit>ms|s)? ?while trying to connect to"
     r"|failed to connect to(?: any network address of)?)"
-    r" \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)(?P<port>\d+)"
+    r" \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)(?:(?P<port>\d+)|[A-Za-z_]+)"
 )
 _CONNECT_OLD = re.compile(
     r"connect\(\) timed out|(?:TCPStore|c10d).*?[Cc]onnection (?:refused|timed out)"
@@ -31,11 +37,15 @@ _WAIT = re.compile(
 )
 _UNIQUE_ID = re.compile(r"\[(?P<waiting>\d+)\] is setting up NCCL communicator .*? from \[(?P<from_rank>\d+)\]")
 _IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b")
-_PORT = re.compile(r"port[:= ]+(\d+)|\[::\]:(\d+)|\[?[\d.:a-f]+\]?:(\d+)|\('[^']*', (\d+)\)|address \(.*?, (\d+)\)")
+_PORT = re.compile(
+    r"port[:= ]{1,4}(\d{1,9})|\[::\]:(\d{1,9})|\[?[\d.:a-f]{1,64}\]?:(\d{1,9})|\('[^']{0,255}', (\d{1,9})\)"
+    r"|address \(.{0,255}?, (\d{1,9})\)"
+)
 _GAI = re.compile(r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved")
 _GAI_OTHER = re.compile(r"(?:[Nn]ame or service not known|Temporary failure in name resolution|nodename nor servname)")
 _LOST = re.compile(
-    r'Failed to check the "should dump" flag on TCPStore|(?:sendBytes|sendVector) failed|'
+    r'Failed to check the "should dump" flag on TCPStore|dump flag from the global store\.|'
+    r"(?:sendBytes|sendVector) failed|"
     r"(?:recvValue|recvBytes|recvVector) failed|"
     r"Failed to recv, got 0 bytes|TCPStore.*?(?:Broken pipe|Connection reset)|Broken pipe.*?TCPStore|"
     r"\[c10d\].*?(?:Broken pipe|Connection reset)"
@@ -52,6 +62,18 @@ def read(text: str) -> Iterator[Said]:
             data["phase"] = phase
             yield Said("torch.store_timeout", data)
             return
+    waiting, came = _WAITING.search(text), _CAME.search(text)
+    if waiting is not None:
+        data = fields(waiting, ("expected", "joined"))
+        data.pop("of_rank", None)
+        yield Said("torch.store_waiting", data, rank=number(waiting.group("of_rank")))
+        return
+    if came is not None:
+        yield Said("torch.store_complete", {}, rank=number(came.group("of_rank")))
+        return
+    if _BARRIER_ENDED.search(text):
+        yield Said("torch.store_timeout", {"phase": "barrier"})
+        return
     retry = _RETRY.search(text)
     if retry is not None:
         data = fields(retry, ("port",))
@@ -133,6 +155,7 @@ FAMILY = Family(
     (
         b"clients joined",
         b"store based barrier",
+        b"store-based barrier",
         b"client socket has",
         b"connect/validate",
         b"cannot be retrieved",
@@ -145,6 +168,7 @@ FAMILY = Family(
         b"Value failed",
         b"Vector failed",
         b"got 0 bytes",
+        b"global store",
         b"wait timeout after",
         b"imeout waiting for key",
         b"Socket Timeout",
@@ -154,5 +178,5 @@ FAMILY = Family(
         b"in name resolution",
     ),
     read,
-    re.compile(r"Timed out after \d+ seconds waiting for clients\.?\s*\d*/?\d*$"),
+    re.compile(r"Timed out after \d{1,9} seconds waiting for clients\.?\s{0,9}\d{0,9}/?\d{0,9}$"),
 )

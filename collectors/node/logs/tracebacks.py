@@ -12,9 +12,13 @@ from typing import List, Optional, Tuple
 from collectors.node.logs import exceptions
 from collectors.node.logs.said import Data, Said
 
-OPENER = re.compile(r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s*:?\s*(?:[─-]*[╮+])?\s*$")
+OPENER = re.compile(
+    r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)"
+    r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}(?:[─-]{0,300}[╮+])?\s{0,300}$"
+)
+HEAD = "Traceback (most recent call last):"
 _BOX = re.compile(r"^\s*[╭┌+].*Traceback \(most recent call last\)")
-_BOX_FRAME = re.compile(r"^[│|]\s*(?P<file>\S+\.\w+|<\w+>):(?P<line>\d+) in (?P<function>[^│|]*?)\s*[│|]?\s*$")
+_BOX_FRAME = re.compile(r"^[│|]\s*(?P<file>\S+\.\w+|<\w+>):(?P<line>\d+) in (?P<function>[^│|]*)[│|]?\s*$")
 _BOX_END = re.compile(r"^\s*[╰└+][─-]+[╯┘+]\s*$")
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred"
@@ -24,6 +28,8 @@ _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?
 _LOOKS_RAISED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*|Canceled|Cancelled|Mismatch|Died)$"
 )
+_LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|orterun|scancel): ")
+"""Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
 RECORD = re.compile(
     r"^(?:\[?[EWIF]\d{3,4} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
@@ -34,6 +40,12 @@ RECORD = re.compile(
 _BACKTRACE = re.compile(
     r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ (?:Capture|Call)|#\d+ )"
 )
+
+_ELLIPSIS = re.compile(r"^[\[(]?(?:\.{2,}|…)[\])]?\s*$")
+"""What stands for lines that somebody left out."""
+_BEGUN = re.compile(r'^\s{1,8}File "')
+_FOLDED = 60
+"""Characters of a line from which on it may be the first half of one that a terminal folded."""
 
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
@@ -51,6 +63,8 @@ class TracebackBlock:
         self.extra = 0
         """Further openings seen before this one ended."""
         self._boxed = bool(_BOX.match(opener))
+        self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
+        """In front of every line where all of it is indented, as in torchelastic's report."""
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
@@ -60,9 +74,22 @@ class TracebackBlock:
         """What the exceptions said that led to this one."""
         self._blank = False
         self._chained = False
+        self._flush = False
+        """True where whoever copied it lost the indentation."""
+        self._widest = 0
+        """Characters of its longest line."""
+        self._indented = False
+
+    @property
+    def frames(self) -> int:
+        """How many frames it has."""
+        return len(self._frames)
 
     def take(self, text: str) -> bool:
         """Whether the line belongs to the traceback."""
+        text = text.rstrip()
+        if self._indent and text.startswith(self._indent):
+            text = text[len(self._indent) :]
         taken = self._boxed_line(text) if self._boxed else self._line(text)
         if taken:
             self._keep(text)
@@ -79,18 +106,34 @@ class TracebackBlock:
             return self._after_message(text)
         frame = exceptions.FRAME.match(text)
         if frame is not None:
+            self._flush = text.startswith("File ")
             self._add(frame.group("file"), frame.group("line"), frame.group("function") or "<module>")
             return True
-        if text[:1] in (" ", "\t") or not text.strip() or _REPEATED.match(text):
+        if text[:1] in (" ", "\t") or not text.strip() or _REPEATED.match(text) or _ELLIPSIS.match(text):
             return True
         if _CHAIN.match(text) or self._chained:
             return True
-        exception = _EXCEPTION.match(text)
+        exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
+        raised = exception is not None and _LOOKS_RAISED.search(exception.group("type"))
+        if self._flush and not raised and exceptions.FRAME.match(self._lines[-1]):
+            return True  # the line of source under a frame
         if exception is not None and (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
             self._message.append(text)
             self._first_type = self._first_type or exception.group("type").rsplit(".", 1)[-1]
             return True
-        return False
+        return self._goes_on(text)
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether the line is the second half of a folded one: the one before it is the longest, and is indented."""
+        before = self._lines[-1]
+        if len(before) < max(_FOLDED, self._widest) or len(text) > len(before) or before[:1] not in (" ", "\t"):
+            return False
+        if RECORD.match(text) or _LAUNCHER.match(text) or not self._indented:
+            return False
+        frame = exceptions.FRAME.match(before + text)
+        if frame is not None:
+            self._add(frame.group("file"), frame.group("line"), frame.group("function") or "<module>")
+        return True
 
     def _after_message(self, text: str) -> bool:
         if _CHAIN.match(text):
@@ -125,6 +168,8 @@ class TracebackBlock:
 
     def _keep(self, text: str) -> None:
         self._lines.append(text)
+        self._widest = max(self._widest, len(text))
+        self._indented = self._indented or text[:1] in (" ", "\t")
         self._size += len(text) + 1
         while self._size > 4 * TEXT and len(self._lines) > 24:
             self._size -= len(self._lines.pop(12)) + 1
@@ -148,8 +193,8 @@ class TracebackBlock:
         return f"{self._earlier}\n{self.message}".strip()
 
     def end(self) -> Optional[Said]:
-        """The exception; None for an opening that nothing followed."""
-        if not self._frames and not self._message:
+        """The exception; None for an opening that no frame followed, be it cut off in its midst."""
+        if not self._frames and not self._message and not any(map(_BEGUN.match, self._lines[1:])):
             return None
         data: Data = (
             exceptions.headline(self.message)

@@ -1,4 +1,10 @@
-"""The watchdog of torch's NCCL process groups, 1.10 to 2.13: time-outs, what was enqueued, dumps, hangs of its own."""
+"""The watchdog of torch's NCCL process groups, 1.10 to 2.14: time-outs, what was enqueued, dumps, hangs of its own.
+
+``[PG ID a PG GUID b(desc) Rank c]``: ``a`` counts the groups of one process, so that ranks call one group by several
+numbers and several groups by one; ``b`` is the group's name, which its ranks share; ``c`` is the rank within the group.
+2.14 leaves ``a`` out. The bare ``[Rank c]`` of a time-out is written once for a process (up to 2.13 it is ``static`` in
+``WorkNCCL::logPrefix``): lines about other groups repeat the rank within the first one.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +14,9 @@ from typing import Dict, Iterator
 from collectors.node.logs.said import Data, Family, Said, fields, number
 
 _GROUP = re.compile(
-    r"\[PG (?:ID )?(?P<group>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:"
-    r" ?\((?P<group_name>[^)\]]*)\))? Rank (?P<group_rank>\d+)\]"
+    r"\[PG (?:(?:ID )?(?P<group>\d+) ?)?(?:(?:PG )?GUID(?: (?P<guid>(?!Rank )[^\s(\]]+))?)?"
+    r"(?: ?\((?P<group_name>[^)\]]*)\))?"
+    r" {0,2}Rank (?P<group_rank>\d+)\]"
     r"|\[Rank (?P<old_rank>\d+)\]"
 )
 _TIMEOUT = re.compile(
@@ -19,10 +26,14 @@ _TIMEOUT = re.compile(
     r"(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
     re.S,
 )
+_TAIL = re.compile(r"Timeout\s?\(ms\)\s?=\s?\d{1,12}\) ran for (?P<ran_ms>\d{1,12}) milliseconds")
+_CUT = "Watchdog caught coll"
+"""How far its line is surely the watchdog's, where the line is cut."""
 _FIELD = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\s*\(ms\))\s*=\s*(\w+)")
 _NAMES: Dict[str, str] = {"SeqNum": "seq", "OpType": "op", "NumelIn": "numel_in", "NumelOut": "numel_out"}
 _STATUS = re.compile(
-    r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+))?"
+    r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"
+    r"(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?"
     r",\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)"
 )
 _WORK = re.compile(r"(?:Timeout at NCCL work:|detected by watchdog at work:|at work sequence id:)\s*(?P<work>-?\d+)")
@@ -35,11 +46,13 @@ _DUMP = re.compile(
 _OBSERVED = re.compile(r"Observed (?:flight recorder )?dump signal from (?:another rank|rank (?P<from_rank>\d+))")
 _DOWN = re.compile(
     r"taking the entire process down|tearing down the (?:entire )?process"
+    r"|Some NCCL operations have failed or timed out"
     r"|Terminating the process after attempting to dump"
 )
 _THREAD = re.compile(
     r"(?:raised the following async exception|(?:watchdog thread terminated with|Found async"
     r"|caught) exception(?: when checking for NCCL errors)?:?|NCCL error in:|NCCL error:"
+    r"|NCCL communication aborted:"
     r"|DistBackendError:)"
 )
 _ERRORS = re.compile(
@@ -54,6 +67,8 @@ def read(text: str) -> Iterator[Said]:
     timed_out = _TIMEOUT.search(text)
     if timed_out is not None:
         yield Said("torch.watchdog_timeout", dict(group, **_work(timed_out.group("work"), timed_out.group("ran_ms"))))
+    else:
+        yield from _torn(text, group)
     status = _STATUS.search(text)
     if status is not None:
         yield Said("torch.watchdog_status", dict(group, **_progress(text, status.groupdict())))
@@ -72,12 +87,20 @@ def read(text: str) -> Iterator[Said]:
             yield Said("torch.watchdog_error", dict(group, error=what, consequence=what.startswith("remote process")))
 
 
+def _torn(text: str, group: Data) -> Iterator[Said]:
+    """A time-out of which only the beginning or the end is there: a last field may be cut, and is left out."""
+    begun, tail = text.find(_CUT), _TAIL.search(text)
+    if begun >= 0:
+        yield Said("torch.watchdog_timeout", dict(group, torn=True, **_work(text[begun:].rpartition(",")[0], None)))
+    elif tail is not None:
+        yield Said("torch.watchdog_timeout", dict(group, torn=True, **_work(text[: tail.end()], tail.group("ran_ms"))))
+
+
 def _group(text: str) -> Data:
     match = _GROUP.search(text)
     if match is None:
         return {}
     data = fields(match, ("group_rank", "old_rank"))
-    data.pop("guid", None)
     old = data.pop("old_rank", None)
     if old is not None:
         data["group_rank"] = old
@@ -109,6 +132,8 @@ def _progress(text: str, found: "Dict[str, str | None]") -> Data:
         value = number(found[name])
         if value is not None and enqueued is not None and -1 <= value <= max(enqueued, -1):
             data[name] = value
+    if found.get("started_op"):
+        data["started_op"] = found["started_op"]
     return data
 
 
@@ -117,7 +142,7 @@ def _dumps(text: str) -> Iterator[Said]:
     if match is not None:
         data: Data = {"origin": "local" if match.group("local") else "rank"}
         if match.group("from_rank"):
-            data["from_rank"] = int(match.group("from_rank"))
+            data["from_rank"] = number(match.group("from_rank"))
         yield Said("torch.dump_signal", data)
         return
     observed = _OBSERVED.search(text)
@@ -137,13 +162,15 @@ FAMILY = Family(
         b"attempting to dump",
         b"Received a ",
         b"NCCL error",
+        b"NCCL communication aborted",
         b"async exception",
         b"DistBackendError",
         b"ProcessGroupNCCL.cpp",
+        b") ran for ",
     ),
     read,
     re.compile(
-        r"(?:Watchdog caught collective operation timeout(?!.*\bmilliseconds)"
+        r"(?:Watchdog caught coll(?!.*\bmilliseconds)"
         r"|[Ll]ast enqueued (?:NCCL )?work(?!.*last completed (?:NCCL )?work:\s*-?\d)"
         r"|failure detected by watchdog(?!.*last completed)"
         r"|^\[?[EF][\d ].*ProcessGroupNCCL\.cpp:\d+\] (?!.*[.:!\d]\s*$).{20})"

@@ -8,12 +8,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.logs import ended, names
+from collectors.node.logs.behind import SEARCH, Pipes
+from collectors.node.rooted import seen_by
 from collectors.samples.ranks import RankProcess
-
-SEARCH = 20.0
-"""Seconds between two searches for what a pattern matches, or for who reads a pipe."""
-
-_WRITABLE = os.O_WRONLY | os.O_RDWR
 
 
 class Wanted(NamedTuple):
@@ -33,45 +30,45 @@ class Places:
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._globs: Dict[str, Tuple[float, List[str]]] = {}
-        self._pipes: Dict[str, Tuple[float, List[str]]] = {}
+        self._pipes = Pipes(proc)
         self._left: Tuple[float, List[Wanted]] = (float("-inf"), [])
 
     def of_rank(self, rank: RankProcess, now: float) -> Iterator[Wanted]:
         """Files of one rank. The same path comes twice when both streams go there."""
         for stream, target, descriptor in (("stdout", rank.stdout, 1), ("stderr", rank.stderr, 2)):
             if target:
-                for path, why in self._opened(rank.pid, target, descriptor, now):
-                    yield Wanted(path, rank.pid, rank.rank, stream, why)
+                for path, why in self._opened(rank.pid, target, descriptor, now, rank.container):
+                    yield Wanted(path, rank.pid, _number(rank), stream, why)
         if rank.nccl_log:
-            yield Wanted(rank.nccl_log, rank.pid, rank.rank, "nccl", "")
+            yield Wanted(rank.nccl_log, rank.pid, _number(rank), "nccl", "")
         yield from self.of_elastic(rank)
 
     def of_elastic(self, rank: RankProcess) -> Iterator[Wanted]:
         """What is in the folder that torchelastic made for a rank, be it alive or gone."""
         error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
         if error.startswith("/"):
-            folder = os.path.dirname(self._seen_from_here(rank.pid, error))
+            folder = os.path.dirname(seen_by(rank.pid, error, self._proc))
             for name in ("stdout.log", "stderr.log", "error.json"):
                 path = os.path.join(folder, name)
                 if os.path.exists(path):
-                    yield Wanted(path, rank.pid, rank.rank, "elastic", "")
+                    yield Wanted(path, rank.pid, _number(rank), "elastic", "")
 
     def named(self, patterns: Sequence[str], now: float) -> Iterator[Wanted]:
         """Files that the user's patterns match, as of the last search."""
         for pattern in patterns:
             searched, found = self._globs.get(pattern, (float("-inf"), []))
-            if now - searched > SEARCH:
+            if not 0 <= now - searched <= SEARCH:
                 found = sorted(
                     path for path in glob.glob(os.path.expanduser(pattern), recursive=True) if os.path.isfile(path)
                 )
                 self._globs[pattern] = (now, found)
-            for path in found:
+            for path in filter(os.path.isfile, found):
                 yield Wanted(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
 
     def left_behind(self, now: float) -> List[Wanted]:
         """Files of a job that has ended, and of launchers that outlive it, as of the last search."""
         searched, found = self._left
-        if now - searched > SEARCH:
+        if not 0 <= now - searched <= SEARCH:
             alive = list(ended.launchers(self._proc))
             found = [
                 Wanted(path, None, names.hints(path).rank, "extra", "")
@@ -86,10 +83,10 @@ class Places:
             self._left = (now, found)
         return found
 
-    def _opened(self, pid: int, target: str, descriptor: int, now: float) -> List[Tuple[str, str]]:
+    def _opened(self, pid: int, target: str, descriptor: int, now: float, container: str = "") -> List[Tuple[str, str]]:
         """What an open descriptor leads to: (path, why not)."""
         if target.startswith("pipe:"):
-            behind = self._behind_pipe(target, now)
+            behind = self._pipes.files(pid, target, container, now)
             return [(path, "") for path in behind] or [(target, "a pipe: name the file behind it with --log")]
         if target.startswith(("/dev/pts/", "/dev/tty", "/dev/console")):
             return [(target, "a terminal: what was printed there cannot be read")]
@@ -100,49 +97,12 @@ class Places:
         held = "%s/%d/fd/%d" % (self._proc, pid, descriptor)
         if target.endswith(" (deleted)"):
             return [(held, "")]
-        path = self._seen_from_here(pid, target)
+        path = seen_by(pid, target, self._proc)
         return [(path if _same(path, held) else held, "")]
 
-    def _seen_from_here(self, pid: int, path: str) -> str:
-        """A path of the process as this process can open it: through /proc when it lives in another mount namespace."""
-        theirs = files.link("%s/%d/ns/mnt" % (self._proc, pid))
-        if theirs and theirs != files.link(self._proc + "/self/ns/mnt"):
-            return "%s/%d/root%s" % (self._proc, pid, path)
-        return path
 
-    def _behind_pipe(self, pipe: str, now: float) -> List[str]:
-        """Files that the reader of a pipe (``tee``, a launcher) writes."""
-        searched, found = self._pipes.get(pipe, (float("-inf"), []))
-        if not found and now - searched > SEARCH:
-            found = [path for pid in self._readers(pipe) for path in self._written(pid)]
-            self._pipes[pipe] = (now, found)
-        return found
-
-    def _readers(self, pipe: str) -> Iterator[int]:
-        for name in files.list_folder(self._proc):
-            if name.isdigit() and files.link("%s/%s/fd/0" % (self._proc, name)) == pipe:
-                yield int(name)
-
-    def _written(self, pid: int) -> Iterator[str]:
-        base = "%s/%d" % (self._proc, pid)
-        for descriptor in files.list_folder(base + "/fd"):
-            path = files.link(base + "/fd/" + descriptor)
-            plain = (
-                path.startswith("/") and not path.startswith(("/dev/", "/proc/")) and not path.endswith(" (deleted)")
-            )
-            if plain and _flags(files.read_text(base + "/fdinfo/" + descriptor)) & _WRITABLE:
-                yield self._seen_from_here(pid, path)
-
-
-def _flags(fdinfo: str) -> int:
-    for line in fdinfo.splitlines():
-        name, _, value = line.partition(":")
-        if name == "flags":
-            try:
-                return int(value.strip(), 8)
-            except ValueError:
-                return 0
-    return 0
+def _number(rank: RankProcess) -> Optional[int]:
+    return rank.rank if rank.rank >= 0 else None
 
 
 def _same(one: str, other: str) -> bool:

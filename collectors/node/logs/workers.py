@@ -14,7 +14,15 @@ _EXITED = re.compile(
     r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>\d+)[^)]*\) exited unexpectedly(?: with exit code (?P<code>-?\d+))?"
 )
 _TIMED_OUT = re.compile(r"DataLoader timed out after (?P<seconds>\d+) seconds|DataLoader worker.*?timed out")
-_REASONS: Dict[str, str] = {"bus ": "bus", "kill": "killed", "segm": "segfault", "abor": "aborted", "term": "killed"}
+_UNEXPECTED = re.compile(r"Unexpected (?P<signal>segmentation fault|floating-point exception) encountered in worker")
+_REASONS: Dict[str, str] = {
+    "bus ": "bus",
+    "bus": "bus",
+    "kill": "killed",
+    "segm": "segfault",
+    "abor": "aborted",
+    "term": "killed",
+}
 _SHARED = re.compile(
     r"out of shared memory|insufficient shared memory|unable to (?:open|resize|write to file|mmap).*?(?:shared memory"
     r"|/torch_|/dev/shm)|No space left on device.*?/dev/shm"
@@ -22,8 +30,11 @@ _SHARED = re.compile(
 _FILES = re.compile(r"Too many open files|received 0 items of ancdata")
 _CANNOT_ALLOCATE = re.compile(
     r"(?P<what>Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory)(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
+    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory)"
+    r"(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
 )
+_ON_NODE = re.compile(r"node \(IP: (?P<host>[\w.:-]{1,80})")
+"""Ray's memory monitor says on which node it killed."""
 
 
 def read(text: str) -> Iterator[Said]:
@@ -39,6 +50,8 @@ def read(text: str) -> Iterator[Said]:
         if exited.group("code"):
             data["exitcode"] = number(exited.group("code"))
         yield Said("torch.worker_died", data)
+    elif _UNEXPECTED.search(text):
+        yield Said("torch.worker_died", {"reason": "segfault" if "segmentation" in text else "killed"})
     elif _TIMED_OUT.search(text):
         yield Said("torch.worker_died", {"reason": "timeout"})
     if "NCCL WARN" in text:
@@ -49,7 +62,8 @@ def read(text: str) -> Iterator[Said]:
     elif memory is not None:
         data = fields(memory, ("tried",))
         data["mapping"] = "unable to mmap" in text
-        yield Said("host.memory", data)
+        node = _ON_NODE.search(text)
+        yield Said("host.memory", data, host=node.group("host") if node is not None else "")
     elif _SHARED.search(text):
         yield Said("host.shared_memory", {})
 
@@ -58,6 +72,7 @@ FAMILY = Family(
     "workers",
     (
         b"DataLoader ",
+        b"encountered in worker",
         b"shared memory",
         b"/torch_",
         b"/dev/shm",
@@ -68,6 +83,7 @@ FAMILY = Family(
         b"bad_alloc",
         b"memory allocation of",
         b"DefaultCPUAllocator",
+        b"running low on memory",
     ),
     read,
 )

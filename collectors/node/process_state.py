@@ -37,7 +37,7 @@ _ON_A_FILE = frozenset(
 """Calls whose first argument is a file descriptor."""
 
 
-class Standing(NamedTuple):
+class ProcessState(NamedTuple):
     """One look at /proc/PID. Fields as in :class:`collectors.samples.stacks.StackDump`."""
 
     state: str
@@ -47,7 +47,7 @@ class Standing(NamedTuple):
     cpu: float
 
 
-class Trouble(NamedTuple):
+class Identity(NamedTuple):
     """What decides whether a process may be traced."""
 
     uid: Optional[int]
@@ -55,7 +55,7 @@ class Trouble(NamedTuple):
     """Its id in its own PID namespace; differs from the pid here for a process in a container."""
 
 
-def standing(pid: int, proc: str = "/proc") -> Optional[Standing]:
+def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     """Look at a process; None when it is gone."""
     folder = "%s/%d" % (proc, pid)
     try:
@@ -67,7 +67,7 @@ def standing(pid: int, proc: str = "/proc") -> Optional[Standing]:
         return None
     wchan = files.read_text(folder + "/wchan")
     syscall, waiting_on = _syscall(folder)
-    return Standing(state, "" if wchan == "0" else wchan, syscall, waiting_on, cpu)
+    return ProcessState(state, "" if wchan == "0" else wchan, syscall, waiting_on, cpu)
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
@@ -76,14 +76,14 @@ def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
     return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
 
 
-def identity(pid: int, proc: str = "/proc") -> Trouble:
+def identity(pid: int, proc: str = "/proc") -> Identity:
     """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
     fields: Dict[str, List[str]] = {}
     for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
         name, _, rest = line.partition(":")
         fields[name] = rest.split()
     uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
-    return Trouble(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+    return Identity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:

@@ -7,10 +7,12 @@ whose default action ends the process without its help. Children carry a parent-
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
 import threading
+import time
 from typing import Callable, NoReturn, Optional
 
 SILENCE = 9
@@ -32,6 +34,21 @@ def prepare(seconds: int = SILENCE) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
     arm(seconds)
+
+
+def tell_frames() -> None:
+    """From now on, let the alarm write all threads' frames to standard error before it ends this process.
+
+    It then says what held the interpreter. C code does that, without the interpreter's help, and never waits for a
+    reader: what does not fit into the pipe is lost. Comes after :func:`prepare`.
+    """
+    try:
+        # a description of its own: that it must not wait shall concern nobody who has inherited standard error
+        said = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # a socket, or no such thing
+        return
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGALRM, said, all_threads=True, chain=True)
 
 
 def leave(status: int = 0) -> NoReturn:
@@ -58,8 +75,29 @@ def end_with_stdin(on_data: Optional[Callable[[bytes], None]] = None) -> threadi
     return thread
 
 
-def child_setup() -> Optional[Callable[[], None]]:
-    """What a child must call between fork and exec so that it dies with the thread that started it.
+def watch(on_data: Optional[Callable[[bytes], None]] = None) -> threading.Thread:
+    """Live as long as heartbeats come: whatever is on standard input is one, and goes on to ``on_data``.
+
+    Main thread only.
+    """
+    prepare()
+
+    def hear(data: bytes) -> None:
+        arm()
+        if on_data is not None:
+            on_data(data)
+
+    return end_with_stdin(hear)
+
+
+def stay() -> NoReturn:
+    """Stay, for what runs in other threads or as children, until this process is ended."""
+    while True:
+        time.sleep(3600.0)
+
+
+def child_setup(number: int = signal.SIGKILL) -> Optional[Callable[[], None]]:
+    """What a child must call between fork and exec so that it dies, of this signal, with the thread that started it.
 
     None where this Python has no ctypes: then no child may be started that does not end by itself.
     """
@@ -74,7 +112,7 @@ def child_setup() -> Optional[Callable[[], None]]:
     parent = os.getpid()
 
     def die_with_parent() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
         if os.getppid() != parent:  # it died before the signal was set
             os._exit(1)
 

@@ -1,0 +1,120 @@
+"""Speaks to the debug server that torch runs in a rank (``torch.distributed.debug``, ``TORCH_WORKER_SERVER_SOCKET``).
+
+It is HTTP on a port of the rank's own at every address, or on a Unix socket; ``GET /handler/`` lists what it serves, a
+``POST`` asks (tried with torch 2.13). Its threads are called ``pt_workerserver``, and no process without one is spoken
+to: other listeners of a rank (NCCL's bootstrap, gloo, a store) are no web servers.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+from typing import List, NamedTuple, Optional, Set
+
+from collectors.node import netns
+from collectors.node.files import link, read_or_none, text
+from collectors.node.rooted import seen_by
+
+THREAD = b"pt_workerserver"
+SECONDS = 2.0
+"""For a server of this machine to say what it has."""
+LISTING_LIMIT = 1 << 16
+
+_LISTENER = re.compile(rb"^ *\d+: 0+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A(?: +\S+){5} +(\d+)", re.MULTILINE)
+_UNIX_LISTENER = re.compile(r"^[0-9a-f]{8,16}: [0-9A-F]{8} 0{8} 00010000 0001 01 +(\d+) (/[^\n]+)$", re.MULTILINE)
+_SOCKET = re.compile(r"socket:\[(\d+)\]$")
+
+
+class Server(NamedTuple):
+    """The debug server of one rank."""
+
+    pid: int
+    address: netns.Address
+    handlers: List[str]
+
+
+def find(pid: int, wanted: str = "") -> Optional[Server]:
+    """The server of a process, or the one of its servers that has the handler ``wanted``; None where there is none."""
+    if not has_server(pid):
+        return None
+    for address in addresses(pid):
+        names = handlers(pid, address)
+        if names and (not wanted or wanted in names):
+            return Server(pid, address, names)
+    return None
+
+
+def has_server(pid: int) -> bool:
+    """Whether a thread of the process serves."""
+    folder = "/proc/%d/task" % pid
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return False
+    return any((read_or_none("%s/%s/comm" % (folder, thread)) or b"").strip() == THREAD for thread in threads)
+
+
+def addresses(pid: int) -> List[netns.Address]:
+    """Where a process listens at every address, which torch's server does and gloo and NCCL do not, or by path."""
+    held = _sockets(pid)
+    tables = [read_or_none("/proc/%d/net/%s" % (pid, name), 1 << 24) or b"" for name in ("tcp", "tcp6")]
+    ports = {int(port, 16) for table in tables for port, inode in _LISTENER.findall(table) if inode.decode() in held}
+    unix = text(read_or_none("/proc/%d/net/unix" % pid, 1 << 24) or b"")
+    paths = {path for inode, path in _UNIX_LISTENER.findall(unix) if inode in held}
+    return [*(("localhost", port) for port in sorted(ports)), *(seen_by(pid, path) for path in sorted(paths))]
+
+
+def _sockets(pid: int) -> Set[str]:
+    """Inodes of a process's sockets."""
+    folder = "/proc/%d/fd" % pid
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return set()
+    found = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in names)
+    return {match.group(1) for match in found if match}
+
+
+def handlers(pid: int, address: netns.Address) -> List[str]:
+    """What a debug server serves; nothing when there is none at this address."""
+    try:
+        connection = opened(pid, address, SECONDS)
+    except OSError:
+        return []
+    try:
+        connection.request("GET", "/handler/")
+        answer = connection.getresponse()
+        names = json.loads(answer.read(LISTING_LIMIT).decode("utf-8", "replace")) if answer.status == 200 else []
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return []
+    finally:
+        connection.close()
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def opened(pid: int, address: netns.Address, timeout: float) -> http.client.HTTPConnection:
+    """A connection to a server, for requests by path. Raises :class:`OSError`."""
+    connection = http.client.HTTPConnection("localhost", timeout=timeout)
+    connection.sock = netns.connect(pid, address, timeout)
+    return connection
+
+
+def ask(server: Server, request: str, timeout: float, limit: int) -> bytes:
+    """What a handler (``fr_trace_json``, with arguments after ``?``) answers, ``limit`` bytes at most.
+
+    Raises :class:`OSError` with the reason, also where the server refuses.
+    """
+    connection = opened(server.pid, server.address, timeout)
+    try:
+        connection.request("POST", "/handler/" + request)
+        answer = connection.getresponse()
+        data = answer.read(limit)
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(0, "the debug server does not speak HTTP: %s" % error) from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise OSError(0, "the debug server answers %d: %s" % (answer.status, text(data[:200])))
+    return data

@@ -1,0 +1,43 @@
+"""Inference engines that run ranks of their own: words about workers that do not answer (vLLM, SGLang).
+
+``engine.waiting``: vLLM's broadcast over shared memory waits for its readers, a line a minute; once is no fault (it
+compiles). ``engine.dumped``: it wrote down what it worked on, as it does when a step failed. ``engine.timeout``: a call
+to the workers, or SGLang's watchdog over its scheduler, gave up.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from collectors.node.logs.said import Data, Family, Said
+
+_WAITING = re.compile(r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d{1,6}) ?second")
+_DUMP = re.compile(r"Dumping input data for V\d LLM engine")
+_CALL = re.compile(r"RPC call to (?P<call>\w{1,60}) timed out")
+_WATCHDOG = re.compile(r"Watchdog timeout \(self\.watchdog_timeout=(?P<seconds>\d{1,6})")
+_LABEL = re.compile(r"\b(?:TP|tp_rank=)(?P<tp>\d{1,4})\b")
+"""Which tensor-parallel worker speaks: SGLang puts it into the time's brackets."""
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    waiting = _WAITING.search(text)
+    if waiting is not None:
+        yield Said("engine.waiting", {"seconds": int(waiting.group("seconds"))})
+        return
+    if _DUMP.search(text) is not None:
+        yield Said("engine.dumped", {}, text=text[:200])
+        return
+    call, watchdog = _CALL.search(text), _WATCHDOG.search(text)
+    if call is not None:
+        yield Said("engine.timeout", {"call": call.group("call")})
+    elif watchdog is not None:
+        data: Data = {"call": "scheduler", "seconds": int(watchdog.group("seconds"))}
+        label = _LABEL.search(text[:120])
+        if label is not None:
+            data["worker"] = int(label.group("tp"))
+        yield Said("engine.timeout", data)
+
+
+FAMILY = Family("engines", (b"No available ", b"Dumping input data", b"RPC call to ", b"Watchdog timeout ("), read)

@@ -1,0 +1,219 @@
+"""What looks like the end of a program to anyone who reads it, whoever printed it and in whatever words.
+
+No program is known by name here: an exception that stands in a sentence, an exit code or a signal, a collective that
+timed out, a line at a logger's level for errors. ``log.error`` is hearsay: the rules ask for it where nothing that is
+known by name says how a job ended.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Optional
+
+from collectors.node.logs import exceptions, signals
+from collectors.node.logs.said import Data, Family, Said, number
+
+_EXCEPTION = re.compile(
+    r"(?<![\w.])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Timeout|Failure|Died|Crashed|\.KilledWorker)"
+    r"|KilledWorker)"
+    r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})"
+)
+_QUOTES = "`\"'“"
+_EXIT = re.compile(
+    r"(?i)\b(?:exit(?:ed|s|ing)?|terminat(?:ed|es|ing)|returned|finished|failed|died|crashed|ended|completed|stopped)\b"
+    r"[^\r\n]{0,60}?\b(?:code|status|rc|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<code>-?\d{1,4})\b"
+)
+_EXIT_CODE = re.compile(r"(?i)\bexit[ _]?(?:code|status)\b[\s:='\"(]{1,14}(?P<code>-?\d{1,3})\b")
+_NON_ZERO = re.compile(r"(?i)\bnon-?zero (?:exit[ -]?)?(?:code|status)\b|\bexited with non\b")
+_SIGNAL = re.compile(
+    r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
+    r"(?:(?P<number>\d{1,2})\b|(?P<name>SIG[A-Z]{2,6}))"
+)
+_DIED = re.compile(
+    r"(?i)\b(?:got|received) (?:a )?fatal signal\b|\*\*\* Process received sig"
+    r"|\b(?:workers?|process(?:es)?|ranks?|actors?|engines?|engine core|executors?|trainers?)\b[^\r\n]{0,60}?"
+    r"\b(?:(?:has |have |was |is )?(?:died|crashed|dead|failed to start)|(?:was|were|been) killed"
+    r"|terminated unexpectedly|exited unexpectedly)\b"
+)
+"""What parents say of children that end by themselves."""
+_MEMORY = re.compile(
+    r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)"
+    r"|\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
+)
+"""A supervisor's word about memory that a process used up."""
+_CALL = re.compile(r"\b(?P<what>(?:[NRHX]|one)?CCL (?:error|failure)(?: in)?: ?[^\r\n]{4,300})")
+_OPERATION = (
+    r"(?:all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|barrier|collectives?\b"
+    r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI) (?:\w{1,20} )?(?:operation|work|communicator|communication))"
+)
+_TIME_OUT = r"(?:tim(?:ed|es|ing)[ -]?out|time-?out\b[^\r\n]{0,24}\b(?:expired|exceeded|reached|hit|after|occurred))"
+_TIMED_OUT = re.compile(
+    rf"(?i)\b{_OPERATION}[^\r\n]{{0,100}}?\b{_TIME_OUT}|\b{_TIME_OUT}[^\r\n]{{0,80}}?\b{_OPERATION}"
+    rf"|\btimeout\b[^\r\n]{{0,30}}\bexpired\b[^\r\n]{{0,40}}\b{_OPERATION}"
+)
+_LEVEL = re.compile(
+    r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?P<level>FATAL|CRITICAL|ERROR|SEVERE|FTL)\b(?:[\])|:\s-]{1,6})(?P<message>[^\r\n]{8,600})"
+    r"|^(?P<fatal>[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<said>[^\r\n]{8,600})"
+    r"|^[\s:]{0,4}\[?E(?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
+    r"(?P<logged>[^\r\n]{8,600})"
+)
+_PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
+"""Where a logger's line was written: file and line, or its name."""
+_LIGHT = re.compile(
+    r"(?i)already (?:been )?registered|unable to register|retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat"
+    r"|will be [a-z]{3,12}ed"
+    r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
+    r"|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
+    r"|cleaned up|shutting down|shutdown|no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
+)
+"""Words of lines at the level for errors after which programs go on, or that only clean up."""
+_HERE = re.compile(r"❱ {0,4}\d{1,6} │")
+_BEHEADED = re.compile(r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w")
+"""A frame of which the beginning is cut off."""
+_LAUNCHES = re.compile(r"elastic_launch|launch_agent|ChildFailedError|CalledProcessError")
+_HEAD = 240
+"""Characters of a line in which such words count: behind them come commands and options."""
+_GRAVE = ("FATAL", "CRITICAL")
+_RANK = re.compile(r"(?i)\brank[ =:#_]{0,3}(?P<rank>\d{1,6})\b")
+_NODE = re.compile(r"\b(?:on|at) (?:node|host|machine) (?P<node>[A-Za-z][\w.-]{1,80})")
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line: the most telling one."""
+    said = _framed(text) or _raised(text) or _starved(text) or _ended(text) or _waited(text) or _logged(text)
+    if said is None:
+        return
+    node = _NODE.search(text)
+    rank = number(rank_of.group("rank")) if (rank_of := _RANK.search(text)) is not None else None
+    if rank is not None:
+        said["about"] = rank
+    yield Said("log.error", said, host=node.group("node") if node is not None else "")
+
+
+def _framed(text: str) -> Optional[Data]:
+    """A place in a traceback whose head is cut off: in rich's picture, or half a frame."""
+    if not _HERE.search(text) and not _BEHEADED.match(text):
+        return None
+    what = "child_failed" if _LAUNCHES.search(text) else "user"
+    message = "a traceback, of which only the middle is here"
+    return {"told": "stack", "message": message, "signature": what, "consequence": what == "child_failed"}
+
+
+def _raised(text: str) -> Optional[Data]:
+    """An exception, its message up to the quote that closes it."""
+    match = _EXCEPTION.search(text)
+    if match is None:
+        return None
+    quote = text[match.start() - 1] if match.start() else ""
+    message = match.group("message")
+    if quote and quote in _QUOTES:
+        message = message.partition("”" if quote == "“" else quote)[0]
+    if not message.strip():
+        return None
+    return dict(exceptions.headline(f"{match.group('type')}: {message.strip()}"), told="exception")
+
+
+def _starved(text: str) -> Optional[Data]:
+    """Memory that a supervisor says was used up, or a library's call that failed in words nobody knows."""
+    if _MEMORY.search(text):
+        return {"told": "memory", "message": text.strip()[:300], "signature": "host_memory"}
+    call = _CALL.search(text)
+    return None if call is None else {"told": "stack", "message": call.group("what"), "signature": "nccl"}
+
+
+def _ended(text: str) -> Optional[Data]:
+    """A process's end by a code or a signal that means a failure."""
+    ended = _EXIT.search(text) or _EXIT_CODE.search(text)
+    by = _SIGNAL.search(text)
+    code = number(ended.group("code")) if ended is not None else None
+    if by is not None and not code:
+        return {"told": "exit", "signal": signals.name(by.group("name") or by.group("number"))}
+    if not code:
+        return {"told": "exit"} if _NON_ZERO.search(text) or _DIED.search(text) else None
+    data: Data = {"told": "exit", "exitcode": code}
+    named = signals.of_exit(code)
+    if named:
+        data["signal"] = named
+    return data
+
+
+def _waited(text: str) -> Optional[Data]:
+    return {"told": "timeout"} if _TIMED_OUT.search(text) else None
+
+
+def _logged(text: str) -> Optional[Data]:
+    """What a line at the level for errors says."""
+    level = _LEVEL.search(text)
+    if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
+        return None
+    message = next(group for group in (level.group("message"), level.group("said"), level.group("logged")) if group)
+    message = _PLACE.sub("", message.strip()).strip()
+    if len(message) < 8:
+        return None
+    what = exceptions.signature(message)
+    return {
+        "told": "level",
+        "message": message[:600],
+        "signature": what,
+        "consequence": exceptions.follows(message) or what in ("child_failed", "interrupt"),
+    }
+
+
+FAMILY = Family(
+    "errors",
+    (
+        b"Error: ",
+        b"Exception: ",
+        b"Error(",
+        b"Interrupt: ",
+        b"Timeout: ",
+        b"Failure: ",
+        b"Died: ",
+        b"Crashed: ",
+        b"KilledWorker: ",
+        b"Killed",
+        b"killed",
+        b"received sig",
+        b"memory ",
+        b"CCL error",
+        b"CCL failure",
+        b"rror: ",
+        b"ERROR",
+        b"FATAL",
+        b"CRITICAL",
+        b"SEVERE",
+        b"Fatal",
+        b"fatal",
+        b"imed out",
+        b"ime out",
+        b"imeout",
+        b"imed-out",
+        b"TIMEOUT",
+        b"xit code",
+        b"xit status",
+        b"xit_code",
+        b"xitcode",
+        b"xitCode",
+        b"Exit Code",
+        b"with code",
+        b"with status",
+        b'.py", line ',
+        b" died",
+        b"rashed",
+        b" dead",
+        b"failed to start",
+        b" unexpectedly",
+        b"return code",
+        b"returncode",
+        b"signal",
+        b"Signal",
+        "❱ ".encode(),
+        b"on-zero ",
+        b"onzero ",
+        b"exited with non",
+        b".cc:",
+        b".cpp:",
+    ),
+    read,
+    hearsay=True,
+)

@@ -1,0 +1,98 @@
+"""Errors of the libraries below and beside NCCL: verbs and perftest, UCX, libfabric, PSM2, Open MPI's own transports.
+
+``fabric.error`` has ``library``, ``signature`` and the words in ``error``. Warnings that such libraries give on healthy
+machines (a device that one build does not know) are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Optional, Tuple
+
+from collectors.node.logs.said import Data, Family, Said
+
+_UCX = r"UCX {1,4}(?:ERROR|FATAL) (?P<error>[^\r\n]{1,300})"
+_UCX_CLOSED = r"ib_mlx5_log\.c:\d{1,4} {1,3}(?:FATAL: )?(?P<error>(?:Error on|Transport|Remote|Local)[^\r\n]{1,200})"
+_LIBFABRIC = (
+    r"libfabric:\d[\w.:]{0,60}:[\w:-]{0,80}(?:<(?:warn|error|critical)>|\(\)(?::\d{1,6})?(?:<\w{1,10}>)?:?)"
+    r" (?:warn: )?(?P<error>[^\r\n]{1,300})"
+)
+_EFA = r"(?P<error>(?:Libfabric )?EFA (?:provider has encountered an )?internal error[^\r\n]{0,200})"
+_OFI = r"Open MPI failed an OFI Libfabric library call \((?P<error>[^)\r\n]{1,80})"
+_PSM = (
+    r"(?P<error>(?:PSM2? ?(?:no hfi units|can't open|was unable to|could not|Endpoint could not)"
+    r"|hfi_(?:wait_for_device|userinit)\w{0,20}: [^\r\n]{0,80}fail)[^\r\n]{0,200})"
+)
+_OBJECTS = (
+    r"(?P<error>(?:[Ff]ailed|[Uu]nable|[Cc]ouldn't|[Cc]ould not) (?:to )?(?:modify|create|register|allocate)"
+    r" (?:a |an |the )?(?:QP|CQ|MR|PD|SRQ|AH|queue pair|memory region)\b[^\r\n]{0,160})"
+)
+_VERBS = r"(?P<error>\bibv_\w{3,30}(?:\(\))?(?: to \w{3,6})? (?:failed|returned error|error)\b[^\r\n]{0,160})"
+_PERFTEST = (
+    r"(?P<error>Unable to Connect the HCA's through the link|Failed status \d{1,2}: wr_id[^\r\n]{0,120}"
+    r"|Completion with error at (?:client|server)[^\r\n]{0,120})"
+)
+_MPI = (
+    r"(?P<error>(?:connect\(\) to|unable to connect to) [\w.:-]{3,80} failed: [^\r\n]{1,120}"
+    r"|At least one pair of MPI processes are unable to reach each other[^\r\n]{0,60})"
+)
+_LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("ucx", _UCX), ("ucx", _UCX_CLOSED), ("libfabric", _LIBFABRIC), ("libfabric", _EFA), ("libfabric", _OFI),
+        ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("mpi", _MPI),
+    )
+)  # fmt: skip
+_BY = re.compile(r"^(?:\[\d{1,12}\.\d{1,9}\] )?\[?(?P<host>[A-Za-z][\w.-]{0,100}):\d{1,9}:\d{1,3}(?::\d{1,9})?\]")
+"""UCX's host, process and thread."""
+_FAULT = re.compile(
+    r"(?i)err|fail|unable|unreachable|tim(?:ed |e)out|refused|reset|abort|no (?:hfi|active)|not (?:reach|permit)"
+    r"|could|can't|exceeded|no route"
+)
+_RETRIES = r"(?i)retry (?:count|counter)\w{0,4} exceeded|RETRY_EXC|failed status 12\b|no response from (?:the )?remote"
+_MEMORY = r"(?i)\breg(?:ister)?[ _](?:dmabuf_)?mr|allocate MR|memory region|memlock|Cannot allocate memory"
+_SIGNATURES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("retry_exceeded", _RETRIES),
+        ("memory", _MEMORY),
+        ("device", r"(?i)no hfi|wait_for_device|userinit|can't open|No such device|unable to open"),
+        ("queue_pair", r"(?i)\bQP\b|modify_qp|create_qp|queue pair"),
+        ("connect", r"(?i)connect|refused|no route|unreachable|unable to reach|not be reached|handshake"),
+    )
+)
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    if "NCCL " in text:
+        return  # its own reader tells more
+    for library, pattern in _LIBRARIES:
+        match = pattern.search(text)
+        if match is None:
+            continue
+        error = match.group("error").strip()
+        signature = _signature(error)
+        if signature is not None:
+            data: Data = {"library": library, "signature": signature, "error": error[:300]}
+            by = _BY.match(text)
+            yield Said("fabric.error", data, host=by.group("host") if by is not None else "")
+        return
+
+
+def _signature(error: str) -> Optional[str]:
+    if not _FAULT.search(error):
+        return None
+    return next((name for name, pattern in _SIGNATURES if pattern.search(error)), "other")
+
+
+FAMILY = Family(
+    "fabrics",
+    (
+        b"UCX  ERROR", b"UCX ERROR", b"UCX  FATAL", b"ib_mlx5_log.c", b"libfabric:", b"EFA internal error",
+        b"an internal error", b"OFI Libfabric", b"PSM", b"hfi_", b" QP", b" MR", b" CQ", b"queue pair",
+        b"memory region", b"ibv_", b"HCA's", b"wr_id", b"Completion with error", b"connect() to",
+        b"unable to connect to", b"one pair of MPI",
+    ),
+    read,
+)  # fmt: skip

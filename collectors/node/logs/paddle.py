@@ -1,0 +1,39 @@
+"""Paddle's launchers: the container of a rank that failed, and the trainers that were aborted.
+
+``paddle.distributed.launch`` up to 2.2 (``launch_utils.watch_local_trainers``) and later (``Container``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from collectors.node.logs import signals
+from collectors.node.logs.said import Data, Family, Said, number
+
+_CONTAINER = re.compile(
+    r"Container rank (?P<rank>\d{1,5}) status failed cmd \[[^\]]{0,4000}\] code (?P<code>-?\d{1,4})"
+)
+_ABORTED = re.compile(
+    r"ABORT!!! Out of all \d{1,6} trainers, the trainer process with rank=\[(?P<ranks>[\d, ]{1,400})\]"
+)
+_MOST = 64
+"""Ranks of one line that are told."""
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line: one a rank."""
+    container, aborted = _CONTAINER.search(text), _ABORTED.search(text)
+    if container is not None:
+        code = number(container.group("code"))
+        data: Data = {"launcher": "paddle", "task": number(container.group("rank")), "exitcode": code}
+        named = signals.of_exit(code)
+        if named:
+            data["signal"] = named
+        yield Said("launcher.exit", data)
+    elif aborted is not None:
+        for rank in map(number, aborted.group("ranks").split(",")[:_MOST]):
+            yield Said("launcher.exit", {"launcher": "paddle", "task": rank, "reason": "aborted"}, rank=rank)
+
+
+FAMILY = Family("paddle", (b"Container rank ", b"trainer process with rank="), read)

@@ -1,0 +1,26 @@
+"""How many ranks a job has, as frameworks print it when they start (``job.size``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from collectors.node.logs.said import Family, Said
+
+_SIZE = re.compile(
+    r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<world>\d{1,6})\b"
+    r"|MEMBER: \d{1,6}/(?P<members>\d{1,6})\b"
+    r"|Starting with (?P<processes>\d{1,6}) processes)"
+)
+
+
+def read(text: str) -> Iterator[Said]:
+    """Events of one line."""
+    found = _SIZE.search(text)
+    if found is not None:
+        size = int(next(group for group in found.groups() if group is not None))
+        if size > 1:
+            yield Said("job.size", {"size": size})
+
+
+FAMILY = Family("sizes", (b"WORLD_SIZE", b"orld_size", b"orld size", b"MEMBER: ", b"tarting with "), read)

@@ -1,0 +1,75 @@
+"""Connections made where a process is: a container's ``localhost`` is not the node's.
+
+A socket belongs to the network namespace in which it was made, so a thread of our own goes there (``setns`` moves the
+calling thread alone), makes it and ends. Only root may; a process in our own namespace is reached by anybody.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from typing import List, Union
+
+from collectors.node.files import link
+
+_CLONE_NEWNET = 0x40000000
+
+Address = Union["tuple[str, int]", str]
+"""Host and port, or the path of a Unix socket."""
+
+
+def is_elsewhere(pid: int, proc: str = "/proc") -> bool:
+    """Whether a process has a network namespace of its own; False also where that may not be known."""
+    theirs, ours = link("%s/%d/ns/net" % (proc, pid)), link(proc + "/self/ns/net")
+    return bool(theirs and ours and theirs != ours)
+
+
+def connect(pid: int, address: Address, timeout: float) -> socket.socket:
+    """A connection as the process would make it.
+
+    Raises :class:`OSError`, also where its namespace may not be entered.
+    """
+    if isinstance(address, str) or not is_elsewhere(pid):
+        return _connect(address, timeout)
+    made: List[socket.socket] = []
+    failed: List[OSError] = []
+
+    def go() -> None:
+        try:
+            _enter("/proc/%d/ns/net" % pid)
+            made.append(_connect(address, timeout))
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
+
+
+def _connect(address: Address, timeout: float) -> socket.socket:
+    if not isinstance(address, str):
+        return socket.create_connection(address, timeout)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(timeout)
+    try:
+        made.connect(address)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _enter(namespace: str) -> None:
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        call = ctypes.CDLL(None, use_errno=True)
+        if call.setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, "its network namespace may not be entered: " + os.strerror(number))
+    finally:
+        os.close(descriptor)

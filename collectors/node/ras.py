@@ -1,0 +1,57 @@
+"""Asks NCCL's RAS socket from where a rank is: in a container its ``localhost`` is not the node's.
+
+Plain text over TCP (NCCL 2.24 and newer, docs/userguide troubleshooting/ras.rst): commands in lines, an answer, the
+end. JSON came with 2.28.7; an older server answers that it does not know the command, and is asked for text.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from typing import Dict, List
+
+from collectors.node import netns, watchdog
+from collectors.node.say import say
+from collectors.samples.asked import RasAnswer
+
+REQUESTS = (b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n", b"VERBOSE STATUS\n")
+REFUSED = b"ERROR: Unknown command"
+SECONDS = 12.0
+"""RAS itself takes up to 10 s when ranks do not answer it."""
+LIMIT = 32 << 20
+
+
+def ask(pid: int, host: str, port: int, request: bytes) -> bytes:
+    """All that the server says to one request. Raises :class:`OSError`."""
+    deadline = time.monotonic() + SECONDS
+    parts: List[bytes] = []
+    size = 0
+    with netns.connect(pid, (host, port), SECONDS) as connection:
+        connection.sendall(request)
+        while size < LIMIT:
+            connection.settimeout(max(0.1, deadline - time.monotonic()))
+            part = connection.recv(1 << 16)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)
+
+
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them."""
+    watchdog.watch()
+    pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
+    answer, why = b"", ""
+    for request in REQUESTS:
+        try:
+            answer, why = ask(pid, host, port, request), ""
+        except socket.timeout:
+            why = "no answer in %g s" % SECONDS
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why or REFUSED not in answer[-4096:]:
+            break
+    say(RasAnswer(base64.b64encode(answer).decode("ascii"), why))
+    watchdog.leave()
