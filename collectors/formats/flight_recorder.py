@@ -1,4 +1,4 @@
-"""Flight recorder dumps of torch 2.1 to 2.13, pickled or JSON, NCCL's and gloo's, without torch.
+"""Flight recorder dumps of torch 2.1 to 2.14, pickled or JSON, of NCCL, nccl2 and gloo, without torch.
 
 What is not the same everywhere (checked on dumps of torch 2.13, and in the sources of the others):
 
@@ -7,49 +7,35 @@ What is not the same everywhere (checked on dumps of torch 2.13, and in the sour
 - ``pg_status`` is keyed by ``pg_id``, which counts the groups of one process: ranks 0 and 2 call two different groups
   ``1``. Entries carry both that number and the group's name, which is what ranks have in common.
 - gloo leaves ``pg_config`` without names and ``state`` at ``scheduled`` for ever: ``retired`` and the status tell.
-- JSON has zeros for times that are None in the pickle, and text for the numbers of ``pg_status``.
+- JSON has zeros for times that are None in the pickle, text for the numbers of ``pg_status``, and no ``entries`` at all
+  where there are none.
+- ``send A->B`` and ``recv A<-B`` are ranks of the group, A the rank itself (``pointToPoint`` in
+  ``ProcessGroupNCCL.cpp``); the ``ranks`` of ``pg_config`` are text, in the order of the group. ``recv 3<-?`` is from
+  anybody.
+- 2.3 and before have no ``is_p2p``; the operation's name tells.
 
 A dump is plain data; a pickle that names any class is refused before anything is made of it.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import pickle
 import re
-from typing import NoReturn
 
-from collectors.formats import BadFormat
-from collectors.formats.loose import Loose, integer, items, mapping, text
+from collectors.formats import BadFormat, pickled
+from collectors.formats.loose import Loose, document, integer, items, mapping, text
 from collectors.samples.collectives import Collective, GroupStatus, RecorderDump
 from collectors.samples.stacks import Frame
 
 ENTRIES = 100_000
 """Entries of a dump that are read; torch keeps 2,000 unless told otherwise."""
 FRAMES = 100
-LARGEST = 512 << 20
+LARGEST = 64 << 20
 """Bytes of a dump that are read at most."""
 
-_PEER = re.compile(r"(?:send|recv|isend|irecv)\w*\s+(\d+)\s*(?:->|<-)\s*(\d+)")
-_RANK = re.compile(r"(\d+)(?:\.(?:json|pkl|pickle|dump|bin))?$")
+_PEER = re.compile(r"(?:send|recv)\w{0,40}\s{1,4}(\d{1,9})\s{0,4}(?:->|<-)\s{0,4}(\d{1,9}|\?)")
+_SIDED = re.compile(r"i?(?:send|recv)(?![a-z])|recv_?any", re.IGNORECASE)
+_RANK = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|dump|bin))?$")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-
-# What the pickle module documents for damaged input, and what its opcodes raise on operands of a wrong type.
-_DAMAGED = (
-    pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError,
-    MemoryError, RecursionError, ImportError,
-)  # fmt: skip
-
-
-class _PlainData(pickle.Unpickler):
-    """An unpickler that makes containers and scalars, and refuses whatever would import or call something."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it names {module}.{name}; a dump is plain data")
-
-    def persistent_load(self, pid: object) -> NoReturn:  # noqa: ARG002 - pickle's signature
-        raise pickle.UnpicklingError("it refers to something outside itself")
 
 
 def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
@@ -57,12 +43,12 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
 
     Raises :class:`BadFormat` when they are no dump.
     """
-    document = _document(data)
-    if isinstance(document, list | tuple):
-        document = {"entries": document}
-    known = mapping(document)
+    whole = _document(data)
+    if isinstance(whole, list | tuple):
+        whole = {"entries": whole}
+    known = mapping(whole)
     given = items(known.get("entries"), ENTRIES)
-    if "pg_status" not in known and not any("profiling_name" in mapping(entry) for entry in given):
+    if not {"pg_status", "pg_config"} & known.keys() and not any("profiling_name" in mapping(entry) for entry in given):
         raise BadFormat("no flight recorder dump: it has no entries")
     if rank is None:
         rank = integer(known.get("rank"))
@@ -87,7 +73,7 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
 def rank_of(path: str) -> int | None:
     """The rank at the end of a dump's name: ``comm_lib_trace_rank_3``, ``nccl_trace_rank_3``, ``fr_3.json``."""
     match = _RANK.search(path.rsplit("/", 1)[-1])
-    return int(match.group(1)) if match is not None and len(match.group(1)) < 8 else None
+    return int(match.group(1)) if match is not None else None
 
 
 def looks_like(head: bytes) -> bool:
@@ -101,21 +87,16 @@ def _document(data: bytes) -> object:
     if len(data) > LARGEST:
         raise BadFormat(f"larger than {LARGEST >> 20} MiB")
     if data.lstrip()[:1] in (b"{", b"["):
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise BadFormat(f"damaged JSON: {error}") from error
-    try:
-        return _PlainData(io.BytesIO(data)).load()
-    except _DAMAGED as error:
-        raise BadFormat(f"no flight recorder dump: {error}") from error
+        return document(data)
+    return pickled.load(data)
 
 
 def _collective(entry: Loose, rank: int) -> Collective:
-    p2p = entry.get("is_p2p") is True
     name = text(entry.get("profiling_name"), 200)
     backend, _, op = name.rpartition(":")
-    peer = _PEER.search(op)
+    told = entry.get("is_p2p")
+    p2p = told is True or (told is None and _SIDED.match(op) is not None)
+    ends = _PEER.search(op) if p2p else None
     group = items(entry.get("process_group"), 2)
     state = text(entry.get("state"), 20)
     sequence = integer(entry.get("p2p_seq_id" if p2p else "collective_seq_id"))
@@ -130,7 +111,7 @@ def _collective(entry: Loose, rank: int) -> Collective:
         op=op.split(" ", 1)[0],
         backend=backend,
         p2p=p2p,
-        peer=_peer(peer, rank) if p2p else None,
+        peer=int(ends.group(2)) if ends is not None and ends.group(2) != "?" else None,
         input_sizes=_sizes(entry.get("input_sizes")),
         output_sizes=_sizes(entry.get("output_sizes")),
         input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
@@ -142,15 +123,9 @@ def _collective(entry: Loose, rank: int) -> Collective:
         completed=_time(entry, "time_discovered_completed"),
         timeout=_milliseconds(entry.get("timeout_ms")),
         frames=[_frame(mapping(frame)) for frame in items(entry.get("frames"), FRAMES)],
+        own=int(ends.group(1)) if ends is not None else None,
+        record=integer(entry.get("record_id")),
     )
-
-
-def _peer(match: re.Match[str] | None, rank: int) -> int | None:
-    """The other end of "send 0->1": the number that is not this rank's own; of a sub-group's numbers the second."""
-    if match is None:
-        return None
-    first, second = int(match.group(1)), int(match.group(2))
-    return first if second == rank and first != rank else second
 
 
 def _group_id(entry: Loose) -> str:

@@ -75,14 +75,15 @@ def _decode(data: bytes) -> list[Any]:
     """Events of an array: structs, or plain dictionaries where one of them has members of other types."""
     try:
         return _EVENTS.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return loose.decode(data)
 
 
 def _take(reduction: Reduction, events: list[Any]) -> None:
-    if events and not isinstance(events[0], _Event):
-        loose.take(reduction, events)
-        return
+    odd = [event for event in events if not isinstance(event, _Event)]
+    if odd:  # they may stand among the others where a part of the array was read one by one
+        loose.take(reduction, odd)
+        events = [event for event in events if isinstance(event, _Event)]
     take, kind_of = reduction.take, reduction.kind_of
     nothing: Mapping[str, object] = {}
     for event in events:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from collectors.formats import BadFormat
+
 Loose = Mapping[Any, Any]
+CONTAINERS = 2_000_000
+"""Lists and objects of a JSON document that is read as a whole."""
+VALUES = 8_000_000
+"""Values of one."""
+
+
+def document(data: bytes) -> object:
+    """A JSON document. Raises :class:`BadFormat` when it is none, or would take many times the memory of its bytes."""
+    if data.count(b"{") + data.count(b"[") > CONTAINERS or data.count(b",") > VALUES:
+        raise BadFormat(f"JSON of more than {CONTAINERS:,} lists and objects, or {VALUES:,} values")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadFormat(f"damaged JSON: {error}") from error
 
 
 def integer(value: object) -> int | None:

@@ -5,12 +5,12 @@ nvidia-smi itself writes no JSON, but tools around it do, under the names of its
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.formats.loose import Loose, items, mapping
+from collectors.formats import BadFormat
+from collectors.formats.loose import Loose, document, items, mapping
 from collectors.node.nvidia_smi_fields import NAMES
 from collectors.node.nvidia_smi_rows import GONE, Row, build_app, build_row, device_line, header, saved_apps, saved_rows
 from collectors.samples.gpus import GpuFault, GpuProcess
@@ -71,10 +71,10 @@ _APPS = re.compile(r"(?=.*\b(?:used_gpu_memory|gpu_bus_id|gpu_uuid|process_name)
 
 def _json(text: str) -> tuple[list[Row], list[GpuProcess]]:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        whole = document(text.encode("utf-8", "replace"))
+    except BadFormat:
         return [], []
-    listed = document if isinstance(document, list) else mapping(document).get("gpus")
+    listed = whole if isinstance(whole, list) else mapping(whole).get("gpus")
     rows, apps = [], []
     for gpu in (mapping(each) for each in items(listed, 4096)):
         row = build_row({NAMES[name]: _cell(value) for name, value in gpu.items() if name in NAMES})

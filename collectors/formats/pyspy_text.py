@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
 from collectors.formats import BadFormat
-from collectors.formats.loose import Loose, integer, items, mapping, text
+from collectors.formats.loose import Loose, document, integer, items, mapping, text
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 
 _PROCESS = re.compile(r"^(?:\[?\w*\]?:? ?)?Process (?P<pid>\d+): ?(?P<command>.*)$")
@@ -20,6 +19,10 @@ _BARE = re.compile(
 _THREAD = re.compile(r"^Thread (?P<id>0x[0-9A-Fa-f]+|\d+) ?(?:\((?P<state>[^)]*)\))?(?:: \"(?P<name>.*)\")?\s*$")
 _FRAME = re.compile(r"^\s{4,}(?P<name>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)\s*$")
 _ERROR = re.compile(r"^(?:Error: (?P<error>.*)|(?P<denied>Permission Denied: .*))$")
+
+
+PROCESSES, THREADS, FRAMES = 4096, 20_000, 5000
+"""Processes of one dump, threads of a process, frames of a thread that are read."""
 
 
 def looks_like(head: str) -> bool:
@@ -43,11 +46,7 @@ def read(dump: str, *, at: float, pid: int = 0) -> list[StackDump]:
 
 
 def _json(dump: str, at: float, pid: int) -> list[StackDump]:
-    try:
-        document = json.loads(dump)
-    except (ValueError, RecursionError) as error:
-        raise BadFormat(f"a dump of py-spy in damaged JSON: {error}") from error
-    threads = [mapping(each) for each in items(document, 100_000)]
+    threads = [mapping(each) for each in items(document(dump.encode("utf-8", "replace")), THREADS)]
     if not any("frames" in thread for thread in threads):
         raise BadFormat("no dump of py-spy: it has no threads")
     by_pid: dict[int, list[ThreadStack]] = {}
@@ -63,7 +62,7 @@ def _thread(thread: Loose) -> ThreadStack:
         name=text(thread.get("thread_name"), 200),
         active=thread.get("active") is True,
         owns_gil=thread.get("owns_gil") is True,
-        frames=[_frame(mapping(frame)) for frame in items(thread.get("frames"), 5000)],
+        frames=[_frame(mapping(frame)) for frame in items(thread.get("frames"), FRAMES)],
     )
 
 
@@ -74,11 +73,15 @@ def _frame(frame: Loose) -> Frame:
 
 def _text(dump: str, at: float, pid: int) -> Iterator[StackDump]:
     current: StackDump | None = _dump(pid, at, []) if _BARE.match(dump.lstrip()) else None
+    processes = 0
     for line in dump.splitlines():
         process = _PROCESS.match(line)
         if process is not None:
             if current is not None:
                 yield current
+            processes += 1
+            if processes > PROCESSES:
+                return
             current = _dump(int(process.group("pid")[:10]), at, [])
         elif current is not None:
             current = _with(current, line)
@@ -91,14 +94,15 @@ def _with(dump: StackDump, line: str) -> StackDump:
     if error is not None:
         return dump._replace(error="failed: " + (error.group("error") or error.group("denied")), method="none")
     thread = _THREAD.match(line)
-    if thread is not None:
+    if thread is not None and len(dump.threads) < THREADS:
         state = thread.group("state") or ""
-        number = int(thread.group("id")[:20], 0)
+        said = thread.group("id")[:18]
+        number = int(said, 16 if said.startswith("0x") else 10)
         known = ThreadStack(number, None, thread.group("name") or "", "active" in state, "gil" in state, [])
         dump.threads.append(known)
         return dump
     frame = _FRAME.match(line)
-    if frame is not None and dump.threads:
+    if frame is not None and dump.threads and len(dump.threads[-1].frames) < FRAMES:
         at_line = int((frame.group("line") or "0")[:9])
         dump.threads[-1].frames.append(Frame(frame.group("name"), frame.group("file"), at_line, at_line == 0))
     return dump

@@ -34,6 +34,15 @@ class RecorderFile(NamedTuple):
     """Why there is no data."""
 
 
+class RasAnswer(NamedTuple):
+    """What NCCL's RAS socket answered."""
+
+    data: str
+    """Its answer, base64; empty when there is none."""
+    why: str
+    """Why there is none."""
+
+
 class PathFigure(NamedTuple):
     """One direction of the path between two nodes, as the sending node saw it. None is "not measured"."""
 

@@ -21,6 +21,7 @@ class Collective(NamedTuple):
     backend: str
     p2p: bool
     peer: Optional[int]
+    """The other end of a send or receive, as a rank *of the group*; None where the name does not tell."""
     input_sizes: List[List[int]]
     output_sizes: List[List[int]]
     input_dtypes: List[str]
@@ -33,6 +34,10 @@ class Collective(NamedTuple):
     completed: Optional[float]
     timeout: Optional[float]
     frames: List[Frame]
+    own: Optional[int] = None
+    """This rank's own place within the group, where a send or receive names it."""
+    record: Optional[int] = None
+    """Place in the recorder's order, from 0 on (torch 2.10 and later start again after a reset)."""
 
 
 class GroupStatus(NamedTuple):
@@ -52,10 +57,13 @@ class RecorderDump(NamedTuple):
     version: str
     source: str
     at: Optional[float]
+    """When the newest entry was made: the dump is at least as new."""
     groups: Dict[str, List[int]]
-    """Global ranks of each process group, as far as pg_config tells."""
+    """Global ranks of each process group in the order of the group, as far as pg_config tells."""
     status: List[GroupStatus]
     collectives: List[Collective]
+    written: Optional[float] = None
+    """When the dump was written, by the clock of the entries; None where only copies of it are at hand."""
 
 
 class RasRank(NamedTuple):

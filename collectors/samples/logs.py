@@ -36,9 +36,12 @@ class LogLines(NamedTuple):
     rank: Optional[int]
     stream: str
     at: float
+    """When they came; for what was there before, the time in them, else when the file was last written."""
     lines: List[str]
     skipped: int
     """Lines that were not sent before these (a flood is sampled)."""
+    before: bool = False
+    """Nobody knows when they were written, but it was before ``at``."""
 
 
 class LogEvent(NamedTuple):
@@ -59,6 +62,27 @@ class LogEvent(NamedTuple):
     text: str
     """Verbatim, at most a few kilobytes."""
     data: Dict[str, Value]
+
+
+class StepCount(NamedTuple):
+    """How far a log says that training is, and whether it went on while the log was followed."""
+
+    path: str
+    pid: Optional[int]
+    """Whose log it is; None where several processes write it."""
+    rank: Optional[int]
+    name: str
+    """What is counted: ``step``, ``iteration``, ``update``, ``batch``, ``epoch``, ``bar``; empty for a bare number."""
+    value: Optional[float]
+    """The number that was printed last; None while no line counts."""
+    at: Optional[float]
+    """When that line was written; None where neither the line nor the file tells."""
+    grown: int
+    """Times that a count was seen to go on since the file is followed. What was in it before does not count."""
+    fresh: int
+    """Lines of a kind that was not there before, since then: something moved, though no step may be told."""
+    every: Optional[float] = None
+    """Seconds between two such lines, by the times that they print."""
 
 
 class CommProgress(NamedTuple):

@@ -11,6 +11,7 @@ class RankProcess(NamedTuple):
     pid: int
     started: float
     rank: int
+    """-1 where its number is not known."""
     local_rank: Optional[int]
     world_size: Optional[int]
     node_rank: Optional[int]
@@ -18,7 +19,7 @@ class RankProcess(NamedTuple):
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi`` or ``env``."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``kubernetes``, ``lightning`` or ``env``; empty without a number."""
     run_id: str
     restart: Optional[int]
     parent: int
@@ -42,6 +43,16 @@ class RankProcess(NamedTuple):
     """Only the allow-listed names (see ``collectors.node.environ``)."""
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
+    numbered_by: str = "environment"
+    """What tells its number: ``environment`` (as it was at its start), ``memory`` (the environment as the program set
+    it since), ``recorder`` (the name of its pipe), ``log`` (NCCL's lines),
+    ``neighbours`` (node, local rank, and how many are on a node); empty without a number."""
+    library: str = ""
+    """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
+    label: str = ""
+    """The title that a process without a number gave itself, such as ``VLLM::Worker_TP1``: a rank of some group."""
+    own_pid: int = 0
+    """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
 
 
 class RankPulse(NamedTuple):
@@ -74,6 +85,8 @@ class RankGone(NamedTuple):
     pid: int
     rank: int
     at: float
+    ended: bool = True
+    """False for one that lives and turned out to be no rank."""
 
 
 class Helper(NamedTuple):

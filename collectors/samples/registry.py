@@ -5,7 +5,8 @@ from __future__ import annotations
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -15,8 +16,9 @@ SAMPLES = (
     RankProcess, RankPulse, RankGone, Helper, HelperGone,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
-    LogFile, LogLines, LogEvent, CommProgress,
+    LogFile, LogLines, LogEvent, CommProgress, StepCount,
     HostFacts, HostSample, Disk,
+    InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,
 )  # fmt: skip
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

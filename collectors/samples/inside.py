@@ -1,0 +1,68 @@
+"""What a process that called ``hangtop.inside.start()`` tells of itself, by the page in its memory."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional
+
+
+class InsidePulse(NamedTuple):
+    """Where it is: its step and the phase of it, as the job says them."""
+
+    pid: int
+    step: Optional[int]
+    """The last step that is done; None before the first."""
+    step_at: Optional[float]
+    """When it was."""
+    phase: str
+    """``data``, ``forward``, ``backward``, ``optimizer``, ``checkpoint``, ``evaluation``; empty where it says none."""
+    phase_at: Optional[float]
+    """When that began."""
+
+
+class InsideFacts(NamedTuple):
+    """What ``start()`` opened there."""
+
+    pid: int
+    signal: int
+    """On which it writes its stacks into memory; 0 for none."""
+    pipe: str
+    """Beginning of the path of its flight recorder's pipe; empty for none."""
+    did: List[str]
+
+
+class InsideFinding(NamedTuple):
+    """One thing that a check found."""
+
+    kind: str
+    severity: str
+    """``critical``, ``warning`` or ``info``."""
+    summary: str
+    ranks: List[int]
+    """The culprits."""
+    evidence: List[str]
+    advice: str
+
+
+class InsideResult(NamedTuple):
+    """What came of a check that the job made, as one of its processes tells it; of each check the latest."""
+
+    pid: int
+    check: str
+    """``same``, ``placement``, ``mesh``, ``calls``, ``barrier``, ``bandwidth``, ``stragglers``."""
+    at: float
+    number: int
+    """Of the question that it answers; 0 for one that was asked for in the code."""
+    ranks: List[int]
+    """Of the group that it was made among."""
+    ok: bool
+    """True where every rank came and nothing is wrong."""
+    seconds: float
+    summary: str
+    findings: List[InsideFinding]
+
+
+class InsideGone(NamedTuple):
+    """A process took its page away, or ended."""
+
+    pid: int
+    at: float

@@ -1,0 +1,46 @@
+"""The page that a process which called ``hangtop.inside.start()`` shares: where in it lies what.
+
+A page is a memfd called :data:`NAME` of :data:`SIZE` bytes, mapped by the process that made it; others find it among
+that process's open files, which its own user and root alone may do. Numbers are 8 bytes in the machine's own order:
+integers, or floats where it says "seconds". Times are the wall clock.
+
+Who writes: the process itself, everything but the question; whoever asks, the question, and of that its number last.
+What moves stands between two equal even values of :data:`SEQUENCE`, and so does an answer: a reader that meets an odd
+or a changed one looks again.
+"""
+
+from __future__ import annotations
+
+NAME = "hangtop-inside"
+MAGIC = b"HTINSIDE"
+VERSION = 1
+SIZE = 16384
+
+# words of 8 bytes, by number; written once, the magic last
+(MAGIC_WORD, VERSION_WORD, SIZE_WORD, PID, STARTED, RANK, WORLD_SIZE, LOCAL_RANK, SIGNAL) = range(9)
+"""``PID`` is the number that the process has in its own namespace, ``STARTED`` seconds, ``SIGNAL`` the one on which it
+writes its stacks into the file :data:`STACKS` (0: none); ranks are -1 where they are not known."""
+
+# what moves
+(SEQUENCE, STEP, STEP_AT, PHASE, PHASE_AT) = range(9, 14)
+"""``STEP`` is -1 before the first, ``PHASE`` an index of :data:`PHASE_NAMES`; half of ``SEQUENCE`` counts what was
+told."""
+
+# the question
+(QUESTION, CHECK, AT_STEP, DEADLINE, ASKED_AT, SEEN) = range(16, 22)
+"""``QUESTION`` is its number; the process sets it to 0 and ``SEEN`` to that number when it takes it. ``CHECK`` is an
+index of :data:`CHECKS`; it is answered at the end of step ``AT_STEP``, within ``DEADLINE`` seconds."""
+
+# texts: 4 bytes of length, then UTF-8
+SAID, SAID_LIMIT = 512, 3580
+"""Lines: the beginning of the path of the recorder's pipe, or nothing; then what start() did, one each."""
+ANSWER_SEQUENCE = 4096 // 8
+ANSWER, ANSWER_LIMIT = 4104, 12276
+"""JSON array of the latest results, newest last; see :mod:`hangtop.inside.results`."""
+
+PHASE_NAMES = ("", "data", "forward", "backward", "optimizer", "checkpoint", "evaluation")
+CHECKS = ("", "same", "placement", "mesh", "barrier", "bandwidth", "stragglers")
+"""What can be asked for by its number."""
+
+STACKS = "hangtop-stacks"
+"""Name of the memfd into which faulthandler writes; whoever asks empties it before."""
