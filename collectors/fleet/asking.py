@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import re
 from collections.abc import Awaitable, Callable
 
 from collectors.fleet.questions import Asker, Question
@@ -14,6 +16,13 @@ class Questions:
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
         self._turn = asyncio.Lock()
+        self._told: set[str] = set()
+
+    def tell(self, text: str) -> None:
+        """Tell the person something, once however many connections come upon it."""
+        if text not in self._told:
+            self._told.add(text)
+            self.asker.tell(text)
 
     async def ask(self, question: Question) -> str | None:
         """The answer; None when the person declines or nobody is there."""
@@ -22,36 +31,53 @@ class Questions:
 
 
 class Passwords:
-    """Passwords that were right, by user, so that 64 nodes with the same one ask once.
+    """Passwords that were right, by user and host; by consent also for hosts like that one, so that 64 nodes ask once.
 
-    While one connection tries what was just typed in, the others of that user wait to see whether it is right.
+    Never for others unasked: a host that is taken over must not be given what opens the rest. While one connection
+    tries what was just typed in, the others of its kind wait to see whether it is right.
     """
 
     def __init__(self) -> None:
-        self._right: dict[str, list[str]] = {}
-        self._declined: set[str] = set()
-        self._trying: dict[str, asyncio.Lock] = {}
+        self._kinds: dict[tuple[str, str], _Kind] = {}
 
-    def attempt(self, user: str) -> PasswordAttempt:
-        """Begin one connection's authentication."""
-        return PasswordAttempt(user, self._right.setdefault(user, []), self._declined, self._lock(user))
+    def attempt(self, user: str, host: str, port: int = 22) -> PasswordAttempt:
+        """Begin one connection's authentication; ``host`` is the name under which the host's key is known."""
+        kind = self._kinds.setdefault((user, likeness(host)), _Kind(likeness(host)))
+        return PasswordAttempt((host, port), f"{user}@{host}", kind)
 
     def ask_again(self) -> None:
         """Forget who declined."""
-        self._declined.clear()
+        for kind in self._kinds.values():
+            kind.declined = False
+            kind.shared = kind.shared or None
 
-    def _lock(self, user: str) -> asyncio.Lock:
-        return self._trying.setdefault(user, asyncio.Lock())
+
+class _Kind:
+    """What is known of one user on hosts that are alike."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.right: dict[tuple[str, int], list[str]] = {}
+        self.first = ""
+        """``user@host`` of which the first of them was right."""
+        self.shared: bool | None = None
+        """Whether what is right for one may be offered to all; None before the person was asked."""
+        self.declined = False
+        self.trying = asyncio.Lock()
+
+
+Ask = Callable[[], Awaitable[str | None]]
+Consent = Callable[[str, str], Awaitable[str | None]]
+"""Asked with ``user@host`` of the password and the name of the hosts that are alike."""
 
 
 class PasswordAttempt:
-    """The passwords of one connection: first those that were right elsewhere, then what the person types in."""
+    """The passwords of one connection: first those that were right before, then what the person types in."""
 
-    def __init__(self, user: str, right: list[str], declined: set[str], trying: asyncio.Lock) -> None:
-        self._user = user
-        self._right = right
-        self._declined = declined
-        self._trying = trying
+    def __init__(self, host: tuple[str, int], who: str, kind: _Kind) -> None:
+        self._host = host
+        self._who = who
+        self._kind = kind
         self._holds = False
         self._tried: list[str] = []
         self.asked = 0
@@ -59,43 +85,66 @@ class PasswordAttempt:
 
     @property
     def must_wait(self) -> bool:
-        """Another connection is trying a password of the same user."""
-        return not self._holds and self._trying.locked()
+        """Another connection is trying a password of the same user and kind of host."""
+        return not self._holds and self._kind.trying.locked()
 
-    async def next(self, ask: Callable[[], Awaitable[str | None]]) -> str | None:
+    async def next(self, ask: Ask, consent: Consent) -> str | None:
         """The next one to send; None when there is none. That it is asked for means that the last one was wrong."""
         if (known := self._untried()) is not None:
             return known
         if not self._holds:
-            await self._trying.acquire()
+            await self._kind.trying.acquire()
             self._holds = True
             if (known := self._untried()) is not None:
                 return known
-        if self._user in self._declined:
+        if self._kind.declined:
             return None
+        if self._kind.right and self._kind.shared is None:
+            said = await consent(self._kind.first, self._kind.name)
+            self._kind.shared = (said or "").strip().lower() in ("y", "yes")
+            if (known := self._untried()) is not None:
+                return known
         self.asked += 1
         answer = await ask()
         if answer is None:
-            self._declined.add(self._user)
+            self._kind.declined = True
             return None
         self._tried.append(answer)
         return answer
 
     def accepted(self) -> None:
         """The one that was sent last was right."""
-        if self._tried and self._tried[-1] not in self._right:
-            self._right.append(self._tried[-1])
+        right = self._kind.right.setdefault(self._host, []) if self._tried else []
+        if self._tried and self._tried[-1] not in right:
+            right.append(self._tried[-1])
+            self._kind.first = self._kind.first or self._who
         self.over()
 
     def over(self) -> None:
         """Nothing more will be tried on this connection."""
         if self._holds:
             self._holds = False
-            self._trying.release()
+            self._kind.trying.release()
 
     def _untried(self) -> str | None:
-        for password in self._right:
+        hosts = self._kind.right.values() if self._kind.shared else [self._kind.right.get(self._host, [])]
+        for password in (one for right in hosts for one in right):
             if password not in self._tried:
                 self._tried.append(password)
                 return password
         return None
+
+
+def likeness(host: str) -> str:
+    """What the hosts of one cluster have in common, ``gpu#.lab.org`` for ``gpu07.lab.org``.
+
+    Of a name the numbers of its first part are left out, of an address what comes after its network: the last of four
+    numbers, or the last half.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        first, dot, domain = host.lower().partition(".")
+        return re.sub(r"[0-9]+", "#", first) + dot + domain
+    bits = 24 if address.version == 4 else 64
+    return str(ipaddress.ip_network((address, bits), strict=False))

@@ -19,12 +19,12 @@ from asyncssh.mac import get_mac_algs
 from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
 from collectors.fleet.asking import Passwords, Questions
-from collectors.fleet.gate import Gate, Place
+from collectors.fleet.connection_limit import ConnectionLimit, Slot
 from collectors.fleet.host_keys import HostKeys, fingerprint
 from collectors.fleet.keys import KeyRing
 from collectors.fleet.patterns import match_list
 from collectors.fleet.questions import Question
-from collectors.fleet.reasons import Dropped, explain
+from collectors.fleet.reasons import Dropped, explain, unfinished
 from collectors.fleet.sockets import ProxyCommand, connect
 from collectors.fleet.ssh_client import Client
 from collectors.fleet.ssh_config import SshConfig
@@ -55,12 +55,10 @@ class Connector:
         self._passwords = Passwords()
         self._host_keys = HostKeys()
         self._ring = KeyRing(questions)
-        self._gate = Gate()
+        self._limit = ConnectionLimit()
         self._tunnels: dict[HostSettings, asyncio.Task[asyncssh.SSHClientConnection]] = {}
         self._proxies: set[ProxyCommand] = set()
         self._jumps: dict[Jump, HostSettings] = {}
-        self.notes: list[str] = []
-        """What went wrong without being in the way."""
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`ConfigError`."""
@@ -110,7 +108,7 @@ class Connector:
     # --- one handshake --------------------------------------------------------------------------------------------
 
     def _client(self, settings: HostSettings, node: str, waiting: Callable[[str], None]) -> Client:
-        attempt = self._passwords.attempt(settings.user)
+        attempt = self._passwords.attempt(settings.user, settings.known_as, settings.port)
         return Client(settings, node, self._host_keys, self._ring, attempt, self._questions, waiting)
 
     async def _shake_hands(
@@ -118,17 +116,19 @@ class Connector:
     ) -> asyncssh.SSHClientConnection:
         seconds = settings.timeout or TIMEOUT
         proxy: ProxyCommand | None = None
+        reached = tunnel is not None
         try:
-            async with self._gate.place() as place, asyncio.timeout(seconds) as deadline:
+            async with self._limit.slot() as slot, asyncio.timeout(seconds) as deadline:
                 clock = _Clock(deadline, seconds)
-                _rest_for_people(client, place, clock)
+                _rest_for_people(client, slot, clock)
                 sock: socket.socket | None = None
                 if settings.proxy_command:
                     proxy, sock = await ProxyCommand.start(settings.proxy_command)
                     self._proxies.add(proxy)
                     client.on_lost = lambda _error, proxy=proxy: proxy.end()
                 elif tunnel is None:
-                    sock = await self._reach(settings, place, clock)
+                    sock = await self._reach(settings, slot, clock)
+                    reached = True
                 return await self._handshake(settings, client, sock, tunnel)
         except asyncssh.HostKeyNotVerifiable:
             raise
@@ -138,22 +138,24 @@ class Connector:
                 raise TransportError(f"ProxyCommand of {settings.original}: {complaint}") from None
             if client.declined and isinstance(error, asyncssh.PermissionDenied):
                 raise Declined(f"{settings.user}@{settings.hostname}: the question was not answered") from None
+            if reached and isinstance(error, TimeoutError):
+                raise unfinished(settings, seconds) from None
             raise explain(error, settings, client.tried) from None
         except asyncio.CancelledError:
             if proxy is not None:
                 proxy.end()
             raise
 
-    async def _reach(self, settings: HostSettings, place: Place, clock: _Clock) -> socket.socket:
+    async def _reach(self, settings: HostSettings, slot: Slot, clock: _Clock) -> socket.socket:
         """Connect, and let others go first when the host takes its time: it may never answer."""
         connecting = asyncio.ensure_future(connect(settings))
         try:
             done, _ = await asyncio.wait({connecting}, timeout=PATIENCE)
             if not done:
-                place.give_up()
+                slot.give_up()
                 await connecting
                 clock.rest()
-                await place.take()
+                await slot.take()
                 clock.run()
         except BaseException:
             connecting.cancel()
@@ -169,7 +171,7 @@ class Connector:
         sock: socket.socket | None,
         tunnel: asyncssh.SSHClientConnection | None,
     ) -> asyncssh.SSHClientConnection:
-        trusted = self._host_keys.trusted(settings)
+        self._host_keys.read(settings)
         connection = await asyncssh.connect(
             settings.hostname,
             settings.port,
@@ -178,7 +180,7 @@ class Connector:
             config=[],
             client_factory=lambda: client,
             username=settings.user,
-            known_hosts=lambda _host, _addr, _port: trusted,
+            known_hosts=lambda _host, _addr, _port: ([], [], []),  # the client judges them all
             host_key_alias=settings.known_as,
             client_keys=None,
             agent_path=None,
@@ -279,9 +281,11 @@ class Connector:
     ) -> None:
         """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
         settings, key, judgement = client.settings, client.shown, client.judgement
-        name = settings.known_as if settings.port == 22 else f"[{settings.known_as}]:{settings.port}"
+        name = settings.known_name
+        if judgement.standing == "revoked":
+            raise Refused(f"{name}: its host key is revoked by {judgement.place}: no connection to whoever has it")
         if key is None or judgement.standing == "known":
-            raise Refused(f"{name}: {error.reason}: look at its @revoked and @cert-authority lines in known_hosts")
+            raise Refused(f"{name}: {error.reason}")
         shown = fingerprint(key)
         if judgement.standing == "changed":
             raise Refused(
@@ -295,7 +299,7 @@ class Connector:
             raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
         detail = f"{shown}\nThe authenticity of {name} cannot be established."
         if judgement.place:
-            detail += f"\nIt is known by a key of another kind: {judgement.place}"
+            detail += f"\nOn port 22 it has another key: {judgement.place}"
         waiting("waits for an answer: is this the right host?")
         answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
         waiting("")
@@ -311,7 +315,10 @@ class Connector:
             self._host_keys.accept(settings, key, remember=True)
         except OSError as error:
             # Trusted for this run all the same: the person has said so.
-            self.notes.append(f"{settings.user_known_hosts[0]} cannot be written: {error.strerror}")
+            self._questions.tell(
+                f"{settings.user_known_hosts[0]} cannot be written ({error.strerror}): "
+                f"the host key of {settings.known_name} is trusted for this run alone"
+            )
 
 
 @cache
@@ -338,14 +345,14 @@ class _Clock:
             self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
-def _rest_for_people(client: Client, place: Place, clock: _Clock) -> None:
+def _rest_for_people(client: Client, slot: Slot, clock: _Clock) -> None:
     """Let a handshake's clock rest, and others shake hands, while a person thinks."""
     told = client.waiting
 
     def waiting(reason: str) -> None:
         told(reason)
         if reason:
-            place.give_up()
+            slot.give_up()
             clock.rest()
         else:
             clock.run()

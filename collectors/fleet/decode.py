@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from collectors.fleet import bounds
 from collectors.fleet.clean import clean_bytes, clean_value
 from collectors.samples.registry import SAMPLES
 
@@ -27,6 +28,16 @@ BAD_LIMIT = 16
 
 EXCERPT = 200
 """Bytes of a bad line that are kept."""
+
+SUSTAINED = 640 << 10
+"""Bytes a node that is decoded without end may send between two calls of :meth:`Decoder.renew`: a fifth above its own
+limit, a hundred times of what it sends."""
+
+BURST = 16 << 20
+"""Bytes beyond that which it may send at first, or after a quiet while: logs are told anew after each reconnect."""
+
+for _sample in SAMPLES:
+    bounds.bind(_sample)
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -55,11 +66,14 @@ class BadLine(NamedTuple):
 class Decoder:
     """One node's stream: splits, decodes, cleans, counts."""
 
-    def __init__(self, line_limit: int = LINE_LIMIT, tick_limit: int = TICK_LIMIT) -> None:
+    def __init__(self, line_limit: int = LINE_LIMIT, tick_limit: int = TICK_LIMIT, sustained: int = SUSTAINED) -> None:
         self._line_limit = line_limit
         self._tick_limit = tick_limit
         self._rest = b""
         self._skipping = False
+        self._sustained = sustained
+        self._saved = BURST
+        """Bytes that may come beyond what is sustained."""
         self._spent = 0
         self._bad: list[BadLine] = []
         self._bad_unsaid = 0
@@ -69,7 +83,12 @@ class Decoder:
     @property
     def flooded(self) -> bool:
         """True when this tick's bytes are spent: reading on would only drop."""
-        return self._spent >= self._tick_limit
+        return self._spent >= min(self._tick_limit, self._sustained + self._saved)
+
+    @property
+    def exhausted(self) -> bool:
+        """True when it is held to the rate that it may keep up for ever: it sends too much for too long."""
+        return self._saved < self._sustained
 
     def feed(self, data: bytes) -> list[NamedTuple]:
         """Samples of all lines that ``data`` completes, in order."""
@@ -106,6 +125,7 @@ class Decoder:
             size = self._dropped_bytes / 1e6
             bad.append(BadLine("", f"flood: {self._dropped_lines} lines ({size:.1f} MB) dropped in one tick"))
         self._dropped_lines = self._dropped_bytes = 0
+        self._saved = max(0, min(BURST, self._saved + self._sustained - self._spent))
         self._spent = 0
         return bad
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from collectors.fleet import payload
 from collectors.fleet.asking import Questions
 from collectors.fleet.local import Local
-from collectors.fleet.node_link import AGENT, LinkOptions, LinkTransport, NodeLink
+from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
+from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused, Transport, TransportError
 from collectors.samples.control import Settings
@@ -30,6 +31,7 @@ from collectors.samples.control import Settings
 if TYPE_CHECKING:
     from collectors.fleet.connector import Connector
     from collectors.fleet.ssh import Ssh
+    from collectors.fleet.ways.way import Way
 
 BEAT = 3.0
 """Seconds between two heartbeats of a node."""
@@ -42,6 +44,8 @@ _GROWTH = 128
 """Links that may come up before what they have made is put out of the collector's sight."""
 
 _FILES_A_NODE = 2
+_FILES_A_CHANNEL = 4
+"""Of a local program: three pipes, and what its end is awaited by."""
 _SPARE_FILES = 256
 
 
@@ -57,6 +61,10 @@ class FleetOptions:
     """The interpreter on the nodes, instead of the one that is found there."""
     batch: bool = False
     """Nobody can be asked: a question is a clear failure of its node."""
+    way: Way | None = None
+    """How nodes are reached; None for SSH."""
+    instead: Way | None = None
+    """How nodes are reached that SSH does not get into."""
     version: str = ""
     extra: Mapping[str, bytes] = field(default_factory=dict)
     """Further files for the node side, as :func:`collectors.fleet.payload.pack` takes them."""
@@ -76,6 +84,8 @@ class Fleet:
         self._links: dict[str, NodeLink] = {}
         self._unusable: dict[str, str] = {}
         self._places = {target.name: number for number, target in enumerate(self._targets)}
+        self._told = False
+        """It was said that another way than SSH is taken."""
         self._untold: dict[str, Settings] = {}
         """Settings that links have not been told yet."""
         self._clock: asyncio.Task[None] | None = None
@@ -84,11 +94,6 @@ class Fleet:
     def nodes(self) -> tuple[str, ...]:
         """Names of all nodes, in the order in which they were named."""
         return tuple(target.name for target in self._targets)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What went wrong without being in the way, such as a known_hosts file that cannot be written."""
-        return tuple(self._connector.notes) if self._connector is not None else ()
 
     async def prepare(self, aside: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread) -> None:
         """Import what SSH needs and read ssh_config and known_hosts, in a thread of ``aside``'s making.
@@ -101,7 +106,9 @@ class Fleet:
     async def start(self) -> None:
         """Begin to connect to every node; returns at once. Raises :class:`ConfigError`."""
         await self.prepare()
-        allow_files(_FILES_A_NODE * len(self._targets) + _SPARE_FILES)
+        way = self._options.way or self._options.instead
+        files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
+        allow_files(files * len(self._targets) + _SPARE_FILES)
         if len(self._targets) >= _GROWTH:
             _spare_collector()
         options = LinkOptions(self._sink, self._options.version, self._options.extra, self._options.python)
@@ -168,38 +175,80 @@ class Fleet:
 
     def _prepare(self) -> None:
         payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
-        if any(not target.local for target in self._targets):
-            from collectors.fleet.connector import Connector
-            from collectors.fleet.ssh import Ssh
-            from collectors.fleet.ssh_config import SshConfig
-
-            self._connector = connector = Connector(
-                SshConfig.load(self._options.ssh_config), self._questions, batch=self._options.batch
-            )
+        if self._options.way is not None:
+            self._prepare_way(self._options.way)
+        elif any(not target.local for target in self._targets):
+            self._prepare_ssh()
         for target in self._targets:
             if target.local:
                 self._transports[target.name] = Local(target.name)
+
+    def _prepare_way(self, way: Way) -> None:
+        from collectors.fleet.ways.piped import Piped
+
+        opening = asyncio.Semaphore(way.at_once)
+        for target in self._targets:
+            if not target.local:
+                self._transports[target.name] = Piped(target, way, opening, self._options.python)
+
+    def _prepare_ssh(self) -> None:
+        from collectors.fleet.connector import Connector
+        from collectors.fleet.ssh import Ssh
+        from collectors.fleet.ssh_config import SshConfig
+
+        self._connector = connector = Connector(
+            SshConfig.load(self._options.ssh_config), self._questions, batch=self._options.batch
+        )
+        for target in self._targets:
+            if target.local:
                 continue
             try:
                 settings = connector.settings(target.host, target.user, target.port)
             except Refused as error:
                 self._unusable[target.name] = str(error)
-            else:
-                self._transports[target.name] = transport = Ssh(target.name, settings, connector)
-                self._over_ssh.append(transport)
+                continue
+            transport = Ssh(target.name, settings, connector)
+            self._over_ssh.append(transport)
+            self._transports[target.name] = transport
+        if self._options.instead is not None:
+            self._prepare_another_way(self._options.instead)
+
+    def _prepare_another_way(self, way: Way) -> None:
+        """For each node that SSH may refuse, another way behind it."""
+        from collectors.fleet.ways.instead import Instead
+        from collectors.fleet.ways.piped import Piped
+
+        opening = asyncio.Semaphore(way.at_once)
+        for target in self._targets:
+            first = self._transports.get(target.name)
+            if first is not None and not target.local:
+                other = Piped(target, way, opening, self._options.python)
+                self._transports[target.name] = Instead(first, other, self._tell_once)
+
+    def _tell_once(self, text: str) -> None:
+        if not self._told:
+            self._told = True
+            self._questions.tell(text)
 
     async def _keep_time(self) -> None:
-        """Heartbeats and looks, a few nodes at a time so that none of it is felt."""
+        """Heartbeats and looks, a few nodes at a time so that none of it is felt.
+
+        Heartbeats keep to the clock however late a turn comes: a loop that is busy with what one node sends must not
+        let the others believe that nobody listens. Looks, which renew what a node may send, come later then.
+        """
         links = list(self._links.values())
-        slot = frozen = 0
+        began = time.monotonic()
+        beaten = slot = frozen = 0
         while True:
             await asyncio.sleep(_SLOT)
             slot += 1
-            beat = b'["Beat",[%d]]\n' % slot
-            for link in links[slot % _BEAT_SLOTS :: _BEAT_SLOTS]:
-                link.beat(beat)
-            self._tell_some()
             now = time.monotonic()
+            for due in slots_since(beaten, now - began):
+                beaten = due
+                beat = b'["Beat",[%d]]\n' % due
+                for link in links[due % _BEAT_SLOTS :: _BEAT_SLOTS]:
+                    link.beat(beat)
+            self._tell_some()
             for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 link.look(now)
             for transport in self._over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
@@ -207,6 +256,12 @@ class Fleet:
             if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
                 _spare_collector()
+
+
+def slots_since(last: int, elapsed: float) -> range:
+    """Slots of heartbeats that have come up after the last one; of a long while those in which every node has one."""
+    due = int(elapsed / _SLOT)
+    return range(max(last + 1, due + 1 - _BEAT_SLOTS), due + 1)
 
 
 def _spare_collector() -> None:

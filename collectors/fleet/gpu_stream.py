@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean, clean_value
+from collectors.fleet.interpreter import brief
 from collectors.fleet.transport import Transport
 from collectors.node.gpu_roster import Roster
 from collectors.node.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
@@ -43,16 +44,15 @@ async def choose_columns(transport: Transport) -> Columns | None:
 
     Raises :class:`~collectors.fleet.transport.TransportError`.
     """
-    done = await transport.run(["nvidia-smi", "--help-query-gpu"], timeout=20.0, limit=1 << 20)
+    done = await transport.run(brief(["nvidia-smi", "--help-query-gpu"]), timeout=20.0, limit=1 << 20)
     if done.status == NOT_FOUND:
         return None
     known = known_fields(done.stdout.decode("utf-8", "replace"))
     rejected: list[str] = []
     for _ in range(_ATTEMPTS):
         columns = choose(known, rejected)
-        tried = await transport.run(
-            ["nvidia-smi", f"--query-gpu={','.join(columns.fields)}", FORMAT], timeout=20.0, limit=1 << 20
-        )
+        query = brief(["nvidia-smi", f"--query-gpu={','.join(columns.fields)}", FORMAT])
+        tried = await transport.run(query, timeout=20.0, limit=1 << 20)
         field = rejected_field((tried.stdout + tried.stderr).decode("utf-8", "replace"))
         if field is None:
             return columns

@@ -53,9 +53,9 @@ def _entry(number: int, words: list[str], place: str) -> HostEntry:
     host, port = words[0], options.get("port", "")
     if found := _NUMBERED.match(host):
         host = found[1]
-        if found[2] == "22" or int(found[2]) >= 1024:
+        if found[2] == "22" or len(found[2]) > 5 or int(found[2]) >= 1024:
             port = port or found[2]
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+    if port and not (port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
         raise TargetError(f"{place}: {port!r} is no port")
     user = options.get("user") or options.get("username") or options.get("user_name")
     return HostEntry(number, host, user, int(port) if port else None)

@@ -101,7 +101,7 @@ class KeyRing:
         self._questions = questions
         self._identities: dict[tuple[Path, tuple[Path, ...]], asyncio.Task[Identity]] = {}
         self._agents: dict[str, asyncssh.SSHAgentClient] = {}
-        self.problems: dict[Path, str] = {}
+        self._problems: dict[Path, str] = {}
         """Identity files that exist or were named and cannot be used, and why."""
 
     async def pairs(
@@ -133,21 +133,26 @@ class KeyRing:
         key = (path, settings.certificate_files)
         if key not in self._identities:
             must_exist = settings.identities_named
-            self._identities[key] = asyncio.ensure_future(
-                asyncio.to_thread(self._read, path, settings.certificate_files, must_exist)
-            )
+            self._identities[key] = asyncio.ensure_future(self._take(path, settings.certificate_files, must_exist))
         reading = self._identities[key]
         return reading.result() if reading.done() else await asyncio.shield(reading)  # shared: it outlives its askers
+
+    async def _take(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> Identity:
+        """Read an identity, and tell the person when it cannot be used."""
+        found = await asyncio.to_thread(self._read, path, certificates, must_exist)
+        if (why := self._problems.get(path)) is not None:
+            self._questions.tell(f"the key {path} cannot be used: {why}")
+        return found
 
     def _read(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> Identity:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             if must_exist:
-                self.problems[path] = "no such file"
+                self._problems[path] = "no such file"
             return _agent_only(path)
         except OSError as error:
-            self.problems[path] = error.strerror or str(error)
+            self._problems[path] = error.strerror or str(error)
             return _agent_only(path)
         try:
             key = asyncssh.import_private_key(data)
@@ -161,7 +166,7 @@ class KeyRing:
     def _encrypted(self, path: Path, data: bytes, certificates: Sequence[Path], why: str) -> Identity:
         public = _public_half(data) or _public_file(path)
         if public is None:
-            self.problems[path] = why
+            self._problems[path] = why
             return Identity(None, ())
         unlocking = Unlocking(path, self._questions)
         cert = _certificate(path, certificates, public.public_data)

@@ -64,41 +64,30 @@ class KnownHosts:
             for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
                 self._take(line, f"{path}:{number}")
 
-    def look(self, host: str, port: int = 22) -> Known:
-        """Everything said about a host in lower case, found under ``[host]:port`` when the port is not 22.
-
-        A host that is not known on its own port is looked up without the port, as OpenSSH does.
-        """
-        found = self._find(host if port == 22 else f"[{host}]:{port}")
-        if port == 22 or found.keys or found.authorities:
-            return found
-        plain = self._find(host)
-        return Known(plain.keys, plain.authorities, found.revoked + plain.revoked)
-
-    def add(self, path: Path, host: str, port: int, key: str, *, hashed: bool) -> None:
+    def add(self, path: Path, name: str, key: str, *, hashed: bool) -> None:
         """Append a key (``kind base64``) to a file, and know it from now on.
 
         Makes the file and its folder, readable by the user alone. Raises :class:`OSError`.
         """
-        name = host if port == 22 else f"[{host}]:{port}"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             size = os.fstat(handle).st_size
             ends = size == 0 or os.pread(handle, 1, size - 1) == b"\n"
             line = f"{_hash(name) if hashed else name} {key}\n"
-            os.write(handle, (line if ends else f"\n{line}").encode())
+            os.write(handle, (line if ends else f"\n{line}").encode("utf-8", "surrogateescape"))
         finally:
             os.close(handle)
         self._take(line, str(path))
         self._found.clear()
 
-    def _find(self, name: str) -> Known:
+    def look(self, name: str) -> Known:
+        """Everything said about a name in lower case; a host on another port than 22 is called ``[host]:port``."""
         if name in self._found:
             return self._found[name]
         found = list(self._plain.get(name, ()))
         found += [key for patterns, key in self._patterns if match_list(name, patterns)]
-        said = name.encode()
+        said = name.encode("utf-8", "surrogateescape")
         found += [key for salt, digest, key in self._hashed if hmac.digest(salt, said, "sha1") == digest]
         self._found[name] = known = Known(
             tuple(key for key in found if not key.marker),
@@ -141,5 +130,5 @@ def _read_hash(text: str, key: KnownKey) -> Iterator[_Hashed]:
 
 def _hash(name: str) -> str:
     salt = os.urandom(hashlib.sha1(usedforsecurity=False).digest_size)
-    digest = hmac.digest(salt, name.encode(), "sha1")
+    digest = hmac.digest(salt, name.encode("utf-8", "surrogateescape"), "sha1")
     return f"{_HASHED}{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"

@@ -121,6 +121,9 @@ class Local:
     async def connect(self) -> None:
         """Nothing to do."""
 
+    def fell_silent(self, seconds: float) -> None:
+        """Nothing to do: there is no connection to lose."""
+
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from collectors.fleet import interpreter, payload
+from collectors.fleet import interpreter, payload, stopped
 from collectors.fleet.backoff import Backoff
-from collectors.fleet.clean import clean_bytes
-from collectors.fleet.decode import Decoder
+from collectors.fleet.decode import SUSTAINED, Decoder
+from collectors.fleet.held_up import HeldUp
 from collectors.fleet.sink import Link, LinkChange, Sink
-from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
+from collectors.fleet.streaming import Ended, LinkTransport, Streaming
+from collectors.fleet.transport import Declined, Refused, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 
@@ -30,35 +30,9 @@ FIRST_WORD = 20.0
 STEADY = 20.0
 """Seconds of life after which a node that is lost is tried again at once."""
 
-_ERROR_LIMIT = 2000
+FLOODS = f"it sends more than {SUSTAINED >> 10} KiB a second: no more than that is read"
+
 _LOOK_AGAIN = 60.0
-
-
-class StreamProcess(Process, Protocol):
-    """A process whose output can be held back."""
-
-    def pause(self) -> None:
-        """Take no more of its output for now."""
-
-    def resume(self) -> None:
-        """Take its output again."""
-
-
-class LinkTransport(Transport, Protocol):
-    """What a link needs of its transport beyond running commands."""
-
-    @property
-    def connected(self) -> bool:
-        """True while commands can be run."""
-
-    @property
-    def why(self) -> str:
-        """Why the connection ended."""
-
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> StreamProcess:
-        """Start a command; see :class:`~collectors.fleet.transport.Transport`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +55,23 @@ class NodeLink:
         self._options = options
         self._settings = settings
         self.python = options.python or python
-        """The interpreter in use there, or to be tried first."""
+        """The interpreter in use there, or to be tried first, as :mod:`collectors.fleet.interpreter` finds it."""
         self._link: Link = "connecting"
         self._why = ""
         self._said: tuple[Link, str, float | None] | None = None
         self._steady: Link = "live"
         self._steady_why = ""
-        self._process: StreamProcess | None = None
+        self._streaming: Streaming | None = None
         self._decoder = Decoder()
-        self._paused = False
+        self._closing = False
+        self._pid = 0
+        """Of the node side, as it says."""
+        self._held_up: HeldUp | None = None
+        """Made when its side was ended by its alarm for the first time."""
         self._heard_at: float | None = None
         self._ticked_at = 0.0
-        # Made while somebody waits: an event that waits for nothing takes 700 bytes, in each of thousands of nodes.
-        self._first_word: asyncio.Event | None = None
         self._again: asyncio.Event | None = None
+        """Made while it waits: an event that waits for nothing takes 700 bytes, in each of thousands of nodes."""
         self._backoff = Backoff()
         self._task: asyncio.Task[None] | None = None
 
@@ -120,6 +97,10 @@ class NodeLink:
 
     async def close(self) -> None:
         """End it and what runs on the node."""
+        self._closing = True
+        process = None if self._streaming is None else self._streaming.process
+        if process is not None and self.up and self._transport.connected:
+            await stopped.end(self._transport, process, self._pid)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -134,25 +115,29 @@ class NodeLink:
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or when the node is there."""
         self._settings = settings
-        if self._process is not None and self._steady == "live":
-            self._process.write(_line(settings))
+        if self._streaming is not None and self._steady == "live":
+            self._streaming.write(_line(settings))
 
     def beat(self, line: bytes) -> None:
         """Pass a heartbeat on."""
-        if self._process is not None:
-            self._process.write(line)
+        if self._streaming is not None:
+            self._streaming.write(line)
 
     def look(self, now: float) -> None:
         """Once a second: is what it shows fresh, and what came that could not be used? ``now`` is monotonic."""
         for bad in self._decoder.renew():
             self._options.sink.bad_line(self._transport.name, bad.text, bad.why)
-        if self._paused and self._process is not None:
-            self._paused = False
-            self._process.resume()
-        if self._link in ("live", "limited") and self._heard_at is not None:
-            silent = now - self._ticked_at
-            if silent > self._stale_after:
-                self._change("stale", f"no sample for {silent:.0f} s")
+        if self._streaming is not None:
+            self._streaming.resume()
+        if self._link == "live" and self._decoder.exhausted:
+            self._change("limited", FLOODS)
+        elif self._link == "limited" and self._why == FLOODS and not self._decoder.exhausted:
+            self._change(self._steady, self._steady_why)
+        if self._heard_at is not None and (silent := now - self._ticked_at) > self._stale_after:
+            if self._link in ("live", "limited"):
+                # no seconds here: this stands as it is until the link changes, and they would not
+                self._change("stale", "no sample comes any more")
+            self._transport.fell_silent(silent - self._settings.interval)
 
     def waits_for(self, reason: str) -> None:
         """Connecting waits for a person, or, with an empty reason, for nothing more than the network."""
@@ -178,6 +163,7 @@ class NodeLink:
             except TransportError as error:
                 why, wait = str(error), self._failed()
             self._heard_at = None
+            why = why.removeprefix(f"{self._transport.name}: ")
             self._change("lost", why, None if wait is None else time.time() + wait)
             await self._pause(wait)
             self._change("lost", why)
@@ -207,81 +193,57 @@ class NodeLink:
     async def _serve(self) -> str:
         """Stream until it ends; returns why. Raises :class:`TransportError`."""
         while True:
-            status, errors = await self._stream()
+            ended = await self._stream()
             if self._heard_at is not None or not self._transport.connected:
-                return self._why_ended(status, errors)
+                return self._why_ended(ended)
+            why = f"{interpreter.shown(self.python)} could not start there (status {ended.status}){ended.told}"
             if self._options.python is not None:
-                return self._why_failed(status, errors)
+                return why
             found = await interpreter.find(self._transport)
             if not found.host:
-                return f"no shell runs commands there: {found.noise or _last_line(errors) or f'status {status}'}"
+                said = found.noise or ended.last_line or f"status {ended.status}"
+                return f"no shell runs commands there: {said}"
             if not found.python:
                 return await self._serve_without_python(found)
             if found.python == self.python:
-                return self._why_failed(status, errors)
+                return why
             self.python = found.python
 
-    async def _stream(self) -> tuple[int, bytes]:
-        """Run the node side; its exit status and the end of what it said on standard error."""
+    async def _stream(self) -> Ended:
+        """Run the node side to its end."""
         name, sink = self._transport.name, self._options.sink
         decoder = self._decoder = Decoder()
 
         def take(data: bytes) -> None:
-            samples = decoder.feed(data)
+            samples = _greeted_once(decoder.feed(data), self._heard_at is not None)
             if samples:
                 starting = self._heard_at is None
                 self._note(samples)
                 if starting:
                     self._lend(samples)
                 sink.samples(name, samples, len(data))
-            if decoder.flooded and self._process is not None and not self._paused:
-                self._paused = True
-                self._process.pause()
+            if decoder.flooded and self._streaming is not None:
+                self._streaming.pause()
 
         self._steady, self._steady_why = "live", ""
-        return await self._attend(payload.command(self.python, nice=False), self._program, take, FIRST_WORD)
+        command = payload.command(self.python, nice=False)
+        return await self._attend(command, self._program, take, FIRST_WORD)
 
     def _program(self) -> bytes:
-        arguments = {"version": self._options.version, "settings": list(self._settings)}
+        arguments: dict[str, object] = {"version": self._options.version, "settings": list(self._settings)}
+        if self._held_up is not None:
+            arguments["unread"] = self._held_up.unread()
         return payload.pack(AGENT, arguments, extra=self._options.extra)
 
     async def _attend(
         self, command: list[str], program: Callable[[], bytes], take: Callable[[bytes], None], first_word: float | None
-    ) -> tuple[int, bytes]:
+    ) -> Ended:
         """Run a streaming command to its end; it has ``first_word`` seconds to say something."""
-        errors = bytearray()
-
-        def complain(data: bytes) -> None:
-            errors.extend(data)
-            del errors[:-_ERROR_LIMIT]
-
-        self._paused = False
-        self._first_word = asyncio.Event()
-        process = await self._transport.start(command, on_stdout=take, on_stderr=complain)
-        self._process = process
+        self._streaming = Streaming(self._transport, take)
         try:
-            process.write(program())  # made on the spot: 2,048 links must not hold 2,048 copies of it
-            if first_word is not None:
-                await self._await_first_word(process, self._first_word, first_word, errors)
-            self._first_word = None
-            status = await process.wait()
+            return await self._streaming.run(command, program, first_word, interpreter.shown(self.python))
         finally:
-            self._process = self._first_word = None
-            process.kill()
-        return status, bytes(errors)
-
-    async def _await_first_word(
-        self, process: StreamProcess, word: asyncio.Event, seconds: float, errors: bytearray
-    ) -> None:
-        ending = asyncio.ensure_future(process.wait())
-        hearing = asyncio.ensure_future(word.wait())
-        try:
-            done, _ = await asyncio.wait({ending, hearing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending.cancel()
-            hearing.cancel()
-        if not done:
-            raise TransportError(f"{self.python} said nothing there for {seconds:.0f} s{_tail(errors)}")
+            self._streaming = None
 
     def _lend(self, samples: Sequence[NamedTuple]) -> None:
         """Send what the node side says that it wants."""
@@ -290,18 +252,20 @@ class NodeLink:
                 from collectors.fleet.lending import lend
 
                 for line in filter(None, map(lend, sample.wants)):
-                    if self._process is not None:
-                        self._process.write(line)
+                    if self._streaming is not None:
+                        self._streaming.write(line)
 
     def _note(self, samples: Sequence[NamedTuple]) -> None:
         """Keep the link's state in step with what came."""
         ticked = type(samples[-1]) is Tick or any(type(sample) is Tick for sample in samples)
         if ticked:
             self._ticked_at = time.monotonic()
-        if self._heard_at is None and any(type(sample) is Hello for sample in samples):
+        hellos = [sample for sample in samples if isinstance(sample, Hello)] if self._heard_at is None else ()
+        if hellos:
+            self._pid = hellos[0].pid
             self._heard_at = self._ticked_at = time.monotonic()
-            if self._first_word is not None:
-                self._first_word.set()
+            if self._streaming is not None:
+                self._streaming.heard()
             self._change(self._steady, self._steady_why)
         elif ticked and self._link == "stale":
             self._change(self._steady, self._steady_why)
@@ -333,8 +297,7 @@ class NodeLink:
         self._steady, self._steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
         self._heard_at = self._ticked_at = time.monotonic()
         self._change(self._steady, self._steady_why)
-        status, errors = await self._attend(stream.command(self._settings.interval), bytes, stream.feed, None)
-        return self._why_ended(status, errors)
+        return self._why_ended(await self._attend(stream.command(self._settings.interval), bytes, stream.feed, None))
 
     def _take_gpus(self, samples: list[NamedTuple], size: int) -> None:
         self._note(samples)
@@ -347,39 +310,29 @@ class NodeLink:
         self._tell(link, why, next_try)
 
     def _tell(self, link: Link, why: str, next_try: float | None) -> None:
-        if (link, why, next_try) != self._said:
+        if not self._closing and (link, why, next_try) != self._said:
             self._said = (link, why, next_try)
             self._options.sink.link(LinkChange(self._transport.name, link, why, time.time(), next_try))
 
-    def _why_ended(self, status: int, errors: bytes) -> str:
+    def _why_ended(self, ended: Ended) -> str:
         if not self._transport.connected:
             return self._transport.why
-        if status == -signal.SIGALRM:
-            return "hangtop's part there heard nothing from here for too long and ended itself"
-        if status < 0:
-            return f"hangtop's part there was killed ({_signal_name(-status)})"
-        return f"hangtop's part there ended (status {status}){_tail(errors)}"
+        if ended.by_alarm:
+            self._held_up = self._held_up or HeldUp()
+            found = self._held_up.note(ended.errors)
+            if found is not None:
+                part = f" (part {found.part})" if found.part else ""
+                return f"hangtop's part there {ended}; it was reading a log{part}"
+        return f"hangtop's part there {ended}"
 
-    def _why_failed(self, status: int, errors: bytes) -> str:
-        return f"{self.python} could not start there (status {status}){_tail(errors)}"
+
+def _greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:
+    """Samples without greetings after the first of a stream: each makes the session doubt all that it knows there."""
+    places = [place for place, sample in enumerate(samples) if type(sample) is Hello]
+    for place in reversed(places if greeted else places[1:]):
+        del samples[place]
+    return samples
 
 
 def _line(sample: NamedTuple) -> bytes:
     return json.dumps([type(sample).__name__, sample], separators=(",", ":")).encode() + b"\n"
-
-
-def _last_line(errors: bytes | bytearray) -> str:
-    lines = clean_bytes(bytes(errors)).strip().splitlines()
-    return lines[-1].strip()[:300] if lines else ""
-
-
-def _tail(errors: bytes | bytearray) -> str:
-    said = _last_line(errors)
-    return f": {said}" if said else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

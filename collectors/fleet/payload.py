@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import collectors
+from collectors.fleet import interpreter
 
 NICENESS = 19
 
@@ -48,6 +49,7 @@ _PROGRAM = f"exec({_BOOTSTRAP!r})"
 def command(python: str = "python3", nice: bool = True, *, site: bool = False) -> list[str]:
     """Words of the command that waits for a payload on its standard input and runs it.
 
+    ``python`` is an interpreter as :mod:`collectors.fleet.interpreter` finds it.
     Isolated from the node's Python settings (``-I -S``) and without writing byte code (``-B``). The program is one
     word without a line break, because csh allows none inside quotes. ``nice`` gives it the lowest priority from the
     start, which a program that takes it by itself once it is up (the agent) does not want. ``site``
@@ -55,7 +57,7 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
     """
     niceness = str(NICENESS if nice else 0)
     isolation = [] if site else ["-I", "-S"]
-    return [python, *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
+    return [*interpreter.words(python), *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 
 
 def pack(

@@ -47,6 +47,14 @@ def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ())
     return _explain_network(error, where)
 
 
+def unfinished(settings: HostSettings, seconds: float) -> TransportError:
+    """What to tell of a host that takes connections and then says too little, or nothing that SSH is."""
+    return TransportError(
+        f"{settings.hostname} port {settings.port} accepts connections, but no login was done within {seconds:g} s: "
+        "it is overloaded, or what listens there is no sshd"
+    )
+
+
 def _explain_network(error: Exception, where: str) -> TransportError:
     if isinstance(error, socket.gaierror):
         return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")

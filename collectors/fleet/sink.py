@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-Link = Literal["connecting", "live", "limited", "stale", "lost"]
+Link = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
 
 @dataclass(frozen=True, slots=True)

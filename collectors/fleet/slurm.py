@@ -1,53 +1,133 @@
-"""The nodes of a Slurm job, as squeue and scontrol tell."""
+"""What Slurm says of a job: its parts, their nodes, and where it writes; by ``scontrol``, else ``squeue``.
+
+A plain job has one part, an array one for each task, a heterogeneous job one for each component. A part has a number of
+its own, which ``srun --jobid`` takes for a task of an array; a component is reached by the whole job's number and
+``--het-group``. Formats: scontrol(1) and squeue(1) of Slurm 22.05.
+"""
 
 from __future__ import annotations
 
+import glob
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 
+from collectors.fleet.clean import clean
 from collectors.fleet.target_error import TargetError
 
-_JOB = re.compile(r"[0-9]+([._+][A-Za-z0-9+]+)*\Z")
-_NODES = re.compile(r"(?:^|\s)NodeList=(\S+)")
-_NONE = ("", "(null)", "None", "n/a")
+_JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
+_FIRST = re.compile(
+    r"JobId=([0-9]{1,12})(?: ArrayJobId=([0-9]{1,12}) ArrayTaskId=([^ ]{1,4096}))?"
+    r"(?: HetJobId=([0-9]{1,12}) HetJobOffset=([0-9]{1,12}))?"
+)
+_FIELD = re.compile(r" {1,8}(JobState|NodeList|UserId|StdOut|StdErr|EndTime)=(.*)")
+_NONE = frozenset(("", "(null)", "None", "n/a", "N/A", "/dev/null"))
+_HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
+_PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
 _DEADLINE = 20.0
+_SQUEUE = "%A|%i|%T|%u|%N"
 
 
-def nodes_of_job(job: str) -> str:
-    """Node set of a running job, folded as Slurm writes it (``gpu[001-004]``).
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a job that Slurm schedules by itself."""
 
-    Runs squeue, and scontrol where that says nothing, each with a deadline of 20 s. Raises :class:`TargetError`.
-    """
+    number: str
+    """Its own job id."""
+    label: str
+    """As people name it: ``17``, ``17_3``, ``17+1``."""
+    state: str
+    nodes: str
+    """Folded as Slurm writes it, ``gpu[001-004]``; empty while it has none."""
+    user: str = ""
+    logs: tuple[str, ...] = ()
+    """Files that it writes to, as globs."""
+
+    @property
+    def runs(self) -> bool:
+        """True while it holds nodes."""
+        return bool(self.nodes) and self.state in _HOLDS_NODES
+
+
+def parts_of_job(job: str) -> tuple[Part, ...]:
+    """Parts of a job that hold nodes. Blocks for up to 40 s. Raises :class:`TargetError` when there is none."""
     if not _JOB.match(job):
         raise TargetError(f"{job!r} is no Slurm job id")
     if shutil.which("squeue") is None and shutil.which("scontrol") is None:
         raise TargetError("neither squeue nor scontrol is here: name the nodes, or run this where Slurm is")
     complaints: list[str] = []
-    state = ""
-    for line in _ask(["squeue", "--noheader", "--jobs", job, "--format", "%T %N"], complaints):
-        state, _, nodes = line.strip().partition(" ")
-        if nodes.strip() not in _NONE:
-            return nodes.strip()
-    found = {nodes for line in _ask(["scontrol", "show", "job", job], complaints) for nodes in _NODES.findall(line)}
-    if nodes := ",".join(sorted(found.difference(_NONE))):
-        return nodes
-    if state:
-        raise TargetError(f"Slurm job {job} has no nodes: it is {state}")
+    found = read_scontrol(_ask(["scontrol", "show", "job", job], complaints))
+    if not any(part.runs for part in found):
+        rows = _ask(["squeue", "--noheader", "--jobs", job, "--states", "all", "--format", _SQUEUE], complaints)
+        found = read_squeue(rows) or found
+    if running := tuple(part for part in found if part.runs):
+        return running
+    if found:
+        raise TargetError(f"Slurm job {job} has no nodes: it is {found[0].state or 'in no state'}")
     raise TargetError(f"Slurm job {job} has no nodes: {complaints[0] if complaints else 'Slurm does not know it'}")
 
 
-def _ask(command: list[str], complaints: list[str]) -> list[str]:
-    """Lines that a command of Slurm prints; none and a complaint when it fails."""
+def read_scontrol(text: str) -> tuple[Part, ...]:
+    """Parts as ``scontrol show job`` tells them, one paragraph each."""
+    found: list[Part] = []
+    for paragraph in re.split(r"(?m)^(?=JobId=)", text):
+        first = _FIRST.match(paragraph)
+        if first is None:
+            continue
+        fields: dict[str, str] = {}
+        for line in paragraph.splitlines()[1:]:
+            if field := _FIELD.match(line):
+                fields.setdefault(field[1], field[2])
+        number, array, task, whole, offset = first.groups()
+        label = f"{array}_{task}" if array else f"{whole}+{offset}" if whole else number
+        nodes = _word(fields.get("NodeList", ""))
+        logs = (log_glob(fields.get(name, "")) for name in ("StdOut", "StdErr"))
+        found.append(
+            Part(
+                number, label, _word(fields.get("JobState", "")), "" if nodes in _NONE else nodes,
+                fields.get("UserId", "").partition("(")[0], tuple(dict.fromkeys(filter(None, logs))),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def read_squeue(text: str) -> tuple[Part, ...]:
+    """Parts as ``squeue --format '%A|%i|%T|%u|%N'`` tells them, a line each; it does not tell files."""
+    found: list[Part] = []
+    for line in text.splitlines():
+        number, _, rest = line.strip().partition("|")
+        fields = rest.split("|", 3)
+        if number.isdecimal() and len(fields) == 4:
+            label, state, user, nodes = (field.strip() for field in fields)
+            found.append(Part(number, label, state, "" if nodes in _NONE else nodes, user))
+    return tuple(found)
+
+
+def log_glob(path: str) -> str:
+    """A glob for the files of an output pattern, whose ``%t`` and the like differ from file to file; or nothing."""
+    path = path.strip()
+    if path in _NONE or not path.startswith("/"):
+        return ""
+    parts = _PATTERN.split(path)
+    return "*".join(glob.escape(part.replace("%%", "%")) for part in parts)
+
+
+def _word(text: str) -> str:
+    return text.split(" ", 1)[0].strip()
+
+
+def _ask(command: list[str], complaints: list[str]) -> str:
+    """What a command of Slurm prints; nothing and a complaint when it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE, check=False, errors="replace")
+        done = subprocess.run(command, capture_output=True, timeout=_DEADLINE, check=False)
     except FileNotFoundError:
-        return []
+        return ""
     except subprocess.TimeoutExpired:
         complaints.append(f"{command[0]} did not answer within {_DEADLINE:.0f} s")
-        return []
+        return ""
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
+        said = clean(done.stderr.decode("utf-8", "replace")).strip().splitlines()
         complaints.append(said[-1] if said else f"{command[0]} ended with status {done.returncode}")
-        return []
-    return done.stdout.splitlines()
+        return ""
+    return clean(done.stdout.decode("utf-8", "replace"))

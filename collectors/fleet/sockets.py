@@ -17,29 +17,60 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.ssh_settings import HostSettings
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+NEXT_ADDRESS = 1.0
+"""Seconds that an address of a host may take before the next one is tried as well: a SYN that was lost is sent again by
+then."""
 _NOISE_LIMIT = 4096
 
 
 async def connect(settings: HostSettings) -> socket.socket:
-    """Connect to the first of the host's addresses that answers. Raises :class:`OSError`."""
-    loop = asyncio.get_running_loop()
+    """Connect to the first of the host's addresses that answers. Raises :class:`OSError`.
+
+    An address that says nothing does not use up the time of the others: the next one is tried beside it.
+    """
     error: OSError | None = None
-    for family, kind, protocol, _, address in await _addresses(settings):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            if settings.bind_address:
-                sock.bind((settings.bind_address, 0))
-            await loop.sock_connect(sock, address)
-        except OSError as problem:
-            sock.close()
-            error = problem
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
+    trying: set[asyncio.Task[socket.socket]] = set()
+    addresses = list(await _addresses(settings))
+    try:
+        while addresses or trying:
+            if addresses:
+                trying.add(asyncio.ensure_future(_connect(settings, addresses.pop(0))))
+            done, trying = await asyncio.wait(
+                trying, timeout=NEXT_ADDRESS if addresses else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for attempt in done:
+                problem = attempt.exception()
+                if problem is None:
+                    trying |= done - {attempt}
+                    return attempt.result()
+                if not isinstance(problem, OSError):
+                    raise problem
+                error = problem
+    finally:
+        for attempt in trying:
+            attempt.cancel()
+            attempt.add_done_callback(_close)
     raise error or OSError(f"no address for {settings.hostname}")
+
+
+async def _connect(settings: HostSettings, info: AddressInfo) -> socket.socket:
+    family, kind, protocol, _, address = info
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        if settings.bind_address:
+            sock.bind((settings.bind_address, 0))
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close(attempt: asyncio.Task[socket.socket]) -> None:
+    """Close what came too late; what failed too late is nobody's concern."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
 
 
 async def _addresses(settings: HostSettings) -> Sequence[AddressInfo]:

@@ -161,6 +161,9 @@ class Ssh:
         if isinstance(self._connection, ThinConnection):
             self._connection.look(now)
 
+    def fell_silent(self, seconds: float) -> None:
+        """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""
+
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:

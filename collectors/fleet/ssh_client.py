@@ -17,6 +17,7 @@ from collectors.fleet.thin import make_thin
 
 _PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
 _PROMPT_LIMIT = 400
+_REUSE = "Offer the password of {} to all other hosts like {} that want one? (yes/no)"
 
 
 class Client(asyncssh.SSHClient):
@@ -36,6 +37,8 @@ class Client(asyncssh.SSHClient):
         self.shown: asyncssh.SSHKey | None = None
         """Host key that was not trusted."""
         self.judgement = Judgement("known")
+        self._by_certificate: Judgement | None = None
+        self._taken: bytes | None = None
         self.tried: list[str] = []
         """What was offered as proof of who we are."""
         self.declined = False
@@ -60,12 +63,24 @@ class Client(asyncssh.SSHClient):
     # --- the host's side ------------------------------------------------------------------------------------------
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
-        """Judge a key that known_hosts does not have; a person is asked later, not in the middle of a handshake."""
-        self.judgement = self._host_keys.judge(self.settings, key)
+        """Judge a key; a person is asked later, not in the middle of a handshake."""
+        judged, self._by_certificate = self._by_certificate, None
+        if key.public_data == self._taken:  # keys are exchanged anew, with the same host
+            return True
+        self.judgement = judged or self._host_keys.judge(self.settings, key)
         self.shown = key
-        if self.judgement.standing == "changed" and self.settings.strict == "no":
-            return True  # as OpenSSH does then, but no secret is typed into it: see may_tell
-        return self.judgement.standing == "known"
+        # With checking off, as OpenSSH does then; but no secret is typed into it: see may_tell.
+        in_spite = self.judgement.standing in ("changed", "revoked") and self.settings.strict == "no"
+        if in_spite or self.judgement.standing == "known":
+            self._taken = key.public_data
+            return True
+        return False
+
+    def judge_certificate(self, certificate: asyncssh.SSHCertificate) -> None:
+        """Judge a certificate before its key is: what it decides is decided for the key."""
+        judged = self._host_keys.judge_certificate(self.settings, certificate)
+        if judged.standing != "unknown":
+            self.judgement = self._by_certificate = judged
 
     @property
     def may_tell(self) -> bool:
@@ -118,7 +133,10 @@ class Client(asyncssh.SSHClient):
     async def _password(self, prompt: str, detail: str, kind: Kind) -> str | None:
         if self._passwords.must_wait:
             self.waiting("waits for the password that is being asked for another node")
-        answer = await self._passwords.next(lambda: self._ask(Question(self._node, kind, prompt, detail)))
+        answer = await self._passwords.next(
+            lambda: self._ask(Question(self._node, kind, prompt, detail)),
+            lambda who, alike: self._ask(Question(self._node, "reuse", _REUSE.format(who, alike), secret=False)),
+        )
         self.waiting("")
         if answer is not None:
             self.tried.append("password")

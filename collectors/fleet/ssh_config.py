@@ -17,7 +17,7 @@ from pathlib import Path
 
 from collectors.fleet.patterns import is_plain, match_list
 from collectors.fleet.ssh_tokens import Tokens
-from collectors.fleet.ssh_words import ConfigError, Place, split_words
+from collectors.fleet.ssh_words import ConfigError, SaidAt, split_words
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 _DEPTH = 16
@@ -49,11 +49,11 @@ class Setting:
 
     keyword: str
     values: tuple[str, ...]
-    place: Place
+    place: SaidAt
 
 
 @dataclass(slots=True)
-class Block:
+class HostBlock:
     """Lines that hold under the same conditions; several where the block stands in an included file."""
 
     conditions: tuple[Condition, ...]
@@ -65,7 +65,7 @@ class Values:
     """What the configuration says about one host, raw: texts by keyword in lower case."""
 
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, SaidAt] = field(default_factory=dict)
 
     def get(self, keyword: str) -> str | None:
         """The value of a keyword, None when nothing was said."""
@@ -76,7 +76,7 @@ class Values:
 class SshConfig:
     """Parsed configuration files; immutable."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[HostBlock]) -> None:
         self._blocks = blocks
         self._plain: dict[str, list[int]] = {}
         self._others: list[int] = []
@@ -98,7 +98,7 @@ class SshConfig:
         home = Path("~/.ssh").expanduser()
         if path is not None:
             return cls(list(_parse_file(path, (), 0, home)))
-        blocks: list[Block] = []
+        blocks: list[HostBlock] = []
         for file, base in ((home / "config", home), (SYSTEM_CONFIG, SYSTEM_CONFIG.parent)):
             if file.is_file():
                 blocks += _parse_file(file, (), 0, base)
@@ -179,7 +179,8 @@ class SshConfig:
 
 
 def _hostname(values: Values, original: str) -> str:
-    return Tokens(original, original).expand(values.get("hostname") or original, "%h")
+    configured = values.get("hostname")
+    return Tokens(original, original).expand(configured, "%h") if configured else original
 
 
 def _set(values: Values, setting: Setting, appended: set[str], final: bool) -> None:
@@ -200,16 +201,16 @@ def _set(values: Values, setting: Setting, appended: set[str], final: bool) -> N
     values.places[keyword] = setting.place
 
 
-def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path) -> Iterator[Block]:
+def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path) -> Iterator[HostBlock]:
     if depth > _DEPTH:
         raise ConfigError(f"{path}: more than {_DEPTH} Include files within one another")
     try:
         text = path.read_text("utf-8", "surrogateescape")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    block = Block(outer)
+    block = HostBlock(outer)
     for number, line in enumerate(text.splitlines(), start=1):
-        place = Place(path, number)
+        place = SaidAt(path, number)
         keyword, values = split_words(line, place, _VERBATIM)
         if not keyword:
             continue
@@ -218,12 +219,12 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
         if keyword in ("host", "match"):
             yield block
             condition = _host(values) if keyword == "host" else _match(values, place)
-            block = Block((*outer, condition))
+            block = HostBlock((*outer, condition))
         elif keyword == "include":
             yield block
             for included in _included(values, base):
                 yield from _parse_file(included, block.conditions, depth + 1, base)
-            block = Block(block.conditions)
+            block = HostBlock(block.conditions)
         else:
             kept = values if keyword in _LISTS else values[:1]
             block.settings.append(Setting(keyword, tuple(kept), place))
@@ -243,7 +244,7 @@ def _host(patterns: Sequence[str]) -> Condition:
     return Condition((("blockhost", ",".join(patterns), False),))
 
 
-def _match(words: Sequence[str], place: Place) -> Condition:
+def _match(words: Sequence[str], place: SaidAt) -> Condition:
     tests = []
     rest = list(words)
     while rest:

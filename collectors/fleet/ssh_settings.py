@@ -80,15 +80,21 @@ class HostSettings:
 
     @property
     def known_as(self) -> str:
-        """Name under which its host key is looked up."""
+        """Name of the host itself, which a certificate must name."""
         return (self.host_key_alias or self.hostname).lower()
+
+    @property
+    def known_name(self) -> str:
+        """Name under which its key is in known_hosts: with the port where that is not 22, unless it is an alias."""
+        return self.known_as if self.port == 22 or self.host_key_alias else f"[{self.known_as}]:{self.port}"
 
 
 def settings_of(config: SshConfig, host: str, user: str | None = None, port: int | None = None) -> HostSettings:
     """Look a host up in the configuration. May run ``Match exec``. Raises :class:`ConfigError`."""
     values = config.values(host, user, port)
-    hostname = values.get("hostname") or host
-    hostname = Tokens(host, host).expand(hostname, "%h")
+    # what was typed has no tokens: the percent sign of fe80::1%eth0 names an interface
+    configured = values.get("hostname")
+    hostname = Tokens(host, host).expand(configured, "%h") if configured else host
     if hostname.startswith("[") and hostname.endswith("]"):
         hostname = hostname[1:-1]
     number = _port(values)

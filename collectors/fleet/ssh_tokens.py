@@ -47,7 +47,10 @@ class Tokens:
 
     def path(self, text: str) -> Path:
         """A path with ``~``, ``${VARIABLE}`` and tokens replaced. Raises :class:`ConfigError`."""
-        return Path(expand_variables(self.expand(text))).expanduser()
+        try:
+            return Path(expand_variables(self.expand(text))).expanduser()
+        except RuntimeError:
+            raise ConfigError(f"ssh_config: nobody's home is known for {text!r}") from None
 
     def _table(self) -> dict[str, str]:
         here = socket.gethostname()
@@ -65,7 +68,7 @@ class Tokens:
             "d": str(Path("~").expanduser()),
             "l": here,
             "L": here.partition(".")[0],
-            "C": hashlib.sha1(joined.encode(), usedforsecurity=False).hexdigest(),
+            "C": hashlib.sha1(joined.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest(),
         }
 
 

@@ -19,7 +19,7 @@ class ConfigError(Refused):
     """The ssh_config cannot be used; the text names file and line."""
 
 
-class Place(NamedTuple):
+class SaidAt(NamedTuple):
     """Where something was said."""
 
     file: Path
@@ -29,7 +29,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def split_words(line: str, place: Place, verbatim: Collection[str]) -> tuple[str, tuple[str, ...]]:
+def split_words(line: str, place: SaidAt, verbatim: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """Keyword in lower case and its words, quotes taken off; an empty keyword for a line that says nothing.
 
     The rest of the line is one word for a keyword in ``verbatim``. Raises :class:`ConfigError`.

@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from collectors.fleet.target_error import TargetError
@@ -19,12 +20,18 @@ __all__ = ["Target", "TargetError", "parse", "resolve", "this_machine"]
 _HOST = re.compile(r"[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
 MOST_NODES = 20_000
-"""Nodes that one range may name: more is a slip of the finger."""
+"""Nodes that one word may name: more is a slip of the finger."""
 
+MOST_DIGITS = 18
+
+_LONG_NUMBER = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
 _SET = re.compile(r"[\[\]]|\A@|[!&^]")
 _OPERATORS = re.compile(r"[!&^]")
 _COMMA = re.compile(r",(?![^\[]*\])")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_NUMBERS = re.compile(r"\s*[0-9]+(?:-[0-9]+(?:/[0-9]+)?)?\s*")
+"""What stands between commas there. ClusterShell takes other digits and signs too, and all memory for some of them."""
 _PLAIN_SET = re.compile(r"((?:[^\[\]@!&^]*[^\[\]@!&^0-9])?)\[([0-9,-]+)\]((?:[^\[\]@!&^0-9][^\[\]@!&^]*)?)\Z")
 _GROUP = re.compile(r"@[A-Za-z0-9_:.*-]*")
 _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
@@ -52,18 +59,15 @@ def this_machine() -> Target:
     return Target(socket.gethostname().partition(".")[0] or "localhost")
 
 
-def resolve(words: Sequence[str], *, hostfile: Path | None = None, slurm: str | None = None) -> tuple[Target, ...]:
+def resolve(words: Sequence[str], *, hostfile: Path | None = None, more: Sequence[str] = ()) -> tuple[Target, ...]:
     """All nodes meant, in the order in which they were named; this machine when nothing names any.
 
-    Reads ``hostfile`` and asks Slurm, so it blocks. Raises :class:`TargetError`.
+    ``more`` are node sets that a scheduler named. Reads ``hostfile``. Raises :class:`TargetError`.
     """
     found = list(parse(words))
     if hostfile is not None:
         found += _of_hostfile(hostfile)
-    if slurm is not None:
-        from collectors.fleet.slurm import nodes_of_job
-
-        found += parse([nodes_of_job(slurm)])
+    found += parse(more)
     if not found:
         return (this_machine(),)
     distinct: dict[tuple[str | None, str, int | None], Target] = {}
@@ -99,29 +103,38 @@ def _split_port(rest: str, word: str) -> tuple[str, int | None]:
     found = _PORT.match(rest)
     if found is None or (":" in found[1] and not found[1].startswith("[")):
         return rest, None
-    port = int(found[2])
-    if not 0 < port < 65536:
-        raise TargetError(f"{word!r}: {port} is no port")
-    return found[1], port
+    if len(found[2]) > MOST_DIGITS or not 0 < int(found[2]) < 65536:
+        raise TargetError(f"{word!r}: {found[2]} is no port")
+    return found[1], int(found[2])
 
 
 def _unfold(text: str, word: str) -> list[str]:
     # A group's name goes into the shell command that ClusterShell is configured with.
     if "@" in _GROUP.sub("", text):
         raise TargetError(f"{word!r} names no group")
+    if not all(_NUMBERS.fullmatch(part) for inside in _BRACKETS.findall(text) for part in inside.split(",")):
+        raise TargetError(f"{word[:60]!r} is no set of nodes: brackets hold numbers and ranges")
+    if _LONG_NUMBER.search(text):  # Python reads no number of thousands of digits, and ClusterShell leaves that to it
+        raise TargetError(f"{word[:60]!r} has a number of more than {MOST_DIGITS} digits")
     # ClusterShell would hold all numbers of a range in memory.
     if any(int(end) - int(begin) >= MOST_NODES for begin, end in _RANGE.findall(text)):
         raise TargetError(f"{word!r} names more than {MOST_NODES} nodes")
     if plain := _unfold_plain(text):
         return plain
-    from ClusterShell.NodeSet import NodeSet, NodeSetException  # 30 ms that what is usual need not cost
+    # 30 ms that what is usual need not cost
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
 
     try:
-        names = [str(name) for name in NodeSet(text)]
-    except NodeSetException as error:
+        names = [str(name) for name in islice(NodeSet(text), MOST_NODES + 1)]
+    except (NodeSetException, ValueError, AssertionError) as error:  # of its own for odd ranges
         raise TargetError(f"{word!r} is no set of nodes: {error}") from None
+    except (GroupResolverError, GroupSourceError) as error:
+        raise TargetError(f"{word!r}: ClusterShell knows no such group here: {error}") from None
     if not names:
         raise TargetError(f"{word!r} names no node")
+    if len(names) > MOST_NODES:
+        raise TargetError(f"{word!r} names more than {MOST_NODES} nodes")
     return names
 
 
@@ -156,5 +169,7 @@ def _of_hostfile(path: Path) -> Iterator[Target]:
             targets = list(parse([entry.word]))
         except TargetError as error:
             raise TargetError(f"{path}:{entry.line}: {error}") from None
+        if entry.user is not None and not _USER.match(entry.user):
+            raise TargetError(f"{path}:{entry.line}: {entry.user!r} is no user name")
         for target in targets:
             yield replace(target, user=target.user or entry.user, port=target.port or entry.port)

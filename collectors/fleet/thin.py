@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from typing import Protocol, runtime_checkable
 
 import asyncssh
 from asyncssh.constants import MSG_IGNORE
+
+from collectors.fleet.host_keys import certificate_of
 
 KEEPALIVE = 2.0
 KEEPALIVES = 3
@@ -24,11 +27,31 @@ _QUIET_KEEPALIVE = KEEPALIVE - (TALKATIVE + 0.5) / (KEEPALIVES + 1)
 """From then on; together about as long as without, with the half second by which a look comes late on average."""
 
 
+@runtime_checkable
+class JudgesCertificates(Protocol):
+    """A client that knows whose certificates are to be believed."""
+
+    def judge_certificate(self, certificate: asyncssh.SSHCertificate) -> None:
+        """Judge a certificate; the key in it is judged next, by ``validate_host_public_key``."""
+
+
 class ThinConnection(asyncssh.SSHClientConnection):
     """A connection that asyncssh has made, from :func:`make_thin` on."""
 
     _heard_at = 0.0
     _spared = False
+
+    def validate_server_host_key(self, key_data: bytes) -> asyncssh.SSHKey:
+        """Take a certificate for the key in it where nobody known vouches for it, as OpenSSH does.
+
+        Raises :class:`asyncssh.HostKeyNotVerifiable`.
+        """
+        client: object = self.get_owner()
+        certificate = certificate_of(key_data)
+        if certificate is None or not isinstance(client, JudgesCertificates):
+            return super().validate_server_host_key(key_data)
+        client.judge_certificate(certificate)
+        return super().validate_server_host_key(certificate.key.public_data)
 
     def send_packet(self, pkttype: int, *args: bytes, **named: object) -> None:
         """Send a packet; those to be ignored only where they are for something: before a cipher in CBC mode."""

@@ -9,35 +9,35 @@ from typing import Self
 HANDSHAKES = 8
 
 
-class Gate:
-    """A number of places for handshakes."""
+class ConnectionLimit:
+    """A number of handshakes at a time."""
 
-    def __init__(self, places: int = HANDSHAKES) -> None:
-        self._places = asyncio.Semaphore(places)
+    def __init__(self, most: int = HANDSHAKES) -> None:
+        self._free = asyncio.Semaphore(most)
 
-    def place(self) -> Place:
-        """One handshake's place, to be taken with ``async with``."""
-        return Place(self._places)
+    def slot(self) -> Slot:
+        """The slot of one handshake, to be taken with ``async with``."""
+        return Slot(self._free)
 
 
-class Place:
-    """A place that may be given up early, while its owner waits for a slow host or for a person."""
+class Slot:
+    """A slot that may be given up early, while its owner waits for a slow host or for a person."""
 
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places = places
+    def __init__(self, free: asyncio.Semaphore) -> None:
+        self._free = free
         self._held = False
 
     async def take(self) -> None:
-        """Wait for a place; nothing when it is held already."""
+        """Wait for it; nothing when it is held already."""
         if not self._held:
-            await self._places.acquire()
+            await self._free.acquire()
             self._held = True
 
     def give_up(self) -> None:
         """Let somebody else have it; nothing when it is not held."""
         if self._held:
             self._held = False
-            self._places.release()
+            self._free.release()
 
     async def __aenter__(self) -> Self:
         await self.take()

@@ -1,0 +1,84 @@
+"""How large a value of a node's stream may be, said where values are decoded.
+
+The samples are written for Python 3.8 and the standard library, which cannot say such a thing. So the bounds are put
+into their annotations here, before the first decoder of a kind is made: msgspec checks them while it decodes, at no
+cost, and what is beyond them is a line that did not decode, as any other.
+"""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
+
+TEXT = 4096
+"""Characters of one text."""
+FRAME_TEXT = 16384
+"""The same in stacks: names of C++ functions are long."""
+ENCODED_TEXT = 96 << 20
+"""The same of files in base 64: 64 MiB are some 86 million characters."""
+ITEMS = 65536
+"""Entries of a list or of a mapping."""
+FIRST_MOMENT, LAST_MOMENT = -1e10, 2.534e11
+"""The years 1653 to 9999: what lies without, no calendar writes."""
+MOMENT = Annotated[float, Meta(ge=FIRST_MOMENT, le=LAST_MOMENT)]
+CLOCK = Annotated[float, Meta(ge=0.0, le=1e10)]
+"""A node's own clock: to the year 2286."""
+SECONDS = Annotated[float, Meta(ge=-1e15, le=1e15)]
+NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+RANK = Annotated[int, Meta(ge=-1, le=1 << 24)]
+PROCESS = Annotated[int, Meta(ge=-1, le=1 << 32)]
+INDEX = Annotated[int, Meta(ge=-1, le=1023)]
+"""Number of a GPU, of a link of one: there are a thousand of none on a node."""
+PORT = Annotated[int, Meta(ge=-1, le=65535)]
+
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("at", "since", "started", "booted", "modified", "idle_since", "step_at", "phase_at"), MOMENT),
+    "clock": CLOCK,
+    **dict.fromkeys(("rank", "local_rank", "world_size", "local_world_size", "node_rank", "global_rank"), RANK),
+    **dict.fromkeys(("pid", "own_pid", "rank_pid", "parent"), PROCESS),
+    **dict.fromkeys(("gpu", "link"), INDEX),
+    **dict.fromkeys(("port", "master_port"), PORT),
+}
+"""Bounds of numbers by the name of their field."""
+_LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
+"""Kinds with longer texts: what tools say is quoted in observations."""
+_ENCODED = frozenset((("RecorderFile", "data"), ("RasAnswer", "data"), ("Recording", "stacks")))
+"""Kind and field of files that come in base 64."""
+
+
+def bind(kind: type) -> None:
+    """Put bounds into the annotations of a kind of sample, and of what it holds. Twice does no harm."""
+    if "__bounded__" in vars(kind):
+        return
+    text = Annotated[str, Meta(max_length=FRAME_TEXT if kind.__name__ in _LONG else TEXT)]
+    hints = get_type_hints(kind)
+    encoded = Annotated[str, Meta(max_length=ENCODED_TEXT)]
+    kind.__annotations__ = {
+        name: encoded if (kind.__name__, name) in _ENCODED else _bounded(hint, FIELDS.get(name), text)
+        for name, hint in hints.items()
+    }
+    kind.__bounded__ = True  # type: ignore[attr-defined]
+    if "__msgspec_cache__" in vars(kind):  # somebody made a decoder before
+        del kind.__msgspec_cache__  # type: ignore[attr-defined]
+
+
+def _bounded(hint: Any, number: Any, text: Any) -> Any:
+    if hint is int:
+        return number if number is not None and get_args(number)[0] is int else NUMBER
+    if hint is float:
+        return number if number is not None and get_args(number)[0] is float else SECONDS
+    if hint is str:
+        return text
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return Union[tuple(_bounded(part, number, text) for part in parts)]  # noqa: UP007 - made of what is there
+    if origin is list:
+        return Annotated[list[_bounded(parts[0], number, text)], Meta(max_length=ITEMS)]  # type: ignore[misc]
+    if origin is dict:
+        values = _bounded(parts[1], number, text)
+        return Annotated[dict[text, values], Meta(max_length=ITEMS)]  # type: ignore[valid-type]
+    if isinstance(hint, type) and hasattr(hint, "_fields"):
+        bind(hint)
+    return hint

@@ -1,0 +1,169 @@
+"""A command on a node that streams until it ends: its process, what it says on standard error, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.held_up import DUMP_BYTES
+from collectors.fleet.transport import Process, Transport, TransportError
+
+_SAID = 300
+"""Characters of its last line that are shown."""
+
+
+class StreamProcess(Process, Protocol):
+    """A process whose output can be held back."""
+
+    def pause(self) -> None:
+        """Take no more of its output for now."""
+
+    def resume(self) -> None:
+        """Take its output again."""
+
+
+class LinkTransport(Transport, Protocol):
+    """What a link needs of its transport beyond running commands."""
+
+    @property
+    def connected(self) -> bool:
+        """True while commands can be run."""
+
+    @property
+    def why(self) -> str:
+        """Why the connection ended."""
+
+    def fell_silent(self, seconds: float) -> None:
+        """Told once a second for how long no tick has come; one that cannot see that itself ends the connection."""
+
+    async def start(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> StreamProcess:
+        """Start a command; see :class:`~collectors.fleet.transport.Transport`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    errors: bytes
+    """The end of what it said on standard error."""
+
+    @property
+    def by_alarm(self) -> bool:
+        """True when its watchdog ended it."""
+        return self.status == -signal.SIGALRM
+
+    def __str__(self) -> str:
+        """In words, for a line that begins with who it was."""
+        if self.by_alarm:
+            return "heard nothing from here for too long and ended itself"
+        if self.status < 0:
+            return f"was killed ({_signal_name(-self.status)})"
+        return f"ended (status {self.status}){self.told}"
+
+    @property
+    def last_line(self) -> str:
+        """The last line of what it said on standard error."""
+        lines = clean_bytes(self.errors).strip().splitlines()
+        return lines[-1].strip()[:_SAID] if lines else ""
+
+    @property
+    def told(self) -> str:
+        """The same behind a colon; empty where it said nothing."""
+        said = self.last_line
+        return f": {said}" if said else ""
+
+
+class Streaming:
+    """A running command, whose output goes to ``take``."""
+
+    def __init__(self, transport: LinkTransport, take: Callable[[bytes], None]) -> None:
+        self._transport = transport
+        self._take = take
+        self._process: StreamProcess | None = None
+        self._paused = False
+        self._errors = bytearray()
+        # Made while somebody waits: an event that waits for nothing takes 700 bytes, in each of thousands of nodes.
+        self._word: asyncio.Event | None = None
+
+    async def run(self, command: Sequence[str], first: Callable[[], bytes], patience: float | None, who: str) -> Ended:
+        """Run it to its end; ``first`` makes what is written to it at first.
+
+        It has ``patience`` seconds until :meth:`heard`; ``who`` says who was silent in the :class:`TransportError` that
+        is raised otherwise.
+        """
+        if patience is not None:
+            self._word = asyncio.Event()
+        process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
+        self._process = process
+        try:
+            process.write(first())  # made on the spot: 2,048 links must not hold 2,048 copies of it
+            if (
+                patience is not None
+                and self._word is not None
+                and not await self._speaks(process, self._word, patience)
+            ):
+                told = Ended(0, bytes(self._errors)).told
+                raise TransportError(f"{who} said nothing there for {patience:.0f} s{told}")
+            self._word = None
+            status = await process.wait()
+        finally:
+            self._process = self._word = None
+            process.kill()
+        return Ended(status, bytes(self._errors))
+
+    @property
+    def process(self) -> StreamProcess | None:
+        """The process while it runs."""
+        return self._process
+
+    def heard(self) -> None:
+        """It has said its first word."""
+        if self._word is not None:
+            self._word.set()
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input, if it runs."""
+        if self._process is not None:
+            self._process.write(data)
+
+    def pause(self) -> None:
+        """Take no more of its output for now."""
+        if self._process is not None and not self._paused:
+            self._paused = True
+            self._process.pause()
+
+    def resume(self) -> None:
+        """Take its output again."""
+        if self._process is not None and self._paused:
+            self._paused = False
+            self._process.resume()
+
+    def _complain(self, data: bytes) -> None:
+        self._errors += data
+        del self._errors[:-DUMP_BYTES]
+
+    @staticmethod
+    async def _speaks(process: StreamProcess, word: asyncio.Event, seconds: float) -> bool:
+        """Whether it says something, or ends, in time."""
+        ending = asyncio.ensure_future(process.wait())
+        hearing = asyncio.ensure_future(word.wait())
+        try:
+            done, _ = await asyncio.wait({ending, hearing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            hearing.cancel()
+        return bool(done)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

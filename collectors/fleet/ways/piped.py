@@ -1,0 +1,262 @@
+"""One node by a local program that gives a shell's standard streams there; each channel is a program of its own.
+
+A program's exit status proves nothing: some end with 0 when the far side was cut off. The marks of
+:mod:`collectors.fleet.ways.framed` tell whether a command has ended, the node side's ticks whether the way still
+carries anything, and the node side ends by itself without heartbeats, whatever becomes of the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from collectors.fleet import interpreter, payload
+from collectors.fleet.channels import Channels
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.collected import Collected
+from collectors.fleet.targets import Target
+from collectors.fleet.transport import Completed, Refused, TransportError
+from collectors.fleet.ways.process import BROKEN, PipedProcess
+from collectors.fleet.ways.way import Way
+from collectors.node.watchdog import child_setup
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SILENCE = 12.0
+"""Seconds without a tick after which a way is given up: nothing but the ticks tells that it still carries anything."""
+BEAT_SECONDS = 2.0
+FORWARD = "collectors.node.forward"
+
+_LONGEST = 300
+_CLOSING = 0.5
+
+
+class Piped:
+    """A node behind a local program."""
+
+    def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore, python: str | None = None) -> None:
+        self._target = target
+        self._way = way
+        self._opening = opening
+        self._python = python
+        self._words: list[str] = []
+        self._connected = False
+        self._channels = Channels(way.channels)
+        self._processes: set[PipedProcess] = set()
+        self.why = ""
+        """Why the node is not connected any more."""
+        self.waiting: Callable[[str], None] = lambda _reason: None
+        """Told what opening waits for, or nothing."""
+
+    @property
+    def name(self) -> str:
+        """The node's name as the user wrote it."""
+        return self._target.name
+
+    @property
+    def connected(self) -> bool:
+        """True from :meth:`connect` until a channel broke and none was left."""
+        return self._connected
+
+    async def connect(self) -> None:
+        """See whether the program is here. Raises :class:`TransportError`."""
+        if self._connected:
+            return
+        await self._way.prepare(self._target)
+        self._words = words = self._way.words(self._target)
+        if shutil.which(words[0]) is None:
+            raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
+        self._connected = True
+        self.why = ""
+
+    def fell_silent(self, seconds: float) -> None:
+        """Nothing has come for so long: past :data:`SILENCE` the way is taken for broken."""
+        if seconds > SILENCE and self._connected:
+            self._lose(f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more")
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    async def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
+    ) -> Completed:
+        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
+        out, err = Collected(limit), Collected(limit)
+        process: PipedProcess | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
+                process.write(stdin)
+                process.write_eof()
+                status = await process.wait()
+        except TimeoutError:
+            raise TransportError(f"{self.name}: {command[0]} did not end within {timeout:g} s") from None
+        finally:
+            if process is not None:
+                process.kill()
+        if status == BROKEN:
+            raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
+        return Completed(status, out.value(), err.value())
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        on_stdout: Callable[[bytes], None],
+        on_stderr: Callable[[bytes], None],
+    ) -> PipedProcess:
+        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
+        if not self._connected:
+            raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
+        channels = self._channels
+        await channels.take()
+        process = PipedProcess(command, on_stdout, on_stderr)
+        try:
+            async with self._opening:
+                await self._open(process)
+        except BaseException:
+            channels.give_back()
+            process.kill()
+            raise
+        self._processes.add(process)
+        process.on_end = self._ended
+        if not process.running:  # in the very moment in which it had begun
+            self._ended(process)
+        return process
+
+    async def _open(self, process: PipedProcess) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.subprocess_exec(
+                lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
+            )
+        except OSError as error:
+            raise Refused(f"{self.name}: {self._words[0]} cannot be started: {error.strerror}") from None
+        self._processes.add(process)
+        process.on_end = self._processes.discard
+        process.write(process.framed.line())
+        try:
+            async with asyncio.timeout(self._way.opening):
+                while process.framed.state == "before" and process.running:
+                    process.news.clear()
+                    await process.news.wait()
+                    if said := _last_line(bytes(process.errors)):
+                        self.waiting(said)
+        except TimeoutError:
+            raise TransportError(
+                f"{self.name}: {self._words[0]} gave no shell within {self._way.opening:.0f} s{self._said(process)}"
+            ) from None
+        if process.framed.state == "terminal":
+            raise Refused(
+                f"{self.name}: {self._words[0]} gives a terminal there, which garbles what is sent: leave out its -t"
+            )
+        if process.framed.state == "before":
+            raise TransportError(
+                f"{self.name}: {self._words[0]} ended{_status(process.local_status)} before a shell answered"
+                f"{self._said(process)}"
+            )
+        if process.errors:
+            self.waiting("")
+
+    def _said(self, process: PipedProcess) -> str:
+        """What it said of its trouble, and what to do about it."""
+        said = _last_line(bytes(process.errors)) or _last_line(process.framed.noise)
+        advice = self._way.advice(clean_bytes(bytes(process.errors)))
+        return "".join(f": {words}" for words in (said, advice) if words)
+
+    def _ended(self, process: PipedProcess) -> None:
+        """A channel is closed; one that broke by itself may have been the last proof of the way."""
+        self._processes.discard(process)
+        process.on_end = None
+        if process.framed.status is None and not process.killed and self._connected:
+            self.why = f"{self._words[0]} ended{_status(process.local_status)} in the middle"
+            if said := _last_line(bytes(process.errors)):
+                self.why += f": {said}"
+            if not any(other.running for other in self._processes):
+                self._connected = False
+        self._channels.give_back()
+
+    def _lose(self, why: str) -> None:
+        self.why, self._connected = why, False
+        for process in list(self._processes):
+            process.break_off()
+
+    # --- ports ----------------------------------------------------------------------------------------------------
+
+    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
+        """Talk to a TCP port as seen from the node; see :class:`~collectors.fleet.transport.Transport`."""
+        if self._python is None:
+            found = await interpreter.find(self)
+            if not found.python:
+                raise TransportError(f"{self.name}: no way to {host}:{port} from there: {found.why}")
+            self._python = found.python
+        out, err = Collected(64 << 20), Collected(_LONGEST * 4)
+        asked = {"host": host, "port": port, "send": base64.b64encode(send).decode()}
+        command = payload.command(self._python)
+        process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
+        try:
+            async with asyncio.timeout(timeout), _beating(process):
+                process.write(payload.pack(FORWARD, asked))
+                status = await process.wait()
+        except TimeoutError:
+            if not out.value():
+                raise TransportError(f"{self.name}: {host}:{port} said nothing within {timeout:g} s") from None
+            return out.value()
+        finally:
+            process.kill()
+        if status == BROKEN:
+            raise TransportError(f"{self.name}: {self.why} while {host}:{port} was asked")
+        if status != 0:
+            said = _last_line(err.value()) or f"status {status}"
+            raise TransportError(f"{self.name}: no way to {host}:{port} from there: {said}")
+        return out.value()
+
+    async def close(self) -> None:
+        """End everything that runs over it, here too."""
+        self._connected = False
+        processes = list(self._processes)
+        for process in processes:
+            process.kill()
+        if not processes:
+            return
+        ends = [asyncio.ensure_future(process.wait()) for process in processes]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _, still = await asyncio.wait(ends, timeout=_CLOSING)
+            if not still:
+                return
+            for process in processes:
+                process.signal(number)
+
+
+@asynccontextmanager
+async def _beating(process: PipedProcess) -> AsyncIterator[None]:
+    """Heartbeats for a program of ours there."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            process.write(b"\n")
+
+    task = asyncio.create_task(beat(), name="hangtop beating")
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _status(status: int | None) -> str:
+    if status is None:
+        return ""
+    if status < 0:
+        return f" (killed by {signal.Signals(-status).name})" if -status in set(signal.Signals) else f" ({status})"
+    return f" (status {status})"
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line.strip() for line in clean_bytes(said).splitlines() if line.strip()]
+    return lines[-1][:_LONGEST] if lines else ""

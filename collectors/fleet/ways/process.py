@@ -1,0 +1,133 @@
+"""A command on a node, by a local program that gives a shell there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from collectors.fleet.local import LocalProcess
+from collectors.fleet.ways.framed import Framed
+
+BROKEN = -1
+"""Status of a command whose channel broke before its end was told."""
+GRACE = 1.5
+"""Seconds that the local program has to end by itself, once its input has ended; as many again after SIGTERM."""
+LAST_WORDS = 0.5
+"""Seconds that standard error is waited for after the end."""
+
+_ERRORS = 4096
+
+
+class PipedProcess(LocalProcess):
+    """The local program and the command at its far end, told apart by the marks in what it says."""
+
+    def __init__(
+        self, command: Sequence[str], on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> None:
+        self.framed = Framed(command, self._pass_on)
+        self._on_stdout = on_stdout
+        self._on_stderr = on_stderr
+        self.errors = bytearray()
+        """The end of what came on standard error."""
+        self.local_status: int | None = None
+        """Exit status of the local program, when it has ended."""
+        self.killed = False
+        """It was ended from here before its own end."""
+        self._closing = False
+        self.news = asyncio.Event()
+        """Set when something came while the shell was waited for, and at the end."""
+        self.on_end: Callable[[PipedProcess], None] | None = None
+        super().__init__(self._hear, self._complain)
+
+    # --- as a Process ---------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """Close the channel: its input ends, and the local program follows, by force if it must."""
+        if not self._ended.done():
+            self.killed = True
+            self._close()
+
+    def break_off(self) -> None:
+        """Take it for broken from now on."""
+        self.kill()
+        self._settle()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the local program and to what it has started."""
+        if self._transport is not None and self.local_status is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._transport.get_pid(), number)
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def _pass_on(self, data: bytes) -> None:
+        if not self.killed:
+            self._on_stdout(data)
+
+    def _hear(self, data: bytes) -> None:
+        if self._ended.done():
+            return
+        before = self.framed.state
+        self.framed.feed(data)
+        if self.framed.state != before:
+            self.news.set()
+            if self.framed.state == "over":
+                asyncio.get_running_loop().call_later(LAST_WORDS, self._settle)
+
+    def _complain(self, data: bytes) -> None:
+        if self._ended.done():
+            return
+        self.errors += data
+        del self.errors[:-_ERRORS]
+        if self.framed.state == "before":
+            self.news.set()
+        elif not self.killed:
+            self._on_stderr(data)
+
+    # --- as asyncio's protocol ------------------------------------------------------------------------------------
+
+    def process_exited(self) -> None:
+        """The local program ended; a child of it may hold its streams open for ever."""
+        assert self._transport is not None
+        self.local_status = self._transport.get_returncode()
+        asyncio.get_running_loop().call_later(LAST_WORDS, self._let_go)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """It ended and all of its output has come."""
+        self._settle()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self.resume()  # what blocks in a write to us would not see its input end
+        self.write_eof()
+        if self.local_status is None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(GRACE, self.signal, signal.SIGTERM)
+            loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
+
+    def _settle(self) -> None:
+        """It is over: by its own word, else broken."""
+        if self._ended.done():
+            return
+        self._close()
+        status = self.framed.status
+        self._ended.set_result(BROKEN if status is None else status)
+        self.news.set()
+        if self.on_end is not None:
+            self.on_end(self)
+            self.on_end = None
+
+    def _let_go(self) -> None:
+        """Close its streams, whoever else still holds them."""
+        self._settle()
+        if self._transport is not None:
+            for descriptor in (0, 1, 2):
+                if (pipe := self._transport.get_pipe_transport(descriptor)) is not None:
+                    pipe.close()
