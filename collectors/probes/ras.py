@@ -1,23 +1,25 @@
-"""Asks NCCL's RAS socket of a node for its report of the whole job.
-
-The protocol is plain text over TCP (NCCL 2.24 and newer, docs/userguide troubleshooting/ras.rst): commands in
-lines, an answer, the end. JSON came with 2.28.7; an older server answers that it does not know the command, and is
-asked for text.
-"""
+"""Asks NCCL's RAS socket, through ``collectors.node.ras`` on a node, for its report of the whole job."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+
+from collectors.fleet import payload
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
+from collectors.probes import decoding
+from collectors.probes.gather import gather
+from collectors.samples.asked import RasAnswer
 from collectors.samples.collectives import RasReport
 
+ENTRY = "collectors.node.ras"
 ADDRESS = ("localhost", 28028)
 """NCCL_RAS_ADDR's default."""
-SECONDS = 12.0
-"""RAS itself takes up to 10 s when ranks do not answer it."""
-_JSON = b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n"
-_TEXT = b"VERBOSE STATUS\n"
+SECONDS = 30.0
+"""Both requests, each as long as RAS may take, and starting the program."""
+_answered = decoding.answer(RasAnswer)
 
 
 def address(setting: str) -> tuple[str, int]:
@@ -28,13 +30,26 @@ def address(setting: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def ask(transport: Transport, where: tuple[str, int], at: float) -> RasReport:
-    """One report. Raises :class:`TransportError` when nobody answers there, or not with a report."""
-    why = ""
-    for request in (_JSON, _TEXT):
-        answer = await transport.open_tcp(*where, send=request, timeout=SECONDS)
-        try:
-            return ras.parse(clean(answer.decode("utf-8", "replace")), node=transport.name, at=at)
-        except BadFormat as error:
-            why = str(error)
-    raise TransportError(f"{transport.name}: the RAS socket {where[0]}:{where[1]}: {why}")
+async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int], at: float) -> RasReport:
+    """One report, asked for from the network namespace of this process.
+
+    Raises :class:`TransportError` when nobody answers there, or not with a report.
+    """
+    heard: list[RasAnswer] = []
+
+    def take(line: bytes) -> bool:
+        heard.append(_answered(line))
+        return True
+
+    host, port = where
+    arguments = {"pid": pid, "host": host, "port": port}
+    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, SECONDS)
+    answer = heard[0]
+    why = clean(answer.why)
+    try:
+        if not why:
+            said = base64.b64decode(answer.data, validate=True).decode("utf-8", "replace")
+            return ras.parse(clean(said), node=transport.name, at=at)
+    except (BadFormat, binascii.Error, ValueError) as error:
+        why = str(error)
+    raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")

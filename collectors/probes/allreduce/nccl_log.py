@@ -13,7 +13,7 @@ from collectors.fleet.clean import clean
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 
-_OVER_NET = re.compile(rb"Channel \d+(?:/\d+)? : [^\n]*? via NET/(?P<network>\w+)/\d+(?P<gdr>/GDRDMA)?")
+_OVER_NET = re.compile(rb"Channel \d{1,9}(?:/\d{1,9})? : [^\n]{0,300}? via NET/(?P<network>\w+)/\d+(?P<gdr>/GDRDMA)?")
 _CHANNELS = re.compile(rb"NCCL INFO (?P<channels>\d+) coll channels")
 _DIRECT = re.compile(rb"GPU Direct RDMA (?P<word>Enabled|Disabled) for")
 

@@ -7,17 +7,16 @@ none; it measures what crosses nodes itself, and shows the command of :func:`acr
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from collectors.fleet import payload
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats.nccl_tests import Table, parse
 from collectors.probes.allreduce.plan import ProbeNode
-from collectors.probes.allreduce.workers import BEAT_SECONDS, launch_command
+from collectors.probes.allreduce.workers import launch_command
+from collectors.probes.running import Running
 from collectors.samples.probes import NcclTest, ProbeFigure
 
 PROGRAMS = {
@@ -90,47 +89,31 @@ async def run(
     Never raises for what the node does: the reason is in ``why``. Everything started is ended, also on cancel.
     """
     said = bytearray()
-    errors = bytearray()
-    try:
-        process = await transport.start(
-            launch_command(python), on_stdout=lambda data: _keep(said, data), on_stderr=lambda data: _keep(errors, data)
-        )
-    except TransportError as error:
-        return NcclTest(node.name, PROGRAMS[op], 0, [], None, str(error))
     arguments = {
         "pid": node.pid,
         "python": "",
         "env": {"NCCL_DEBUG": "WARN"},
         "command": shell_command(op, sizes, node.gpus),
     }
-    process.write(payload.pack("collectors.node.launch", arguments))
-    beat = asyncio.create_task(_beat(process.write))
+    packed = payload.pack("collectors.node.launch", arguments)
+    running = Running(transport, launch_command(python), packed, lambda data: _keep(said, data), raw=True)
     try:
-        async with asyncio.timeout(seconds):
-            status = await process.wait()
+        async with running:
+            status = await running.ended(seconds)
+    except TransportError as error:
+        return NcclTest(node.name, PROGRAMS[op], 0, [], None, str(error))
     except TimeoutError:
         return _result(node, op, clean_bytes(bytes(said)), f"did not end within {seconds:.0f} s")
-    finally:
-        beat.cancel()
-        process.write_eof()
-        process.kill()
-        with contextlib.suppress(asyncio.CancelledError):
-            await beat
     if status == _MISSING and not said:
         return None
-    last = clean_bytes(bytes(errors[-4096:])).strip().split("\n")[-1].strip()
+    last = running.said()
     return _result(node, op, clean_bytes(bytes(said)), "" if status == 0 else last or f"ended with status {status}")
 
 
-async def _beat(write: Callable[[bytes], None]) -> None:
-    while True:
-        await asyncio.sleep(BEAT_SECONDS)
-        write(b"{}\n")
-
-
-def _keep(kept: bytearray, data: bytes) -> None:
+def _keep(kept: bytearray, data: bytes) -> bool:
     kept += data
     del kept[:-KEPT]
+    return False
 
 
 def _result(node: ProbeNode, op: str, text: str, why: str) -> NcclTest:

@@ -31,16 +31,14 @@ class Pairing:
 
 def _as_pair(a: str, b: str, outcome: Outcome) -> ProbePair:
     world = len(outcome.seats)
-    speeds = [
-        bandwidths(fields["op"], int(fields["bytes"]), float(fields["seconds"]), world)[1] for fields in outcome.figures
-    ]
+    speeds = [bandwidths(found.op, found.bytes, found.seconds, world)[1] for found in outcome.figures]
     latency = outcome.latency
     return ProbePair(
         a,
         b,
         max(speeds) if speeds and outcome.good else None,
-        latency["median_us"] / 1e6 if latency else None,
-        latency["worst_us"] / 1e6 if latency else None,
+        latency.median_us / 1e6 if latency else None,
+        latency.worst_us / 1e6 if latency else None,
         outcome.retransmitted,
         outcome.complaint(),
     )

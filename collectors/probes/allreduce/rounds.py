@@ -6,14 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
+from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.ports import Port
-from collectors.probes.allreduce.workers import Report, Worker
+from collectors.probes.allreduce.workers import Worker
 
 GRACE = 3.0
 """Seconds that the others have to end a round in which one has failed; then they are forked anew for the next."""
+
+
+MOST_FIGURES = 4096
+"""Figures of a round that are kept."""
+MOST_WAITING = 65536
+"""Reports of a round that wait to be entered; what comes faster than that is made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Outcome:
     failed: dict[int, str] = field(default_factory=dict)
     """Rank → stage and error, as the rank said."""
     done: set[int] = field(default_factory=set)
-    figures: list[dict[str, Any]] = field(default_factory=list)
-    latency: dict[str, Any] = field(default_factory=dict)
+    figures: list[reports.Measured] = field(default_factory=list)
+    latency: reports.Latency | None = None
     work: list[float] = field(default_factory=list)
     retransmitted: float | None = None
     """Largest share of segments that a rank's node sent again."""
@@ -98,20 +104,19 @@ class Rounds:
     def __init__(self, plan: ProbePlan) -> None:
         self._plan = plan
         self._serial = 0
-        self._open: dict[int, asyncio.Queue[tuple[str, Report]]] = {}
+        self._open: dict[int, asyncio.Queue[tuple[str, reports.Report]]] = {}
         self._hanging: set[tuple[str, int]] = set()
         """Node and local process of ranks that had not said that they were done when their round ended."""
         self._bound: dict[tuple[str, int], dict[str, str]] = {}
         """The settings that the process in such a place was bound to a port with: libraries read them once."""
 
-    def take(self, node: ProbeNode, report: Report) -> None:
+    def take(self, node: ProbeNode, report: reports.Report) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
-        kind, fields = report
-        if kind == "ended":
+        if isinstance(report, reports.Gone):
             for queue in self._open.values():
                 queue.put_nowait((node.name, report))
-        elif (of_round := self._open.get(fields.get("id", 0))) is not None:
-            of_round.put_nowait((node.name, (kind, fields)))
+        elif (of_round := self._open.get(report.id)) is not None and of_round.qsize() < MOST_WAITING:
+            of_round.put_nowait((node.name, report))
 
     async def run(self, seats: Sequence[Seat], work: Work) -> Outcome:
         """Run one round to its end, or to its deadline. The first seat is rank 0 and keeps the store."""
@@ -131,29 +136,29 @@ class Rounds:
         return outcome
 
     async def _drive(
-        self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, Report]],
+        self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, reports.Report]],
         limit: asyncio.Timeout,
     ) -> None:  # fmt: skip
         seats = outcome.seats
         self._tell(number, seats, work, 0, range(1))
         told = False
         while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
-            name, (kind, fields) = await queue.get()
-            if kind == "store" and not told:
+            name, report = await queue.get()
+            if isinstance(report, reports.Store) and not told:
                 told = True
-                self._tell(number, seats, work, int(fields["port"]), range(1, len(seats)))
-            elif kind == "ended":
+                self._tell(number, seats, work, report.port, range(1, len(seats)))
+            elif isinstance(report, reports.Gone):
                 _hurry(limit)
                 gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
-                outcome.failed.update({rank: str(fields["why"]) for rank in gone - outcome.done})
+                outcome.failed.update(dict.fromkeys(gone - outcome.done, report.why))
                 outcome.done |= gone
                 if 0 in gone and not told:
                     return
             else:
-                if kind == "failed":
+                if isinstance(report, reports.Failed):
                     _hurry(limit)
-                _note(outcome, kind, fields)
-                if kind == "done" and fields["rank"] == 0 and (outcome.absent or not told):
+                _note(outcome, report)
+                if isinstance(report, reports.Finished) and report.rank == 0 and (outcome.absent or not told):
                     return  # nobody else can get any further without the store
 
     def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
@@ -202,20 +207,22 @@ def _hurry(limit: asyncio.Timeout) -> None:
     limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
 
 
-def _note(outcome: Outcome, kind: str, fields: dict[str, Any]) -> None:
-    """Enter one report."""
-    if kind == "done":
-        outcome.done.add(int(fields["rank"]))
-        if int(fields["segments"]) > 0:
-            share = int(fields["retransmitted"]) / int(fields["segments"])
-            outcome.retransmitted = max(share, outcome.retransmitted or 0.0)
-    elif kind == "failed":
-        outcome.failed[int(fields["rank"])] = f"{fields['stage']}: {fields['why']}"
-    elif kind == "absent":
-        outcome.absent.update(int(rank) for rank in fields["ranks"])
-    elif kind == "figure":
-        outcome.figures.append(fields)
-    elif kind == "latency":
-        outcome.latency = fields
-    elif kind == "work":
-        outcome.work = [float(seconds) for seconds in fields["seconds"]]
+def _note(outcome: Outcome, report: reports.Report) -> None:
+    """Enter one report; ranks that the round does not have are passed over."""
+    ranks = range(len(outcome.seats))
+    match report:
+        case reports.Finished(rank=rank) if rank in ranks:
+            outcome.done.add(rank)
+            if report.segments > 0:
+                share = report.retransmitted / report.segments
+                outcome.retransmitted = max(share, outcome.retransmitted or 0.0)
+        case reports.Failed(rank=rank) if rank in ranks:
+            outcome.failed[rank] = f"{report.stage}: {report.why}"
+        case reports.Absent():
+            outcome.absent.update(rank for rank in report.ranks if rank in ranks)
+        case reports.Measured() if len(outcome.figures) < MOST_FIGURES:
+            outcome.figures.append(report)
+        case reports.Latency():
+            outcome.latency = report
+        case reports.Equal():
+            outcome.work = report.seconds[: len(ranks)]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from collectors.fleet.transport import Transport
-from collectors.probes.allreduce import nccl_tests
+from collectors.probes.allreduce import nccl_tests, reports
 from collectors.probes.allreduce.bisect import Bisection
 from collectors.probes.allreduce.figures import bandwidths
 from collectors.probes.allreduce.narrow import Narrowing
@@ -17,7 +17,7 @@ from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.allreduce.pairing import Pairing
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
-from collectors.probes.allreduce.workers import Report, Worker, launch_command
+from collectors.probes.allreduce.workers import Worker, launch_command
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
 WHOLE = 1
@@ -68,20 +68,19 @@ class AllreduceProbe:
         self._tested: list[NcclTest] = []
         self._world = 0
 
-    def _take(self, node: ProbeNode, report: Report) -> None:
-        kind, fields = report
-        if kind == "no_torch":
-            self._workers[node.name].error = f"{fields['python']} has no torch: {fields['why']}"
-        if kind in ("ready", "no_torch", "ended"):
+    def _take(self, node: ProbeNode, report: reports.Report) -> None:
+        if isinstance(report, reports.NoTorch):
+            self._workers[node.name].error = f"{report.python} has no torch: {report.why}"
+        if isinstance(report, reports.Ready | reports.NoTorch | reports.Gone):
             self._ready[node.name].set()
-        if kind == "ready" and fields.get("nccl"):
-            self._network[node.name] = {"version": str(fields["nccl"])}
-        if kind == "figure" and int(fields["id"]) == WHOLE:
-            self._progress(self._figure_line(fields))
+        if isinstance(report, reports.Ready) and report.nccl:
+            self._network[node.name] = {"version": report.nccl}
+        if isinstance(report, reports.Measured) and report.id == WHOLE:
+            self._progress(self._figure_line(report))
         self._rounds.take(node, report)
 
-    def _figure_line(self, fields: dict[str, object]) -> str:
-        figure = self._figure(fields, self._world)
+    def _figure_line(self, measured: reports.Measured) -> str:
+        figure = self._figure(measured, self._world)
         return f"{figure.op} of {figure.size} bytes: {figure.seconds * 1e6:.0f} µs, busbw {figure.busbw:.3g} GB/s"
 
     async def run(self) -> ProbeReport:
@@ -211,9 +210,9 @@ class AllreduceProbe:
             outcome="done" if good else "failed",
             why="" if good else self._why(whole, absent),
             ranks=ranks,
-            figures=[self._figure(fields, world) for fields in whole.figures] if whole is not None else [],
+            figures=[self._figure(measured, world) for measured in whole.figures] if whole is not None else [],
             pairs=sorted(self._bisection.pairs.values()),
-            round_trip=whole.latency["median_us"] / 1e6 if whole is not None and whole.latency else None,
+            round_trip=whole.latency.median_us / 1e6 if whole is not None and whole.latency else None,
             network=self._network,
             tested=self._tested,
             by_gpu=self._narrowing.by_gpu,
@@ -228,14 +227,9 @@ class AllreduceProbe:
         return whole.complaint() if whole is not None else "a probe needs two ranks"
 
     @staticmethod
-    def _figure(fields: dict[str, object], world: int) -> ProbeFigure:
-        op, size, seconds = str(fields["op"]), int(str(fields["bytes"])), float(str(fields["seconds"]))
-        algorithm, bus = bandwidths(op, size, seconds, world)
-        wrong, odd = fields.get("wrong"), fields.get("odd")
-        return ProbeFigure(
-            op, size, seconds, algorithm, bus,
-            list(wrong) if isinstance(wrong, list) else [], list(odd) if isinstance(odd, list) else [],
-        )  # fmt: skip
+    def _figure(measured: reports.Measured, world: int) -> ProbeFigure:
+        algorithm, bus = bandwidths(measured.op, measured.bytes, measured.seconds, world)
+        return ProbeFigure(measured.op, measured.bytes, measured.seconds, algorithm, bus, measured.wrong, measured.odd)
 
 
 def _all(ranks: set[int]) -> dict[int, str]:

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from collectors.fleet import payload
-from collectors.fleet.clean import clean, clean_value
-from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Transport, TransportError
+from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
+from collectors.probes.running import Limits, Running
 
-BEAT_SECONDS = 2.0
 KEPT_LOG = 1 << 20
 """Bytes of a worker's other output (NCCL's log among it) that are kept."""
 
 NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
 """NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another."""
 
-Report = tuple[str, dict[str, Any]]
 _WORKER_MODULES = ("collectors.probes.allreduce.remote",)
 
 
@@ -32,16 +32,15 @@ def launch_command(python: str = "python3") -> list[str]:
 class Worker:
     """One node's worker: reports go to ``on_report`` as they come."""
 
-    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, Report], None]) -> None:
+    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, reports.Report], None]) -> None:
         self.node = node
         self.error = ""
         self.log = bytearray()
         """What is no report: NCCL's log, warnings, a traceback."""
         self.ended = asyncio.Event()
         self._on_report = on_report
-        self._process: Process | None = None
-        self._buffer = bytearray()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._running: Running | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, transport: Transport, plan: ProbePlan, python: str) -> None:
         """Start it; an error is kept in ``error`` rather than raised, since one node is not the whole."""
@@ -60,65 +59,58 @@ class Worker:
             "env": environment,
             "command": payload.command("{python}", nice=device == "cpu", site=True),
         }
+        packed = payload.pack("collectors.node.launch", arguments, extra={"child": child})
+        running = Running(transport, launch_command(python), packed, self._take, limits=Limits(line=KEPT_LOG))
         try:
-            self._process = await transport.start(launch_command(python), on_stdout=self._take, on_stderr=self._keep)
+            await running.start()
         except TransportError as error:
             self._end(str(error))
             return
-        self._process.write(payload.pack("collectors.node.launch", arguments, extra={"child": child}))
-        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch(self._process))]
+        self._running = running
+        self._watching = asyncio.create_task(self._watch(running))
 
     def tell(self, command: dict[str, Any]) -> None:
         """Send a command to its local ranks."""
-        if self._process is not None:
-            self._process.write(json.dumps(command).encode() + b"\n")
+        if self._running is not None:
+            self._running.write(json.dumps(command).encode() + b"\n")
 
     async def stop(self) -> None:
         """End it and everything that it started."""
-        for task in self._tasks:
-            task.cancel()
-        if self._process is not None:
-            self._process.write_eof()
-            self._process.kill()
-        for task in self._tasks:
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._running is not None:
+            self._running.stop()
+        if self._watching is not None:
             with contextlib.suppress(asyncio.CancelledError):
-                await task
+                await self._watching
 
     def last_words(self) -> str:
         """Last line of its other output: usually why it ended."""
+        said = self._running.said() if self._running is not None else ""
         lines = [line for line in clean(self.log[-4096:].decode("utf-8", "replace")).split("\n") if line.strip()]
-        return lines[-1].strip() if lines else ""
+        return said or (lines[-1].strip() if lines else "")
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            if self._process is not None:
-                self._process.write(b'{"locals": []}\n')
-
-    async def _watch(self, process: Process) -> None:
-        status = await process.wait()
+    async def _watch(self, running: Running) -> None:
+        status = await running.ended()
         self._end(self.last_words() or f"ended with status {status}")
 
     def _end(self, why: str) -> None:
         self.error = self.error or why
         self.ended.set()
-        self._on_report(self.node, ("ended", {"why": self.error}))
+        self._on_report(self.node, reports.Gone(why=self.error))
 
     def _keep(self, data: bytes) -> None:
         self.log += data
         del self.log[:-KEPT_LOG]
 
-    def _take(self, data: bytes) -> None:
-        """Split into lines; a line that is no report is the library's own output."""
-        self._buffer += data
-        *lines, rest = bytes(self._buffer).split(b"\n")
-        self._buffer = bytearray(rest[-KEPT_LOG:])
-        for line in lines:
-            report = _report(line)
-            if report is None:
-                self._keep(line + b"\n")
-            else:
-                self._on_report(self.node, report)
+    def _take(self, line: bytes) -> bool:
+        """Take a line; one that is no report is the library's own output."""
+        report = reports.read(line)
+        if report is None:
+            self._keep(line + b"\n")
+        else:
+            self._on_report(self.node, report)
+        return False
 
 
 def _visible(node: ProbeNode) -> dict[str, str]:
@@ -128,16 +120,3 @@ def _visible(node: ProbeNode) -> dict[str, str]:
     """
     numbers = ",".join(map(str, node.gpu_numbers))
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": numbers} if numbers else {}
-
-
-def _report(line: bytes) -> Report | None:
-    """A worker's line, or None for one that it did not write."""
-    if not line.startswith(b'["'):
-        return None
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return None
-    if isinstance(document, list) and len(document) == 2 and isinstance(document[1], dict):
-        return str(document[0]), clean_value(document[1])
-    return None

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
 from collectors.fleet import payload
-from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.fleet.transport import Transport, TransportError
 from collectors.formats.pcap import PcapError, whole_length
-from collectors.probes.gather import cleaned
+from collectors.probes.decoding import Unreadable, answer
+from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
 
 ENTRY = "collectors.probes.capture.remote.dump"
 SNAPLEN = 128
 """Bytes of each packet: headers alone, so that no data of the job leaves its node."""
 SLACK_SECONDS = 20.0
-BEAT_SECONDS = 2.0
-_OBSERVATION = msgspec.json.Decoder(tuple[str, Observation])
-_STATISTICS = re.compile(r"(\d+) packets? captured.*?(\d+) packets? dropped by kernel", re.DOTALL)
+_observation = answer(Observation)
+_STATISTICS = re.compile(
+    r"(?<!\d)(\d{1,18}) packets? captured.{0,300}?(?<!\d)(\d{1,18}) packets? dropped by kernel", re.DOTALL
+)
 _NO_RIGHT = re.compile(r"permission|not permitted", re.IGNORECASE)
 _HOSTS = 32
 """Peers that a filter names one by one; with more, the job's port alone is captured."""
@@ -79,28 +79,32 @@ class Captured:
     """Why there is no capture; empty when there is one."""
 
 
-def describe(nodes: Sequence[CaptureNode], seconds: float, most: int) -> list[str]:
-    """The exact command of each node, and what runs it."""
+def describe(nodes: Sequence[CaptureNode], seconds: float, most: int, *, sudo: bool) -> list[str]:
+    """The exact command of each node, and what runs it; ``sudo`` as in :func:`capture`."""
     lines = [f"on {node.name}: {node.command()}" for node in nodes]
+    who = "root, else through sudo -n" if sudo else "the login"
     lines.append(
-        f"as root, else through sudo -n; ended by SIGINT after {seconds:g} s or {most / 1e6:g} MB; run by: "
+        f"as {who}; ended by SIGINT after {seconds:g} s or {most / 1e6:g} MB; run by: "
         f"{shlex.join(payload.command())} (the program comes through its input)"
     )
     return lines
 
 
 async def capture(
-    nodes: Sequence[CaptureNode], folder: Path, name: str, *, seconds: float, most: int
+    nodes: Sequence[CaptureNode], folder: Path, name: str, *, seconds: float, most: int, sudo: bool
 ) -> list[Captured]:
-    """Capture on all nodes at once into ``folder``/``name``-NODE.pcap. Raises :class:`OSError` of the folder."""
+    """Capture on all nodes at once into ``folder``/``name``-NODE.pcap. Raises :class:`OSError` of the folder.
+
+    ``sudo``: the person has said that ``sudo -n`` may be tried where the login may not capture.
+    """
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    return list(await asyncio.gather(*(_one(node, folder, name, seconds, most) for node in nodes)))
+    return list(await asyncio.gather(*(_one(node, folder, name, seconds, most, sudo) for node in nodes)))
 
 
-async def _one(node: CaptureNode, folder: Path, name: str, seconds: float, most: int) -> Captured:
+async def _one(node: CaptureNode, folder: Path, name: str, seconds: float, most: int, sudo: bool) -> Captured:
     path = folder / f"{name}-{re.sub(r'[^A-Za-z0-9._-]+', '_', node.name)}.pcap"
     whys: list[str] = []
-    for prefix in ((), ("sudo", "-n")):
+    for prefix in ((), ("sudo", "-n")) if sudo else ((),):
         with path.open("wb") as file:
             said, why = await _run(node, prefix, file, seconds, most)
         size = _trim(path)
@@ -112,45 +116,35 @@ async def _one(node: CaptureNode, folder: Path, name: str, seconds: float, most:
         if not _NO_RIGHT.search(why):
             break
     path.unlink()
+    if not sudo and _NO_RIGHT.search(whys[-1]):
+        whys.append("sudo -n was not tried: --sudo allows it")
     return Captured(node.name, None, 0, None, None, "; ".join(whys))
 
 
 async def _run(node: CaptureNode, prefix: Sequence[str], file: BinaryIO, seconds: float, most: int) -> tuple[str, str]:
     """(what tcpdump said, why there is no capture)."""
-    errors, into = bytearray(), _Into(file)
+    into = _Into(file)
     arguments = {"command": node.words(), "seconds": seconds, "most": most}
+    words = [*prefix, *payload.command(node.python)]
+    # what comes over that, in whole packets, is the last of tcpdump's buffer
+    limits = Limits(total=most + (1 << 24))
+    running = Running(node.transport, words, payload.pack(ENTRY, arguments), into.take, raw=True, limits=limits)
     try:
-        process = await node.transport.start(
-            [*prefix, *payload.command(node.python)], on_stdout=into.take, on_stderr=errors.extend
-        )
-        process.write(payload.pack(ENTRY, arguments))
-        beating = asyncio.create_task(_beat(process))
-        try:
-            await asyncio.wait_for(process.wait(), seconds + SLACK_SECONDS)
-        except TimeoutError:
-            return "", f"no end within {seconds + SLACK_SECONDS:g} s"
-        finally:
-            beating.cancel()
-            process.write_eof()
-            process.kill()
+        async with running:
+            await running.ended(seconds + SLACK_SECONDS)
+    except TimeoutError:
+        return "", f"no end within {seconds + SLACK_SECONDS:g} s"
     except TransportError as error:
         return "", str(error)
     if into.error is not None:
         raise into.error
-    *_, last = [b"", *bytes(errors).strip().split(b"\n")]
+    last = running.said()
     try:
-        told = cleaned(_OBSERVATION.decode(last)[1])
-    except msgspec.DecodeError:
-        return "", cleaned(Observation("", "", None, last[-300:].decode("utf-8", "replace"))).error or "it said nothing"
+        told = _observation(last.encode())
+    except Unreadable:
+        return "", last or "it said nothing"
     lines = [line.strip() for line in told.error.splitlines() if line.strip()]
     return told.error, lines[-1] if lines else "tcpdump wrote nothing"
-
-
-async def _beat(process: Process) -> None:
-    """Tell the node that somebody still listens; the program there ends without it."""
-    while True:
-        await asyncio.sleep(BEAT_SECONDS)
-        process.write(b"\n")
 
 
 class _Into:
@@ -160,13 +154,14 @@ class _Into:
         self._file = file
         self.error: OSError | None = None
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> bool:
         """Write a chunk."""
         if self.error is None:
             try:
                 self._file.write(data)
             except OSError as error:
                 self.error = error
+        return False
 
 
 def _trim(path: Path) -> int:

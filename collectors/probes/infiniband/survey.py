@@ -10,10 +10,11 @@ import msgspec
 
 from collectors.fleet import payload
 from collectors.fleet.transport import TransportError
-from collectors.probes.gather import Running, cleaned
+from collectors.probes.decoding import answer
 from collectors.probes.infiniband.remote.read import IbPort
 from collectors.probes.path.around import ask
 from collectors.probes.path.survey import PathNode, rounds
+from collectors.probes.running import Running
 from collectors.samples.asked import Observation
 
 ENTRY = "collectors.probes.infiniband.remote.tools"
@@ -22,7 +23,7 @@ PINGS = 10
 START_SECONDS = 15.0
 SLACK_SECONDS = 10.0
 """For a client, over the time that it sends: registering memory and exchanging addresses."""
-_OBSERVATION = msgspec.json.Decoder(tuple[str, Observation])
+_observation = answer(Observation)
 
 
 @dataclass(slots=True)
@@ -200,7 +201,7 @@ async def _between(
     said: list[Observation] = []
 
     def take(line: bytes) -> bool:
-        said.append(cleaned(_OBSERVATION.decode(line)[1]))
+        said.append(_observation(line))
         return True
 
     packed = payload.pack(ENTRY, {"serve": server})

@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport, TransportError
-from collectors.probes.gather import Running, cleaned, gather
+from collectors.probes.decoding import answer
+from collectors.probes.gather import gather
+from collectors.probes.running import Running
 from collectors.samples.asked import Observation, PathFigure
 
 AROUND = "collectors.probes.path.remote.around"
@@ -19,7 +19,7 @@ IPERF = "collectors.probes.path.remote.iperf"
 SECONDS = 20.0
 LEAST, MOST = 1 << 20, 32 << 30
 """Bytes that iperf3 sends."""
-_OBSERVATION = msgspec.json.Decoder(tuple[str, Observation])
+_observation = answer(Observation)
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ async def ask(transport: Transport, python: str, entry: str, arguments: Mapping[
     found: list[Observation] = []
 
     def take(line: bytes) -> bool:
-        one = cleaned(_OBSERVATION.decode(line)[1])
+        one = _observation(line)
         if one.name != "done":
             found.append(one)
         return one.name in ("done", "iperf3")
@@ -82,7 +82,7 @@ async def with_iperf(
     ports: list[Observation] = []
 
     def take(line: bytes) -> bool:
-        ports.append(cleaned(_OBSERVATION.decode(line)[1]))
+        ports.append(_observation(line))
         return True
 
     running = Running(target[0], payload.command(target[1]), payload.pack(IPERF, {"serve": True}), take)

@@ -9,25 +9,23 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-import msgspec
-
 from collectors.fleet import payload
-from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import tournament
-from collectors.probes.gather import Running, gather
+from collectors.probes.decoding import answer
+from collectors.probes.gather import gather
 from collectors.probes.path.around import with_iperf
+from collectors.probes.running import Running
 from collectors.samples.asked import Observation, PathFigure
 
 ENTRY = "collectors.node.path"
-LIFETIME = 90
 START_SECONDS = 10.0
 DIRECTION_SECONDS = 20.0
 """For one direction of one pair: three time-outs of a blocked path fit in."""
 ALL_PAIRS = 16
 """Up to this many nodes all pairs are measured; above, every node against the first (the master's)."""
-_OBSERVATION = msgspec.json.Decoder(tuple[str, Observation])
-_FIGURE = msgspec.json.Decoder(tuple[str, PathFigure])
+_observation = answer(Observation)
+_path_figure = answer(PathFigure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +106,12 @@ async def _listen(stack: AsyncExitStack, node: PathNode, absent: dict[str, str])
     ports: dict[str, int] = {}
 
     def take(line: bytes) -> bool:
-        _, found = _OBSERVATION.decode(line)
+        found = _observation(line)
         if isinstance(found.value, int):
             ports[found.subject] = found.value
         return len(ports) == 2
 
-    packed = payload.pack(ENTRY, {"listen": True, "lifetime": LIFETIME})
+    packed = payload.pack(ENTRY, {"listen": True})
     running = Running(node.transport, payload.command(node.python), packed, take)
     try:
         await stack.enter_async_context(running)
@@ -144,18 +142,21 @@ async def _direction(
     found: list[PathFigure] = []
 
     def take(line: bytes) -> bool:
-        _, figure = _FIGURE.decode(line)
+        figure = _path_figure(line)
         if not figure.b:
             return True
-        found.append(figure._replace(a=source.name, b=target.name, error=clean(figure.error)))
+        found.append(figure._replace(a=source.name, b=target.name, error=figure.error))
         return False
 
     where = {"name": target.name, "host": target.address, **ports[target.name]}
-    arguments = {"name": source.name, "targets": [where], "seconds": seconds, "lifetime": LIFETIME}
+    arguments = {"name": source.name, "targets": [where], "seconds": seconds}
     try:
         await gather(
             source.transport, payload.command(source.python), payload.pack(ENTRY, arguments), take, DIRECTION_SECONDS
         )
     except TransportError as error:
         return PathFigure(source.name, target.name, None, None, None, None, "", "", None, None, str(error))
+    if not found:
+        why = f"{source.name} ended without a figure"
+        return PathFigure(source.name, target.name, None, None, None, None, "", "", None, None, why)
     return found[0]

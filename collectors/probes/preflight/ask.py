@@ -6,15 +6,14 @@ import time
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
-from collectors.probes.gather import Running, cleaned
+from collectors.probes.decoding import answer
+from collectors.probes.running import Running
 from collectors.samples.asked import Observation
 
 ENTRY = "collectors.node.preflight"
-_DECODER = msgspec.json.Decoder(tuple[str, Observation])
+_observation = answer(Observation)
 
 
 class Asked:
@@ -45,11 +44,11 @@ class Asked:
         return self.answers
 
     def _take(self, line: bytes) -> bool:
-        _, found = _DECODER.decode(line)
+        found = _observation(line)
         if found.name == "done":
             return True
         if found.name == "clock" and isinstance(found.value, (int, float)):
             self.offset = float(found.value) - (self._sent + time.time()) / 2
         else:
-            self.answers.append(cleaned(found))
+            self.answers.append(found)
         return False

@@ -13,12 +13,10 @@ from collectors.samples.asked import Observation
 
 LOOK_SECONDS = 12.0
 REACH_SECONDS = 10.0
-LIFETIME = 40
-"""Seconds after which the program on a node ends by itself, whatever happens here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Surveyed:
     """A node of the survey: its connection, its interpreter, and the address at which the job's network reaches it."""
 
     name: str
@@ -36,7 +34,9 @@ class Survey:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-async def survey(places: Sequence[Place], *, master: str, port: int, master_node: str, paths: Sequence[str]) -> Survey:
+async def survey(
+    places: Sequence[Surveyed], *, master: str, port: int, master_node: str, paths: Sequence[str]
+) -> Survey:
     """Ask all nodes. The master's node listens on the rendezvous port if that is free, and everybody on one of its own.
 
     Every node then connects to the master's port and ephemeral port, and the master's node to the ephemeral port of
@@ -70,11 +70,17 @@ async def survey(places: Sequence[Place], *, master: str, port: int, master_node
 
 
 async def _look(
-    stack: AsyncExitStack, found: Survey, place: Place, master: str, port: int, master_node: str, paths: Sequence[str]
+    stack: AsyncExitStack,
+    found: Survey,
+    place: Surveyed,
+    master: str,
+    port: int,
+    master_node: str,
+    paths: Sequence[str],
 ) -> tuple[str, int | None]:
     """Let one node look at itself; returns the ephemeral port that it now listens on."""
     wanted = [0, port] if place.name == master_node else [0]
-    arguments: dict[str, object] = {"listen": wanted, "paths": list(paths), "master": master, "seconds": LIFETIME}
+    arguments: dict[str, object] = {"listen": wanted, "paths": list(paths), "master": master}
     asked = Asked(place.transport, place.python, arguments)
     try:
         await stack.enter_async_context(asked)
@@ -88,9 +94,9 @@ async def _look(
     return place.name, own if isinstance(own, int) else None
 
 
-async def _reach(found: Survey, place: Place, targets: Sequence[tuple[str, int]]) -> None:
+async def _reach(found: Survey, place: Surveyed, targets: Sequence[tuple[str, int]]) -> None:
     """Let one node connect to its targets."""
-    arguments: dict[str, object] = {"connect": [list(target) for target in targets], "look": False, "seconds": LIFETIME}
+    arguments: dict[str, object] = {"connect": [list(target) for target in targets], "look": False}
     try:
         async with Asked(place.transport, place.python, arguments) as asked:
             found.answers[place.name] = [*found.answers.get(place.name, []), *await asked.finished(REACH_SECONDS)]

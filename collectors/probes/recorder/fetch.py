@@ -7,17 +7,15 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from collectors.fleet import payload
-from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport
+from collectors.probes.decoding import answer
 from collectors.probes.gather import gather
 from collectors.samples.asked import RecorderFile
 
 ENTRY = "collectors.node.recorder"
 SECONDS = 20.0
-_DECODER = msgspec.json.Decoder(tuple[str, RecorderFile])
+_file = answer(RecorderFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ async def fetch(
     found: list[Dump] = []
 
     def take(line: bytes) -> bool:
-        _, file = _DECODER.decode(line)
+        file = _file(line)
         if file.rank < 0:
             return True
         found.append(_dump(transport.name, file))
@@ -58,5 +56,5 @@ def _dump(node: str, file: RecorderFile) -> Dump:
     try:
         data = base64.b64decode(file.data, validate=True)
     except (binascii.Error, ValueError):
-        return Dump(node, file.rank, clean(file.path), file.modified, b"", clean(file.pipe), "what came is no base64")
-    return Dump(node, file.rank, clean(file.path), file.modified, data, clean(file.pipe), clean(file.why))
+        return Dump(node, file.rank, file.path, file.modified, b"", file.pipe, "what came is no base64")
+    return Dump(node, file.rank, file.path, file.modified, data, file.pipe, file.why)

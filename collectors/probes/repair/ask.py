@@ -6,18 +6,16 @@ import shlex
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
-
 from collectors.fleet import payload
-from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport
+from collectors.probes.decoding import answer
 from collectors.probes.gather import gather
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 
 _PACKAGE = "collectors.probes.repair.remote"
-_CURABLE = msgspec.json.Decoder(tuple[str, Curable])
-_SIGNALLED = msgspec.json.Decoder(tuple[str, Signalled])
-_PORTS = msgspec.json.Decoder(tuple[str, PortsInUse])
+_curable = answer(Curable)
+_signalled = answer(Signalled)
+_ports = answer(PortsInUse)
 
 LOOK_SECONDS = 15.0
 GRACE = 5.0
@@ -47,15 +45,10 @@ async def look(transport: Transport, python: str, keep: Sequence[int], *, young:
     found: list[Curable] = []
 
     def take(line: bytes) -> bool:
-        _, one = _CURABLE.decode(line)
+        one = _curable(line)
         if one.what == "end":
             return True
-        found.append(
-            one._replace(
-                user=clean(one.user), run_id=clean(one.run_id), command=clean(one.command), why=clean(one.why),
-                role=clean(one.role), launcher=clean(one.launcher), state=clean(one.state),
-            )
-        )  # fmt: skip
+        found.append(one)
         return False
 
     arguments: dict[str, object] = {"keep": list(keep)} | ({} if young is None else {"young": young})
@@ -71,10 +64,10 @@ async def send(
     found: list[Signalled] = []
 
     def take(line: bytes) -> bool:
-        _, one = _SIGNALLED.decode(line)
+        one = _signalled(line)
         if one.outcome == "end":
             return True
-        found.append(one._replace(text=clean(one.text)))
+        found.append(one)
         return False
 
     arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
@@ -88,8 +81,8 @@ async def ports_in_use(transport: Transport, python: str) -> PortsInUse:
     found: list[PortsInUse] = []
 
     def take(line: bytes) -> bool:
-        found.append(_PORTS.decode(line)[1])
+        found.append(_ports(line))
         return True
 
     await gather(transport, payload.command(python), payload.pack(f"{_PACKAGE}.ports"), take, LOOK_SECONDS)
-    return found[0]._replace(error=clean(found[0].error))
+    return found[0]

@@ -24,6 +24,7 @@ class Manner:
     ``native`` adds native frames (half a second of CPU and up to 25 ms of pause a process). ``blocking`` allows a pause
     of under 1 ms where reads without one stay torn. ``helpers`` also looks at the children that a process waits for.
     ``deadline`` is how long one py-spy may take, in seconds. ``py_spy`` is a path on the node; empty: look for one.
+    ``sudo`` lets ``sudo -n`` be tried where the login may not trace.
     """
 
     native: bool = False
@@ -33,6 +34,7 @@ class Manner:
     gap: float = 0.5
     deadline: float = 3.0
     py_spy: str = ""
+    sudo: bool = False
 
 
 def shown_command(pids: Sequence[int], manner: Manner) -> str:
@@ -95,6 +97,7 @@ def _request(pids: Sequence[int], manner: Manner) -> Request:
         gap=manner.gap,
         deadline=max(manner.deadline, NATIVE_DEADLINE) if manner.native else manner.deadline,
         py_spy=manner.py_spy,
+        sudo=manner.sudo,
     )
 
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from collectors.fleet import payload
-from collectors.fleet.clean import clean_value
 from collectors.fleet.transport import Transport
-from collectors.probes.gather import Running
+from collectors.probes.decoding import one_of
+from collectors.probes.running import Running
 from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
 from collectors.probes.trace.remote.program import Done, Listed
 from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
-BEAT = 2.0
-"""Seconds between two beats; the program ends by its alarm without them (``collectors.node.lifeline``)."""
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
 ASKING = 20.0
 
 Progress = Callable[[str], None]
-_KIND = msgspec.json.Decoder(tuple[str, msgspec.Raw])
-_DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in (RankTrace, Way, Listed, Done)}
+_told = one_of(RankTrace, Way, Listed, Done)
 
 
 async def find(transport: Transport, python: str, patterns: Sequence[str]) -> list[Listed]:
@@ -75,9 +69,15 @@ def new_token() -> str:
 def shown_commands(ways: Sequence[Way], seconds: float, token: str) -> list[str]:
     """What capturing does on one node, exactly."""
     asked = [way for way in ways if way.way == SERVER]
-    commands = [f"curl -X POST {shlex.quote(f'http://localhost:{way.port}{request(seconds)}')}" for way in asked]
+    commands = [_curl(way, request(seconds)) for way in asked]
     pids = [way.pid for way in ways if way.way == DYNOLOG]
     return [*commands, shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else commands
+
+
+def _curl(way: Way, path: str) -> str:
+    if way.path:
+        return shlex.join(["curl", "-X", "POST", "--unix-socket", way.path, f"http://localhost{path}"])
+    return shlex.join(["curl", "-X", "POST", f"http://localhost:{way.port}{path}"])
 
 
 async def _run(
@@ -87,30 +87,16 @@ async def _run(
     told: list[object] = []
 
     def take(line: bytes) -> bool:
-        kind, fields = _KIND.decode(line)
-        decoder = _DECODERS.get(kind)
-        if decoder is None:
-            return False
-        one = clean_value(decoder.decode(fields))
-        if isinstance(one, Done):
-            return True
+        one = _told(line)
+        if one is None or isinstance(one, Done):
+            return one is not None
         told.append(one)
         hear(one, len(told))
         return False
 
     async with Running(transport, payload.command(python), payload.pack(ENTRY, arguments), take) as running:
-        beating = asyncio.ensure_future(_beat(running))
-        try:
-            await running.finished(seconds)
-        finally:
-            beating.cancel()
+        await running.finished(seconds)
     return told
-
-
-async def _beat(running: Running) -> None:
-    while True:
-        await asyncio.sleep(BEAT)
-        running.write(b"\n")
 
 
 def _of(transport: Transport, trace: RankTrace) -> RankTrace:

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Dict, List
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog, wire
 from collectors.node.child import Child
 from collectors.node.files import text
 from collectors.node.source import Absent
@@ -50,8 +50,7 @@ def _write(output: int, data: bytes) -> None:
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``command``: tcpdump's words after its name, ``seconds``, ``most``: bytes."""
     seconds = float(str(arguments.get("seconds", 5)))
-    lifeline.prepare()
-    lifeline.end_with_stdin(lambda _: lifeline.arm())
+    watchdog.watch()
     words = arguments.get("command")
     rest: List[str] = [str(word) for word in words] if isinstance(words, list) else []
     tool = find("tcpdump")
@@ -68,4 +67,4 @@ def main(arguments: Dict[str, object]) -> None:
             child.end()
     sys.stderr.buffer.write(wire.encode(Observation("capture", "tcpdump", [done, status], said[-600:])))
     sys.stderr.buffer.flush()
-    lifeline.leave()
+    watchdog.leave()

@@ -76,7 +76,7 @@ def parse_bandwidth(said: str) -> Optional[Tuple[int, int, float]]:
     for line in said.splitlines():
         if "#bytes" in line:
             # The heading's second unit is the average's.
-            units = re.findall(r"\[([^\]]+)\]", line)
+            units = re.findall(r"\[([^\[\]]{1,40})\]", line)
             factor = _UNITS.get(units[1]) if len(units) > 1 else None
         elif factor is not None:
             row = _BANDWIDTH.match(line)

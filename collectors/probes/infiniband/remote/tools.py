@@ -1,18 +1,17 @@
 """Runs the InfiniBand tools on a node: what ports there are, a server for one test, a client, ibping, ibtracert.
 
-Every tool is a child with a parent-death signal, and this program ends with its input, or when its time is up.
+Every tool is a child with a parent-death signal, and this program ends with its input, or without heartbeats.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-import time
 from typing import Callable, Dict, List
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog
 from collectors.node.child import Child, Ended, run
 from collectors.node.files import list_folder, text
+from collectors.node.say import say_all
 from collectors.node.served import last_line, start_server
 from collectors.node.source import Absent
 from collectors.node.tool import find
@@ -21,7 +20,6 @@ from collectors.probes.path.remote.around import parse_ping
 from collectors.samples.asked import Observation
 
 TOOLS = ("ibv_devinfo", "ib_write_bw", "ib_send_bw", "ibping", "ibtracert")
-LIFETIME = 60
 LOOK_SECONDS = 10.0
 PING_SECONDS = 15.0
 MADS = "/dev/infiniband"
@@ -92,8 +90,7 @@ def measure(words: List[str], seconds: float) -> Observation:
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry. Without arguments: look. ``serve``: words of a server; ``run``: words of a client, ``seconds``."""
-    lifeline.prepare(LIFETIME)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     server, client = arguments.get("serve"), arguments.get("run")
     if isinstance(server, list):
         answers = [serve([str(word) for word in server])]
@@ -103,8 +100,7 @@ def main(arguments: Dict[str, object]) -> None:
     else:
         answers = look()
     answers.append(Observation("done", "", True, ""))
-    sys.stdout.buffer.write(b"".join(wire.encode(answer) for answer in answers))
-    sys.stdout.buffer.flush()
+    say_all(answers)
     if isinstance(server, list) and not answers[0].error:
-        time.sleep(LIFETIME)
-    lifeline.leave()
+        watchdog.stay()
+    watchdog.leave()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 import socket
-import sys
 import threading
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from collectors.node import lifeline, tcp, wire
+from collectors.node import tcp, watchdog
 from collectors.node.child import run
 from collectors.node.files import read_or_none, text
 from collectors.node.path import interface_of_address, route
+from collectors.node.say import say_all
 from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.samples.asked import Observation
@@ -25,8 +25,8 @@ WHOLE_SECONDS = 8.0
 PINGS = 5
 TOOLS = ("ip", "ping", "iperf3")
 
-_SENT = re.compile(r"(\d+) packets transmitted, (\d+) (?:packets )?received")
-_TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = [\d.]+/([\d.]+)/")
+_SENT = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
+_TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = [\d.]{1,20}/(\d{1,12}(?:\.\d{1,9})?)/")
 _ROUTE = re.compile(r"\b(via|dev|src|mtu) (\S+)")
 
 
@@ -103,8 +103,7 @@ def ping(address: str, tool: str) -> Observation:
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``names``: to resolve; ``addresses``: of the others; ``measure``: ping them too."""
-    lifeline.prepare(int(WHOLE_SECONDS) + 10)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     names, addresses = _texts(arguments, "names"), _texts(arguments, "addresses")
     tools = {name: find(name) for name in TOOLS}
     questions: Dict[Tuple[str, str], Callable[[], Observation]] = {}
@@ -119,9 +118,8 @@ def main(arguments: Dict[str, object]) -> None:
     own += [Observation("tool", name, path, "" if path else "not there") for name, path in tools.items()]
     answers = [*own, *hosts([*names, socket.gethostname()]), *ask(questions, WHOLE_SECONDS)]
     answers.append(Observation("done", "", True, ""))
-    sys.stdout.buffer.write(b"".join(wire.encode(answer) for answer in answers))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+    say_all(answers)
+    watchdog.leave()
 
 
 def ask(questions: Dict[Tuple[str, str], Callable[[], Observation]], seconds: float) -> List[Observation]:

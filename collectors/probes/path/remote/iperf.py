@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
-import time
 from typing import Dict, List, Optional, Tuple
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog
 from collectors.node.child import run
 from collectors.node.files import text
+from collectors.node.say import say_all
 from collectors.node.served import start_server
 from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.samples.asked import Observation
 
-LIFETIME = 30
 CLIENT_SECONDS = 20.0
 
 
@@ -67,8 +64,7 @@ def main(arguments: Dict[str, object]) -> None:
     """Entry. ``serve``: be a server; else ``host``, ``port``, ``bytes``: be a client."""
     # Python ignores SIGPIPE, and a child would inherit that.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    lifeline.prepare(LIFETIME)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     tool = find("iperf3")
     answers: List[Observation] = []
     if tool is None:
@@ -78,9 +74,7 @@ def main(arguments: Dict[str, object]) -> None:
     else:
         host, port = str(arguments.get("host")), int(str(arguments.get("port")))
         answers.append(measure(tool, host, port, int(str(arguments.get("bytes")))))
-    sys.stdout.buffer.write(b"".join(wire.encode(answer) for answer in answers))
-    sys.stdout.buffer.flush()
+    say_all(answers)
     if arguments.get("serve") and not answers[0].error:
-        while True:
-            time.sleep(LIFETIME)
-    os._exit(0)
+        watchdog.stay()
+    watchdog.leave()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 from typing import Dict, List, Optional, Tuple
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog
 from collectors.node.pulse import read_stat
+from collectors.node.say import say_all
 from collectors.probes.repair.remote.words import Signalled
 
 SETTLE = 0.5
@@ -136,14 +136,12 @@ def continue_all(targets: List[Target]) -> List[Signalled]:
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start ticks] pairs; ``grace``: seconds."""
     grace = float(str(arguments.get("grace", 5.0)))
-    lifeline.prepare(int(grace) + 20)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     rows = arguments.get("targets")
     pairs = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, list) and len(row) == 2]
     targets = [Target(int(str(pid)), int(str(ticks))) for pid, ticks in pairs]
     said = continue_all(targets) if arguments.get("signal") == "CONT" else end_all(targets, grace)
     for target in targets:
         target.close()
-    sys.stdout.buffer.write(b"".join(wire.encode(one) for one in [*said, END]))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+    say_all([*said, END])
+    watchdog.leave()

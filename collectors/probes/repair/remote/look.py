@@ -2,31 +2,34 @@
 
 An orphan carries a rank in its environment, is no rank of the running job and belongs to none, and nobody who started
 it is left: the way up through its family ends at an init. A live launcher, or any other living parent (a shell, a
-scheduler's step), makes it none.
+scheduler's step), makes it none. Ranks that somebody started by hand and left are another job for as long as they work:
+a run that is whole here and uses the processor is none either.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog
 from collectors.node.adopted import Adopters
 from collectors.node.environ import presentable_command
 from collectors.node.facts import users
-from collectors.node.family import Member, Place, arrange
+from collectors.node.family import Kin, Member, arrange
 from collectors.node.files import link, read_or_none
 from collectors.node.patient import PatientReader
 from collectors.node.ports import held_sockets, listening
 from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
 from collectors.node.pulse import read_stat
+from collectors.node.say import say_all
 from collectors.node.search import Search
 from collectors.probes.repair.remote.words import Curable
 
 YOUNG = 60.0
 """Seconds for which a run that is not whole may still be starting."""
+PAUSE = 0.5
+"""Seconds between two looks at the processor time of a run that looks whole."""
 END = Curable("end", 0, 0, 0.0, 0, "", "", "", "", "", "", [], False, "")
 
 
@@ -37,25 +40,26 @@ class Doom(NamedTuple):
     why: str
 
 
-class Scene:
+class Relatives:
     """Everything on the node that carries a rank, in its place."""
 
-    def __init__(self, proc: str, keep: Set[int], young: float = YOUNG) -> None:
+    def __init__(self, proc: str, keep: Set[int], young: float = YOUNG, pause: float = PAUSE) -> None:
         """``keep`` are the running job's ranks; one whose run is broken here for ``young`` seconds is not kept."""
         self._proc = proc
         self._keep = keep
         self._young = young
+        self._pause = pause
         self._reader = PatientReader()
         self._booted = boot_time()
         self._users = users()
         self._states: Dict[int, str] = {}
         self.members = self._members()
-        self.places: Dict[int, Place] = arrange(self.members)
+        self.places: Dict[int, Kin] = arrange(self.members)
 
     def _members(self) -> Dict[int, Member]:
         adopters = Adopters(self._proc)
         present = {int(name) for name in os.listdir(self._proc) if name.isdigit()} - {os.getpid()}
-        found = Search(self._proc, self._reader).find(present, set())
+        found = Search(self._proc, self._reader, nameless=False).find(present, set())
         paths = {one.pid: "%s/%d/cmdline" % (self._proc, one.pid) for one in found}
         answers = self._reader.read_all(list(paths.values()))
         members: Dict[int, Member] = {}
@@ -74,11 +78,28 @@ class Scene:
     def curable(self) -> Iterator[Curable]:
         """Orphans, ranks before their helpers, then stopped processes of what is no orphan."""
         dooms = {pid: doom for pid in self.members for doom in [self._doom(pid)] if doom is not None}
+        at_work = self._at_work([pid for pid in sorted(dooms) if not dooms[pid].sure])
         for pid in sorted(dooms, key=lambda pid: (self.places[pid].role != "rank", pid)):
-            yield self._told("orphan", pid, dooms[pid])
+            if pid not in at_work:
+                yield self._told("orphan", pid, dooms[pid])
         for pid in sorted(self.members):
             if pid not in dooms and self._states[pid] == "T" and self._kept(self._way_up(pid), self.places[pid].owner):
                 yield self._told("stopped", pid, Doom(True, "a stop signal holds it (state T)"))
+
+    def _at_work(self, doubtful: List[int]) -> Set[int]:
+        """Those of these processes of whose run some rank used the processor while it was looked at."""
+        if not doubtful:
+            return set()
+        runs = {pid: self._run(self.places[pid].owner or pid) for pid in doubtful}
+        everybody = {other for run in runs.values() for other in run}
+        before = {pid: self._used(pid) for pid in everybody}
+        time.sleep(self._pause)
+        moved = {pid for pid in everybody if self._used(pid) > before[pid]}
+        return {pid for pid, run in runs.items() if moved.intersection(run)}
+
+    def _used(self, pid: int) -> float:
+        stat = read_stat(self._proc, pid)
+        return stat.cpu_user + stat.cpu_system if stat is not None else 0.0
 
     def _kept(self, way: List[int], owner: int) -> bool:
         """True for what belongs to a rank of the running job."""
@@ -167,11 +188,9 @@ class Scene:
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``keep``: pids of the running job's ranks here; ``young``: seconds that a run may take to start."""
-    lifeline.prepare(20)
-    lifeline.end_with_stdin()
+    watchdog.watch()
     keep = arguments.get("keep")
     young = float(str(arguments.get("young", YOUNG)))
-    scene = Scene("/proc", {int(str(pid)) for pid in (keep if isinstance(keep, list) else [])}, young)
-    sys.stdout.buffer.write(b"".join(wire.encode(one) for one in [*scene.curable(), END]))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+    scene = Relatives("/proc", {int(str(pid)) for pid in (keep if isinstance(keep, list) else [])}, young)
+    say_all([*scene.curable(), END])
+    watchdog.leave()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Dict, List
 
-from collectors.node import lifeline, wire
+from collectors.node import watchdog
 from collectors.node.files import read_or_none, read_text
 from collectors.node.ports import local_ports
+from collectors.node.say import say
 from collectors.probes.repair.remote.words import PortsInUse
 
 TABLE_LIMIT = 64 << 20
@@ -30,8 +30,6 @@ def look(proc: str = "/proc") -> PortsInUse:
 
 def main(_arguments: Dict[str, object]) -> None:
     """Entry; takes no arguments and says one line."""
-    lifeline.prepare(20)
-    lifeline.end_with_stdin()
-    sys.stdout.buffer.write(wire.encode(look()))
-    sys.stdout.buffer.flush()
-    lifeline.leave()
+    watchdog.watch()
+    say(look())
+    watchdog.leave()

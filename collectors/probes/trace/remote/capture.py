@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.client
 import os
 import time
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
+from collectors.node import debug_server
 from collectors.node.child import run
+from collectors.node.owner import owner_of
 from collectors.node.source import Absent
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile, reason
@@ -40,10 +42,10 @@ def reduced(read: Callable[[int], bytes], path: str, size: int, why: Callable[[]
     return loose.with_rank(reduction.result(scanner.about, path, size, scanner.damaged, cut))
 
 
-def from_file(path: str) -> RankTrace:
-    """The figures of one file, or why there are none."""
+def from_file(path: str, new: Optional[int] = None) -> RankTrace:
+    """The figures of one file, or why there are none; ``new`` as in :class:`TraceFile`."""
     try:
-        with TraceFile(path) as file:
+        with TraceFile(path, new) as file:
             return reduced(file.read, path, file.size, lambda: file.why)
     except OSError as error:
         return unread(path, reason(error))
@@ -56,9 +58,12 @@ def request(seconds: float) -> str:
 
 def from_server(way: Way, seconds: float) -> RankTrace:
     """One rank's trace from its own debug server, reduced while it comes."""
-    path = "http://localhost:%d%s" % (way.port, request(seconds))
-    connection = http.client.HTTPConnection("localhost", way.port, timeout=seconds + WRITING)
+    path = "http://%s%s" % (way.path or "localhost:%d" % way.port, request(seconds))
     failed: List[str] = []
+    try:
+        connection = debug_server.opened(way.pid, way.path or ("localhost", way.port), seconds + WRITING)
+    except OSError as error:
+        return unread(path, "the debug server does not answer: %s" % error)._replace(rank=way.rank)
     try:
         connection.request("POST", request(seconds))
         answer = connection.getresponse()
@@ -97,13 +102,17 @@ def from_dynolog(ways: Sequence[Way], seconds: float, token: str, say: Callable[
     """Traces of several ranks by dynolog, each told as soon as it is written whole; the files are removed."""
     log = log_of(token)
     waiting: Dict[str, Way] = {"%s_%d.json" % (log[: -len(".json")], way.pid): way for way in ways}
+    owners = {way.pid: owner_of(way.pid) for way in ways}
     why = _dyno(dyno_command([way.pid for way in ways], seconds, log))
     until = time.monotonic() + seconds + WRITING
     while waiting and not why and time.monotonic() < until:
         time.sleep(_STEP)
         # the file gets its name when it is whole: Kineto writes to another one first
-        for path in [path for path in waiting if os.path.exists(path)]:
-            say(_removed(path, from_file(path))._replace(rank=waiting.pop(path).rank))
+        for path in [path for path in waiting if os.path.lexists(path)]:
+            way = waiting.pop(path)
+            owner = owners[way.pid]
+            trace = from_file(path, -1 if owner is None else owner.uid)
+            say(_removed(path, trace)._replace(rank=way.rank))
     for path, way in waiting.items():
         say(unread(path, why or "asked, but it wrote no trace in %.0f s" % (seconds + WRITING))._replace(rank=way.rank))
 

@@ -11,7 +11,7 @@ import re
 from typing import Mapping, NamedTuple, Optional
 
 KERNEL = re.compile(
-    r"nccl\w*Kernel|rcclGeneric|nvshmem|msccl|multimem_\w*(?:reduce|gather)|(?:one|two)_shot_all_reduce"
+    r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|multimem_\w{0,80}?(?:reduce|gather)|(?:one|two)_shot_all_reduce"
     r"|cross_device_reduce",
     re.IGNORECASE,
 )

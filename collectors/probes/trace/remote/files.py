@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import stat
 import zlib
-from typing import Iterable, List
+from typing import Iterable, List, Optional
 
 from collectors.probes.trace.remote.scan import looks_like
 
@@ -22,11 +23,24 @@ _GZIP = 31
 
 
 class TraceFile:
-    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`."""
+    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`.
 
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
-        self.size = os.fstat(self._file.fileno()).st_size
+    With ``new`` it is one that a rank has just written where others may write too: a link is not followed, and a file
+    of anybody but ``new``, a uid, or of any owner where that is negative, is not read.
+    """
+
+    def __init__(self, path: str, new: Optional[int] = None) -> None:
+        # without waiting: opening a FIFO would, for ever
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if new is None else os.O_NOFOLLOW)
+        self._file = open(path, "rb", opener=lambda name, _: os.open(name, flags))  # noqa: SIM115 (closed by __exit__)
+        found = os.fstat(self._file.fileno())
+        self.size = found.st_size
+        wrong = 0 if stat.S_ISREG(found.st_mode) else errno.EINVAL
+        if new is not None and 0 <= new != found.st_uid:
+            wrong = errno.EPERM
+        if wrong:
+            self._file.close()
+            raise OSError(wrong, "no file of the rank's" if wrong == errno.EPERM else "no regular file", path)
         self._inflater = zlib.decompressobj(_GZIP) if self._file.read(2) == _MAGIC else None
         self._file.seek(0)
         self._packed = b""
@@ -98,7 +112,7 @@ def reason(error: OSError) -> str:
     """Why a file could not be opened."""
     if error.errno == errno.EISDIR:
         return "there is no trace in this folder"
-    return os.strerror(error.errno or 0)
+    return error.strerror or str(error)
 
 
 def _under(folder: str) -> List[str]:

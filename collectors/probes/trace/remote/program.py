@@ -11,7 +11,8 @@ import os
 import threading
 from typing import Dict, List, NamedTuple, Tuple
 
-from collectors.node import asking, lifeline
+from collectors.node import watchdog
+from collectors.node.say import say
 from collectors.probes.trace.remote import capture, files, ways
 from collectors.samples.traces import RankTrace
 
@@ -41,20 +42,19 @@ class _Teller:
 
     def __call__(self, trace: RankTrace) -> None:
         with self._turn:
-            asking.say(trace)
+            say(trace)
             self.told += 1
 
 
 def main(arguments: Dict[str, object]) -> None:
     """Entry."""
-    lifeline.prepare()
-    lifeline.end_with_stdin(lambda _: lifeline.arm())
+    watchdog.watch()
     tell = _Teller()
     patterns, paths, ranks = map(arguments.get, ("patterns", "paths", "ranks"))
     seconds = arguments.get("seconds")
     if isinstance(patterns, list):
         for path in files.find([str(pattern) for pattern in patterns]):
-            asking.say(_listed(path))
+            say(_listed(path))
     elif isinstance(paths, list):
         for path in paths:
             tell(capture.from_file(str(path)))
@@ -64,9 +64,9 @@ def main(arguments: Dict[str, object]) -> None:
             _trace(pairs, float(seconds), str(arguments.get("token", os.getpid())), tell)
         else:
             for rank, pid in pairs:
-                asking.say(ways.find(rank, pid))
-    asking.say(Done(tell.told))
-    lifeline.leave()
+                say(ways.find(rank, pid))
+    say(Done(tell.told))
+    watchdog.leave()
 
 
 def _listed(path: str) -> Listed:

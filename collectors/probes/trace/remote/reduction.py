@@ -24,7 +24,7 @@ _NAMES = 100_000
 """Names whose kind is remembered."""
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
-_LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.*(?:next|fetch)", re.IGNORECASE)
+_LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
 
 KERNEL, COPY, NCCL, OPERATOR, C10D, ASYNC, STEP, DATA, NOTHING = range(9)
 

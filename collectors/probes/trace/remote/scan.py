@@ -24,7 +24,7 @@ Read = Callable[[int], bytes]
 Decode = Callable[[bytes], List[Any]]
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_ARRAY = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[\s*[\]{]")
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*[\]{]")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]"]', re.DOTALL)
 _LIKELY = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts)"\s*:')
 _MEMBERS = (b"distributedInfo", b"baseTimeNanoseconds")

@@ -1,0 +1,35 @@
+"""Runs the program on a node that writes questions onto pages, and takes what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from collectors.fleet import payload
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Transport
+from collectors.probes.gather import gather
+from collectors.probes.inside.remote.question import Asked
+
+SECONDS = 10.0
+_ASKED = msgspec.json.Decoder(tuple[str, Asked])
+
+
+async def write(
+    transport: Transport, python: str, pids: Sequence[int], *, number: int, check: str, at_step: int, seconds: float
+) -> list[Asked]:
+    """Ask these processes of a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    found: list[Asked] = []
+
+    def take(line: bytes) -> bool:
+        _, one = _ASKED.decode(line)
+        if one.pid < 0:
+            return True
+        found.append(one._replace(why=clean(one.why)))
+        return False
+
+    arguments = {"pids": list(pids), "number": number, "check": check, "at_step": at_step, "seconds": seconds}
+    packed = payload.pack("collectors.probes.inside.remote.question", arguments)
+    await gather(transport, payload.command(python), packed, take, SECONDS)
+    return found

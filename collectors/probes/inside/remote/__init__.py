@@ -1,0 +1,1 @@
+"""What runs on the node: standard library alone, Python 3.8."""

@@ -1,0 +1,212 @@
+"""A program of ours on a node, from its start to its end: the one way to run one and hear what it says.
+
+It is kept alive by heartbeats and ends within ten seconds of the last one (``collectors.node.watchdog``), so nothing
+outlives its connection, and nothing ends that is still needed. What it says is bounded, in lines, in all and on
+standard error, and nothing of it raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from collectors.fleet.clean import clean
+from collectors.fleet.transport import Process, Transport, TransportError
+
+LOST = -1
+"""Status of a process whose connection broke."""
+TOO_SLOW = (-signal.SIGALRM, 128 + signal.SIGALRM)
+"""Status of one that its watchdog ended, as the system tells it and as a shell does."""
+BEAT_SECONDS = 2.0
+BEAT = b"\n"
+"""An empty line: programs that take lines pass it over."""
+
+Take = Callable[[bytes], bool]
+"""Gets one line, or with ``raw`` any chunk; True when it was the last. Raises :class:`msgspec.MsgspecError` or
+:class:`ValueError` for what cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes that a program may say: in one line, on standard output in all, and on standard error that are kept."""
+
+    line: int = 64 << 20
+    total: int = 1 << 30
+    errors: int = 4096
+
+
+LIMITS = Limits()
+
+
+class Lines:
+    """Splits chunks of any size into lines; one that is too long is left out and counted."""
+
+    def __init__(self, take: Callable[[bytes], None], limit: int) -> None:
+        self._take = take
+        self._limit = limit
+        self._rest = bytearray()
+        self._skips = False
+        self.left_out = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take a chunk."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._add(data[start:end])
+            line, skipped = bytes(self._rest), self._skips
+            self._rest.clear()
+            self._skips = False
+            start = end + 1
+            if not skipped:
+                self._take(line)
+        self._add(data[start:])
+
+    def _add(self, part: bytes) -> None:
+        if self._skips:
+            return
+        self._rest += part
+        if len(self._rest) > self._limit:
+            self._rest.clear()
+            self._skips = True
+            self.left_out += 1
+
+
+class Running:
+    """A packed program on a node; an async context manager, at whose end the program there ends."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        command: Sequence[str],
+        packed: bytes,
+        take: Take,
+        *,
+        raw: bool = False,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._name = transport.name
+        self._by: Transport | None = transport  # let go once it is started: what is kept by its transport holds this
+        self._command = command
+        self._packed = packed
+        self._take = take
+        self._lines = None if raw else Lines(self._take_one, limits.line)
+        self._limits = limits
+        self._process: Process | None = None
+        self._left = limits.total
+        self._errors = bytearray()
+        self._done = asyncio.Event()
+        self._end: asyncio.Task[int] | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start it. Raises :class:`TransportError`."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.stop()
+
+    async def start(self) -> None:
+        """Start it; it lives until :meth:`stop`. Raises :class:`TransportError`."""
+        transport, self._by = self._by, None
+        assert transport is not None, "it is started once"
+        self._process = await transport.start(self._command, on_stdout=self._hear, on_stderr=self._complain)
+        self._process.write(self._packed)
+        self._end = asyncio.create_task(self._process.wait(), name="hangtop running")
+        self._beating = asyncio.create_task(self._beat(self._process), name="hangtop beating")
+        self._end.add_done_callback(lambda _: self._stop_beating())
+
+    def stop(self) -> None:
+        """End it and what it has started; may be called again."""
+        self._stop_beating()
+        if self._process is not None:
+            self._process.write_eof()
+            self._process.kill()
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        assert self._process is not None
+        self._process.write(data)
+
+    def renew(self) -> None:
+        """Begin to count anew what it says, and forget what it complained of: it was given something else to do."""
+        self._left = self._limits.total
+        self._errors.clear()
+
+    @property
+    def over(self) -> bool:
+        """True when it is not running: not yet, or no more."""
+        return self._end is None or self._end.done()
+
+    async def ended(self, seconds: float | None = None) -> int:
+        """Wait for its end; its exit status. Raises :class:`TimeoutError`."""
+        assert self._end is not None
+        return await asyncio.wait_for(asyncio.shield(self._end), seconds)
+
+    async def finished(self, seconds: float) -> None:
+        """Wait for the last line. Raises :class:`TransportError` when the program ends before, or takes too long."""
+        assert self._end is not None
+        done = asyncio.ensure_future(self._done.wait())
+        try:
+            await asyncio.wait((done, self._end), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not self._done.is_set():
+                raise TransportError(f"{self._name}: {self._why(seconds)}")
+        finally:
+            done.cancel()
+
+    def said(self) -> str:
+        """The last line that it said on standard error, or why what it said cannot be used."""
+        return clean(bytes(self._errors).decode("utf-8", "replace")).strip().rpartition("\n")[2].strip()
+
+    def _why(self, seconds: float) -> str:
+        """Why there is no last line."""
+        assert self._end is not None
+        if self._end.done() and self._end.result() == LOST:
+            return "the connection was lost before it had answered"
+        if self._end.done() and self._end.result() in TOO_SLOW:
+            return "it was too slow to answer: it heard nothing from here for ten seconds and ended itself"
+        return self.said()[-300:] or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
+
+    async def _beat(self, process: Process) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            process.write(BEAT)
+
+    def _stop_beating(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+
+    def _complain(self, data: bytes) -> None:
+        self._errors += data
+        del self._errors[: -self._limits.errors]
+
+    def _hear(self, data: bytes) -> None:
+        if self._left < 0:
+            return
+        self._left -= len(data)
+        if self._left < 0:
+            self._complain(f"\nit said more than {self._limits.total >> 20} MB, and was ended\n".encode())
+            self.stop()
+        elif self._lines is None:
+            self._take_one(data)
+        else:
+            before = self._lines.left_out
+            self._lines.feed(data)
+            if self._lines.left_out > before:
+                self._complain(f"\na line of more than {self._limits.line >> 20} MB was left out\n".encode())
+
+    def _take_one(self, part: bytes) -> None:
+        try:
+            if self._take(part):
+                self._done.set()
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            self._complain(f"\nunreadable answer: {error}\n".encode("utf-8", "replace"))
