@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hangtop.diagnosis.certainty import CONFIDENCE, Certainty, certainty_of
+
 Severity = Literal["critical", "warning", "info"]
-Outcome = Literal["hung", "slow", "crashed", "starting", "healthy", "idle", "unknown"]
+NAME_NOBODY = ("job_stalled", "collective_stalled")
+"""Kinds that say that a job stands still, and not for sure whose fault it is."""
+Outcome = Literal["hung", "crashed", "at_risk", "slow", "starting", "healthy", "idle", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,15 @@ class NextStep:
 class Finding:
     """One thing that is wrong.
 
-    ``ranks`` of a root cause are the culprits alone, not those who wait for them. ``confidence`` is 0 to 1.
+    ``ranks`` of a root cause are the culprits alone, not those who wait for them. ``weight``, 0 to 1, is how much its
+    rule's own proof weighs beside that of other findings; what people and scripts read is :attr:`certainty`.
     ``gpus`` are ``node:index``, ``ports`` are ``node:device/port``. ``cause`` is the kind of the finding that this one
     is a consequence of; empty for a cause of its own.
     """
 
     kind: str
     severity: Severity
-    confidence: float
+    weight: float
     summary: str
     ranks: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
@@ -54,6 +59,16 @@ class Finding:
     advice: str = ""
     next: tuple[NextStep, ...] = ()
     cause: str = ""
+
+    @property
+    def certainty(self) -> Certainty:
+        """``proven``, ``likely`` or ``possible``."""
+        return certainty_of(self.weight, (line.source for line in self.evidence))
+
+    @property
+    def confidence(self) -> float:
+        """The number that stands for this certainty, 0 to 1."""
+        return CONFIDENCE[self.certainty]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,21 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitBox:
+    """Ranks that are at one point. ``waits_for`` are places of other boxes among all of them."""
+
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    doing: str
+    """``in all_reduce at train (train.py:31)``; empty where nothing is known."""
+    blamed: bool
+    """By the verdict's first finding."""
+    waits_for: tuple[int, ...] = ()
+    operation: str = ""
+    """What the edges stand for, where a witness says it: ``all_reduce 41 of dp``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer: outcome, one line, and the findings behind it, root cause first."""
 
@@ -73,3 +103,10 @@ class Verdict:
     summary: str
     findings: tuple[Finding, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    waits: tuple[WaitBox, ...] = ()
+    """Who waits for whom, of a job that hangs."""
+
+    @property
+    def names_nobody(self) -> bool:
+        """A hang in which no rank is surely the odd one: what the ranks' own recorders hold may name one."""
+        return self.outcome == "hung" and bool(self.findings) and self.findings[0].kind in NAME_NOBODY

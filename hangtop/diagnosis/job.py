@@ -16,12 +16,14 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.counters import Counters
+from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture
@@ -80,11 +82,21 @@ class NetworkUse:
     ports: tuple[PortUse, ...] = ()
 
 
+class Inside(NamedTuple):
+    """What a rank says of itself that called ``hangtop.inside.start()``."""
+
+    pulse: InsidePulse
+    """Its step and phase; it stays so until it says another."""
+    results: tuple[InsideResult, ...] = ()
+    """The latest of each check that it took part in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank's process. ``rank`` is global. ``gone_at`` is when it was seen to be no longer there."""
+    """One rank's process. ``gone_at`` is when it was seen to be no longer there."""
 
     rank: int
+    """Global; an :class:`~hangtop.diagnosis.unnumbered.Unnumbered` where it is not known."""
     node: str
     process: RankProcess
     looks: Sequence[Look[RankPulse]] = ()
@@ -92,6 +104,12 @@ class Rank:
     gone_at: float | None = None
     gpus: tuple[int, ...] = ()
     """Indices of the GPUs that its process is on."""
+    inside: Inside | None = None
+
+    @property
+    def own_pid(self) -> int:
+        """By which NCCL, RAS and torch know its process: in a container another one than the node's."""
+        return self.process.own_pid or self.process.pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +135,23 @@ class Node:
     """Seconds that the node's clock is ahead of ours."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobMotion:
+    """What was seen to move over the last seconds of watching, by signs that cost the job nothing.
+
+    A heartbeat line, a file lock that is tried again and a wait that wakes ten times a second are no motion.
+    """
+
+    moving: bool | None = None
+    """True: proven, and ``proof`` says how. False: seen to stand still. None: neither."""
+    proof: str = ""
+    """For people: ``4 ranks, steps 1,204 to 1,219 in 5 s``, ``8 ranks, 1.2 GB/s over InfiniBand``. Empty without."""
+    last_step: int | None = None
+    """The number of the last training step that a log of the job told."""
+    last_step_at: float | None = None
+    """When it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +192,15 @@ class Job:
     switches, I/O, logs, collective counts, GPU power). CPU time alone is none: a rank that waits in NCCL spins, and the
     one that all wait for may be busy. None: unknown."""
     usual_pause: float | None = None
-    """The longest such pause that this job was seen to take and come back from."""
+    """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
+    motion: JobMotion = JobMotion()
+    """What moved lately, and what proves it."""
+    collective_timeout: float | None = None
+    """Seconds after which the job itself gives up a collective, as far as its commands or watchdogs tell."""
     others: tuple[Rank, ...] = ()
     """Living processes with the same rank numbers that belong to another or an earlier run."""
+    bystanders: tuple[Rank, ...] = ()
+    """Living processes without a number that belong to something else: notebooks, servers, jobs of others."""
     _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _said: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -188,6 +229,12 @@ class Job:
         return known
 
     @property
+    def unnumbered(self) -> tuple[Rank, ...]:
+        """Living processes of which nobody knows which rank they are, bystanders too, by node and pid."""
+        found = [rank for rank in (*self.ranks, *self.bystanders) if rank.rank < 0 and rank.gone_at is None]
+        return tuple(sorted(found, key=lambda rank: (rank.node, rank.process.pid)))
+
+    @property
     def alarm_after(self) -> float:
-        """Seconds of standing still that are far outside what this job did before and the user's patience."""
-        return max(self.patience, 2.0 * (self.usual_pause or 0.0))
+        """Seconds of status still that are far outside what this job did before and the user's patience."""
+        return alarm_after(self.patience, self.usual_pause, self.collective_timeout)

@@ -1,12 +1,34 @@
-"""Which ranks a job has, also where no process of them was ever seen."""
+"""Which ranks a job has, and where they run, also where no process of them was ever seen."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
-from hangtop.diagnosis.failures import number_of
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.scene import world_size
+from hangtop.diagnosis.unnumbered import numbered
+from hangtop.diagnosis.witnesses.failures import number_of
+
+
+def told_size(sizes: Iterable[int | None]) -> int | None:
+    """Size of a job by what its processes say: what most of them say, the larger of two; None where none says it."""
+    said = Counter(size for size in sizes if size)
+    return max(said, key=lambda size: (said[size], size), default=None)
+
+
+def world_size(job: Job) -> int | None:
+    """Ranks that the job should have: what it says itself, else what most of its processes say."""
+    if job.world_size is not None:
+        return job.world_size
+    return told_size(rank.process.world_size for rank in job.ranks)
+
+
+def world_or_logged(job: Job) -> int | None:
+    """The same, else by NCCL's own words, its largest communicator, or by what a framework printed."""
+    sizes = [progress.size for progress in job.progress]
+    for kind in ("nccl.init", "job.size"):
+        sizes += [size for _, event in job.events_of(kind) if (size := number_of(event, "size"))]
+    return world_size(job) or max(sizes, default=None)
 
 
 def known_ranks(job: Job) -> set[int]:
@@ -15,9 +37,19 @@ def known_ranks(job: Job) -> set[int]:
     if world:
         return set(range(world))
     told = {number for event in job.events for number in (event.rank, number_of(event, "failed_rank"))}
-    return {rank.rank for rank in job.ranks} | {number for number in told if number is not None}
+    return set(numbered(rank.rank for rank in job.ranks)) | {number for number in told if number is not None}
+
+
+def home_of(job: Job) -> Mapping[int, str]:
+    """Node of each rank of which a process was seen, by rank; worked out once for a picture."""
+    return job.once(_home_of)
+
+
+def _home_of(job: Job) -> Mapping[int, str]:
+    return {rank.rank: rank.node for rank in job.ranks if rank.node}
 
 
 def homes(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
     """Nodes on which processes of these ranks were seen."""
-    return tuple(sorted({rank.node for rank in job.ranks if rank.rank in ranks}))
+    known = home_of(job)
+    return tuple(sorted({known[rank] for rank in ranks if rank in known}))

@@ -1,8 +1,9 @@
 """What the next start should have so that this hang leaves traces: settings that the job lacks, and launch lines.
 
-Names go by the releases that read them: the flight recorder's were renamed in torch 2.9 (from TORCH_NCCL_TRACE_… to
-TORCH_FR_…), its pipe was not; TORCH_NCCL_… are older torch's NCCL_… (see ``advice.RENAMED``); NCCL's own are in
-``names.NCCL_NAMES``. Where a version is not known, both generations are given: the wrong one is not read by anybody.
+Names go by the releases that read them: the flight recorder's are called TORCH_FR_… since torch 2.8 (before
+TORCH_NCCL_TRACE_…), but up to 2.11 its pipe is armed by the older name of its size alone; TORCH_NCCL_… are older
+torch's NCCL_… (see ``advice.RENAMED``); NCCL's own are in ``names.NCCL_NAMES``. Where a version is not known, both
+generations are given: the wrong one is not read by anybody.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from hangtop.diagnosis.environment.names import NCCL_NAMES
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.roster import world_size
 
 FOLDER = "/tmp"
 """Only a suggestion for launch lines: hangtop writes nothing there."""
@@ -105,18 +107,21 @@ def _wishes(torch: Release, nccl: Release) -> Iterator[_Wish]:
 
 def _recorder(torch: Release) -> Iterator[_Wish]:
     """The flight recorder and what asks it: by torch's release."""
-    old, new = not torch or torch < (2, 9), not torch or torch >= (2, 9)
     if torch and torch < (2, 2):
         yield _Wish(Setting("NCCL_DESYNC_DEBUG", "1", "names the rank that did not come (this torch has no recorder)"))
         return
     sizes = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
     files = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-    generations = ((new, sizes[0], files[0], "2.9 and newer"), (old, sizes[1], files[1], "2.2 to 2.8"))
-    for wanted, size, file, when in generations:
+    for name, wanted, when in ((sizes[0], not torch or torch >= (2, 12), "2.12 and newer"),
+                               (sizes[1], not torch or torch < (2, 12), "2.2 to 2.11")):  # fmt: skip
         if wanted:
             why = f"flight recorder (torch {when}): the last collectives of every rank"
-            yield _Wish(Setting(size, "20000", why), sizes, lambda value: value.strip() not in {"", "0"})
-            yield _Wish(Setting(file, f"{FOLDER}/fr_", f"its dumps, one a rank (torch {when})"), files)
+            also = (sizes[1],) if torch else sizes
+            yield _Wish(Setting(name, "20000", why), also, lambda value: value.strip() not in {"", "0"})
+    for name, wanted, when in ((files[0], not torch or torch >= (2, 9), "2.9 and newer"),
+                               (files[1], not torch or torch < (2, 9), "2.2 to 2.8")):  # fmt: skip
+        if wanted:
+            yield _Wish(Setting(name, f"{FOLDER}/fr_", f"its dumps, one a rank (torch {when})"), files)
     yield _Wish(
         Setting("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "dump when the watchdog gives up; the pipe needs it too"),
         enough=lambda value: value.strip().lower() not in {"0", "false", "no", "n", "off"},
@@ -169,7 +174,7 @@ def _torchrun(job: Job, ranks: list[Rank]) -> str:
     """A torchrun that keeps every rank's output, its first error and its own log files apart."""
     first = ranks[0].process if ranks else None
     each = (first.local_world_size if first else None) or 8
-    world = (first.world_size if first else None) or each * max(1, len(job.nodes))
+    world = world_size(job) or each * max(1, len(job.nodes))
     address = (first.master_addr if first else "") or "MASTER"
     port = (first.master_port if first else None) or 29500
     return (

@@ -7,83 +7,18 @@ finding.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
-from hangtop.diagnosis.environment.advice import DEBUG_ONLY, FATAL_TO_DIFFER, MUST_AGREE, MYTHS, RENAMED
-from hangtop.diagnosis.environment.names import BUILD_NAMES, NCCL_NAMES, PLUGIN_PREFIXES, TORCH_NAMES
-from hangtop.diagnosis.environment.settings import Setting, environments, ranks_at, settings, versions
+from hangtop.diagnosis.environment.about import finding_about
+from hangtop.diagnosis.environment.advice import DEBUG_ONLY, FATAL_TO_DIFFER, MUST_AGREE, RENAMED
+from hangtop.diagnosis.environment.settings import environments, ranks_at, settings, versions
+from hangtop.diagnosis.environment.unknown import unknown_names
 from hangtop.diagnosis.environment.values import complaint
-from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
-
-JUDGED_PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
-
-
-def _finding(
-    kind: str,
-    severity: Severity,
-    ranks: Iterable[Rank],
-    setting: Setting,
-    summary: str,
-    advice: str,
-    confidence: float = 0.9,
-) -> Finding:
-    holders = tuple(ranks)
-    name, value = setting
-    first = holders[0]
-    return Finding(
-        kind,
-        severity,
-        confidence,
-        summary,
-        ranks=tuple(rank.rank for rank in holders),
-        nodes=tuple(sorted({rank.node for rank in holders})),
-        evidence=(Evidence(f"environment of rank {first.rank} on {first.node}", None, f"{name}={value}"),),
-        advice=advice,
-    )
-
-
-def unknown_names(job: Job) -> Iterator[Finding]:
-    """env_unknown: a name that neither NCCL nor PyTorch ever reads, with the real knob or the nearest real name."""
-    for (name, value), ranks in job.once(settings).items():
-        myth = MYTHS.get(name)
-        if myth:
-            yield _finding(
-                "env_unknown", "warning", ranks, (name, value),
-                f"nobody reads {name}: set for {myth.wanted}, it does nothing",
-                f"Remove it. What does it: {myth.instead}.",
-            )  # fmt: skip
-        elif not _is_known(name):
-            near = _nearest(name)
-            yield _finding(
-                "env_unknown", "info", ranks, (name, value),
-                f"{name} is no setting that NCCL (2.10 to 2.30) or PyTorch reads" + (f"; {near} is" if near else ""),
-                f"Did you mean {near}?" if near else "Remove it, unless a plugin of yours reads it.",
-                confidence=0.8 if near else 0.5,
-            )  # fmt: skip
-
-
-@lru_cache(maxsize=256)
-def _nearest(name: str) -> str:
-    """The real name that is most like this one; empty where none is."""
-    near = difflib.get_close_matches(name, [*NCCL_NAMES, *TORCH_NAMES, *RENAMED], n=1, cutoff=0.85)
-    return near[0] if near else ""
-
-
-def _is_known(name: str) -> bool:
-    if not name.startswith(JUDGED_PREFIXES):
-        return True
-    return (
-        name in NCCL_NAMES
-        or name in TORCH_NAMES
-        or name in RENAMED
-        or name in BUILD_NAMES
-        or name.startswith(PLUGIN_PREFIXES)
-    )
+from hangtop.diagnosis.phrasing import rank_text, ranks_on
 
 
 def invalid_values(job: Job) -> Iterator[Finding]:
@@ -91,7 +26,7 @@ def invalid_values(job: Job) -> Iterator[Finding]:
     for (name, value), ranks in job.once(settings).items():
         wrong = complaint(name, value)
         if wrong:
-            yield _finding(
+            yield finding_about(
                 "env_invalid",
                 "warning",
                 ranks,
@@ -103,7 +38,7 @@ def invalid_values(job: Job) -> Iterator[Finding]:
         sockets = [table.get(name, "") for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")]
         if all(text.isdecimal() for text in sockets) and int(sockets[0]) * int(sockets[1]) > 64:
             for rank in ranks_at(job, places):
-                yield _finding(
+                yield finding_about(
                     "env_invalid", "warning", [rank],
                     ("NCCL_SOCKET_NTHREADS × NCCL_NSOCKS_PERTHREAD", " × ".join(sockets)),
                     f"{sockets[0]} threads × {sockets[1]} sockets is over NCCL's bound of 64", "Lower one of them.",
@@ -127,7 +62,7 @@ def _absent_interfaces(job: Job) -> Iterator[Finding]:
         if lacking:
             without = [rank for rank in ranks if rank.node in lacking]
             nodes = ", ".join(sorted(lacking))
-            yield _finding(
+            yield finding_about(
                 "env_invalid", "critical", without, (name, value),
                 f"{name}={value} names no interface that is up on {nodes}",
                 "Set it to an interface that these nodes have (ip -br link), or remove it.",
@@ -148,7 +83,7 @@ def _greedy_adapters(job: Job) -> Iterator[Finding]:
             devices = sorted({port.facts.device for port in node.ports})
             extra = [have for have in devices if have not in wanted and any(have.startswith(want) for want in wanted)]
             if extra:
-                yield _finding(
+                yield finding_about(
                     "env_invalid", "warning", ranks, (name, value),
                     f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {node.name})",
                     f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact.",
@@ -162,13 +97,13 @@ def deprecated_names(job: Job) -> Iterator[Finding]:
         renamed = RENAMED.get(name)
         if renamed and renamed.instead not in ranks[0].process.env:
             effect = "still works" if renamed.works else "does nothing any more"
-            yield _finding(
+            yield finding_about(
                 "env_deprecated", "info" if renamed.works else "warning", ranks, (name, value),
                 f"{name} is the old name of {renamed.instead} (since {renamed.since}) and {effect}",
                 f"Set {renamed.instead} instead.",
             )  # fmt: skip
         if name == "NCCL_LAUNCH_MODE" and value.upper() == "GROUP":
-            yield _finding(
+            yield finding_about(
                 "env_deprecated", "info", ranks, (name, value), "NCCL_LAUNCH_MODE=GROUP is deprecated since NCCL 2.9",
                 "Remove it.",
             )  # fmt: skip
@@ -179,7 +114,7 @@ def debugging_left_on(job: Job) -> Iterator[Finding]:
     for (name, value), ranks in job.once(settings).items():
         setting = DEBUG_ONLY.get(name)
         if setting and value.strip().lower() in setting.values:
-            yield _finding(
+            yield finding_about(
                 "env_debug_left_on", "warning", ranks, (name, value), f"{name}={value}: {setting.cost}",
                 "Remove it once the fault is found.",
             )  # fmt: skip
@@ -200,7 +135,7 @@ def clobbered_log_file(job: Job) -> Iterator[Finding]:
             text = "NCCL does not expand ~"
         else:
             continue
-        yield _finding(
+        yield finding_about(
             "env_log_file_clobbered", "warning", ranks, (name, value), f"NCCL_DEBUG_FILE={value}: {text}",
             "Use NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (host and process id).",
         )  # fmt: skip
@@ -231,7 +166,7 @@ def _odd_ones(job: Job, name: str, values: Sequence[tuple[str, list[int]]]) -> I
     odd = [rank for _, ranks in ordered[:-1] for rank in ranks]
     spread = "; ".join(f"{value} on {_some(ranks)}" for value, ranks in reversed(ordered))
     evidence = tuple(
-        Evidence(f"environment of rank {ranks[0].rank} on {ranks[0].node}", None, f"{name}={value}")
+        Evidence(f"environment of {ranks_on([ranks[0].rank], [ranks[0].node])}", None, f"{name}={value}")
         for value, ranks in reversed(ordered)
     )
     yield Finding(
@@ -248,7 +183,7 @@ def _odd_ones(job: Job, name: str, values: Sequence[tuple[str, list[int]]]) -> I
 
 def _some(ranks: list[Rank]) -> str:
     if len(ranks) == 1:
-        return f"rank {ranks[0].rank}"
+        return rank_text(ranks[0].rank)
     shown = ", ".join(str(rank.rank) for rank in ranks[:6])
     return f"ranks {shown}" + (f" and {len(ranks) - 6} more" if len(ranks) > 6 else "")
 
@@ -270,7 +205,7 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
             why, advice = "crashes when a job restarts its process group in place", "Move to NCCL 2.28.9 or newer."
         else:
             continue
-        yield _finding(
+        yield finding_about(
             "nccl_known_bad",
             "warning",
             ranks_at(job, places),

@@ -21,14 +21,20 @@ SKEW = 1.0
 
 def reachable(scene: Preflight) -> Iterator[Cell]:
     """Whether the node answered, and whether all of it could be read."""
+    check = "reach" if scene.way else "ssh"
     for name, node in sorted(scene.job.nodes.items()):
-        if node.link in ("live", "offline"):
-            yield Cell("ssh", name, "ok", "answers")
+        if name in scene.silent:
+            yield Cell(check, name, "unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
+        elif node.link in ("live", "offline"):
+            yield Cell(check, name, "ok", "answers")
         elif node.link == "limited":
-            yield Cell("ssh", name, "warn", node.why, "node_limited", "Install Python 3.8 or newer on the node.")
+            lacks_python = node.hello is not None and not node.hello.python
+            remedy = "Install Python 3.8 or newer on the node." if lacks_python else ""
+            yield Cell(check, name, "warn", node.why, "node_limited", remedy)
         else:
             why = node.why or f"is {node.link}"
-            yield Cell("ssh", name, "fail", why, "node_unreachable", f"Try: ssh {name} true")
+            remedy = f"Try by hand what --via says: {scene.way}" if scene.way else f"Try: ssh {name} true"
+            yield Cell(check, name, "fail", why, "node_unreachable", remedy)
 
 
 def open_files(scene: Preflight) -> Iterator[Cell]:
@@ -141,7 +147,7 @@ def tracing(scene: Preflight) -> Iterator[Cell]:
         else:
             yield Cell(
                 "ptrace", node.name, "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
-                "sudo sysctl kernel.yama.ptrace_scope=0 (or sudo rights; container: --cap-add SYS_PTRACE)",
+                "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
             )  # fmt: skip
 
 

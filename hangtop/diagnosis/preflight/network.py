@@ -163,14 +163,18 @@ def mtu(scene: Preflight) -> Iterator[Cell]:
 
 def adapters(scene: Preflight) -> Iterator[Cell]:
     """HCA ports: active, as many as elsewhere, and at the same rate."""
+    known = [node for node in scene.nodes() if node.ports or scene.said(node, "fabric")]
     active = {
         node.name: sorted(port.facts.rate or 0.0 for port in node.ports if port.facts.state.upper() == "ACTIVE")
-        for node in scene.nodes()
+        for node in known
     }
-    if not any(node.ports for node in scene.nodes()):
+    if not any(node.ports for node in known):
         return
-    usual = list(Counter(tuple(rates) for rates in active.values()).most_common(1)[0][0])
     for node in scene.nodes():
+        if node.name not in active:
+            yield Cell("fabric", node.name, "unknown", "the node did not say")
+    usual = list(Counter(tuple(rates) for rates in active.values()).most_common(1)[0][0])
+    for node in known:
         down = [port for port in node.ports if port.facts.state.upper() != "ACTIVE"]
         rates = active[node.name]
         if down and rates != usual:

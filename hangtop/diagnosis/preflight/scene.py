@@ -40,6 +40,10 @@ class Preflight:
     master_node: str = ""
     offsets: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a node's clock is ahead of ours, with half the round trip already taken out."""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that did not answer the survey, and why."""
+    way: str = ""
+    """How nodes are reached, as ``--via`` says it; empty for SSH."""
 
     def nodes(self) -> list[Node]:
         """Nodes that answer, by name."""
@@ -57,6 +61,11 @@ class Preflight:
             if found.name == name and found.subject == subject:
                 return found
         return None
+
+    def said(self, node: Node, source: str) -> bool:
+        """True when a source of a node has told all it knows: only then is what it does not name not there."""
+        state = node.sources.get(source)
+        return state is not None and state.state in ("ok", "absent")
 
     def all(self, node: str, name: str) -> list[Observation]:
         """Every answer of a node under one name."""

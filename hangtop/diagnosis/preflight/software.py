@@ -38,18 +38,22 @@ def versions(scene: Preflight) -> Iterator[Cell]:
         elif text:
             yield Cell("versions", node_name, "ok", text)
         else:
-            yield Cell("versions", node_name, "unknown", "no file here tells a version")
+            said = scene.said(scene.job.nodes[node_name], "software")
+            figure = "no file here tells a version" if said else "the node did not say"
+            yield Cell("versions", node_name, "unknown", figure)
 
 
 def gpus(scene: Preflight) -> Iterator[Cell]:
     """GPUs: none lost, as many and of the same kind as elsewhere, and idle unless the job's own ranks are on them."""
-    kinds = {
-        node.name: Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus) for node in scene.nodes()
-    }
+    known = [node for node in scene.nodes() if node.gpus or scene.said(node, "gpus")]
+    kinds = {node.name: Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus) for node in known}
     if not any(kinds.values()):
         return
-    usual = Counter(tuple(sorted(count.items())) for count in kinds.values()).most_common(1)[0][0]
     for node in scene.nodes():
+        if node.name not in kinds:
+            yield Cell("GPUs", node.name, "unknown", "the node did not say")
+    usual = Counter(tuple(sorted(count.items())) for count in kinds.values()).most_common(1)[0][0]
+    for node in known:
         mine = {rank.process.pid for rank in scene.ranks(node.name)}
         lost = [gpu for gpu in node.gpus if gpu.fault]
         strangers = [

@@ -1,21 +1,24 @@
-"""The rules: each a small function from the job (or the case made of it) to findings, one file per family."""
+"""The rules: each a small function from the job (or its status, made of it once) to findings, one file per family."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.environment.lint import RULES as ENVIRONMENT
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
     absent,
+    adapters,
     checked,
     collectives,
     crash,
     cuda,
+    daemons,
     ddp,
     disagree,
+    driver,
+    engines,
     fabric,
     gil,
     gloo,
@@ -23,23 +26,33 @@ from hangtop.diagnosis.rules import (
     gpu_speed,
     halted,
     hccl,
+    horovod,
+    inside,
+    jax,
     kernel,
     memory,
+    nccl_gpus,
     nccl_log,
+    nccl_raised,
+    nccl_trail,
     network,
     nodes,
+    perf,
     placement,
     probed,
     rendezvous,
     slow,
     starting,
     stuck,
+    taken_down,
     traced,
+    transports,
     watchdog,
 )
+from hangtop.diagnosis.waits.job_status import JobStatus
 
 Rule = Callable[[Job], Iterable[Finding]]
-CaseRule = Callable[[Case], Iterable[Finding]]
+StatusRule = Callable[[JobStatus], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
     nodes.node_unreachable,
@@ -53,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     gpu_faults.gpu_needs_reset,
     gpu_faults.nvlink_errors,
     gpu_faults.nvswitch,
+    driver.told,
     cuda.hardware,
     gpu_speed.gpu_throttled,
     gpu_speed.gpu_pcie_degraded,
@@ -66,6 +80,8 @@ RULES: tuple[Rule, ...] = (
     placement.zombie_process,
     kernel.storage_stalled,
     kernel.kernel_trouble,
+    adapters.broken,
+    adapters.links,
     memory.gpu_out_of_memory,
     memory.host_out_of_memory,
     memory.shm_too_small,
@@ -73,8 +89,12 @@ RULES: tuple[Rule, ...] = (
     nccl_log.warnings,
     nccl_log.mismatched,
     nccl_log.connect_failed,
+    transports.transport_failed,
+    nccl_raised.told_of_nccl,
     nccl_log.plugin_failed,
-    nccl_log.duplicate_gpu,
+    nccl_trail.trail,
+    nccl_trail.call_failed,
+    nccl_gpus.duplicate_gpu,
     nccl_log.ib_retry_exceeded,
     nccl_log.remote_error,
     nccl_log.socket_fallback,
@@ -85,10 +105,27 @@ RULES: tuple[Rule, ...] = (
     gloo.timed_out,
     gloo.differing_calls,
     gloo.sizes,
+    gloo.unconnected,
     hccl.timed_out,
     hccl.not_connected,
+    jax.barrier,
+    jax.lost,
+    jax.no_coordinator,
+    jax.waiting,
+    jax.device,
+    horovod.stalled,
+    horovod.mismatched,
+    perf.gave_up,
+    perf.wrong,
+    perf.falling,
+    daemons.lost,
+    engines.timed_out,
+    engines.waiting,
+    taken_down.taken_down,
+    rendezvous.waiting,
     probed.probed,
     traced.traced,
+    inside.checks,
     rendezvous.address_in_use,
     rendezvous.store_timeout,
     rendezvous.store_lost,
@@ -99,11 +136,13 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules that need the job alone."""
 
-CASE_RULES: tuple[CaseRule, ...] = (
+STATUS_RULES: tuple[StatusRule, ...] = (
     halted.stopped,
     halted.uninterruptible,
     stuck.stuck_in_code,
     stuck.waits,
+    stuck.last_known,
+    inside.behind,
     gil.gil_hang,
     disagree.mismatch,
     disagree.deadlock,

@@ -2,106 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.case import Case
-from hangtop.diagnosis.collectives import launched, ras
-from hangtop.diagnosis.collectives.owners import Owners
-from hangtop.diagnosis.collectives.recorder import Differs, Matched, NotJoined, match
 from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.groups import launched, ras
+from hangtop.diagnosis.groups.counters import told_by_ras
+from hangtop.diagnosis.groups.edges import Waits, last_of
+from hangtop.diagnosis.groups.owners import Owners
+from hangtop.diagnosis.groups.recorder import Differs, Matched
+from hangtop.diagnosis.groups.witnesses import matched_dumps
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import count, duration, listed, on_nodes, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text, who
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.verdict.aftermath import finished
+from hangtop.diagnosis.waits.job_status import JobStatus
 
 CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."
 
 
-def flight_recorder(case: Case) -> Iterator[Finding]:
+def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch, collective_size_mismatch, p2p_deadlock and collective_stalled by flight recorder dumps.
 
     Needs dumps of the job's ranks, as many as there are; a rank without one is named where others wait for it. Live, a
     collective must have been open for longer than this job's pauses and the patience.
     """
-    if not case.job.recorders:
+    if not job_status.job.recorders:
         return
-    matched = match(case.job.recorders)
+    matched = job_status.job.once(matched_dumps)
     for differs in matched.differs:
-        yield _differs(case.job, differs, matched)
-    waiting = [stop for stop in matched.not_joined if _old_enough(case, stop)]
-    if waiting and not matched.differs:
-        yield from _not_joined(case.job, waiting, matched)
-    if matched.unanswered and matched.unanswered.circle:
-        circle = matched.unanswered.circle
-        wants = [f"rank {rank} {'sends to' if side == 'send' else 'receives from'} rank {peer}"
-                 for rank, (side, peer) in sorted(matched.unanswered.wants.items()) if rank in circle]  # fmt: skip
-        yield Finding(
-            "p2p_deadlock", "critical", 0.93, f"sends and receives wait in a circle: {listed(wants)}",
-            ranks=circle, nodes=_homes(case.job, circle),
-            evidence=tuple(_dump(case.job, rank, "open send or receive") for rank in circle[:4]),
-            advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv.",
-        )  # fmt: skip
+        yield _differs(job_status.job, differs, matched)
+    found = [*_circle(job_status, matched), *_stayed_away(job_status, matched)]
+    if not matched.differs:
+        yield from found
     for stop in matched.stalled:
-        if _old_enough(case, stop) and not waiting and not matched.differs:
+        if _old_enough(job_status, stop.age) and not found and not matched.differs:
             yield Finding(
                 "collective_stalled", "critical", 0.8,
-                f"all {count(len(stop.waiting), 'rank')} joined {stop.op} #{stop.seq} of group {stop.group}, and none "
-                "completed it",
-                ranks=stop.waiting, nodes=_homes(case.job, stop.waiting),
-                evidence=tuple(_dump(case.job, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
+                f"all {count(len(stop.waiting), 'rank')} joined {stop.op} #{stop.seq} of group {stop.group.label}, and "
+                "none completed it",
+                ranks=stop.waiting, nodes=homes(job_status.job, stop.waiting),
+                evidence=tuple(_dump(matched, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
                 advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
             )  # fmt: skip
 
 
-def _old_enough(case: Case, stop: NotJoined) -> bool:
+def _old_enough(job_status: JobStatus, age: float | None) -> bool:
     """A dump of a job in motion shows open collectives as well: live, they must have been open for long."""
-    if not case.job.live:
+    if not job_status.job.live:
         return True
-    return case.hung or (stop.age is not None and stop.age >= case.alarm_after)
+    return job_status.hung or (age is not None and age >= job_status.alarm_after)
 
 
 def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
     counted = differs.counted
-    ranks = counted.odd_ranks
+    ranks = differs.accused
     same = {"op": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[differs.what]
     told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
     missing = _undumped(job, matched)
+    alone = counted.tied and not differs.tied
+    why = (
+        f"; at that point other groups like it do as {ranks_text(set(counted.odd_ranks) - set(ranks))}" if alone else ""
+    )
     return Finding(
         "collective_mismatch" if differs.what == "op" else "collective_size_mismatch", "critical",
-        0.75 if counted.tied else 0.95,
-        f"different {same} at collective #{differs.seq} of group {differs.group}: {told}, "
-        f"{ranks_text(counted.usual_ranks)} {counted.usual}{missing}",
-        ranks=ranks, nodes=_homes(job, ranks),
+        0.6 if differs.tied else 0.75 if counted.tied else 0.95,
+        f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
+        f"{ranks_text(counted.usual_ranks)} {counted.usual}{why}{missing}",
+        ranks=ranks, nodes=homes(job, ranks),
         evidence=tuple(
-            _dump(job, rank, f"#{differs.seq}: {counted.odd.get(rank, counted.usual)}")
+            _dump(matched, rank, f"#{differs.seq}: {counted.odd.get(rank, counted.usual)}")
             for rank in (*sorted(counted.odd), *counted.usual_ranks)[:4]
         ),
         advice=CODE,
     )  # fmt: skip
 
 
-def _not_joined(job: Job, stops: Sequence[NotJoined], matched: Matched) -> Iterator[Finding]:
-    """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
-    undumped = tuple(sorted({rank for stop in stops for rank in stop.undumped}))
-    culprits = matched.culprits or undumped
-    if not culprits:
+def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """p2p_deadlock: a receive may have been posted early, so that a rank in the circle may be held up elsewhere."""
+    circle = matched.circle
+    waits = [edge for edge in matched.edges if edge.waiter in circle and edge.certain]
+    if not waits or not _old_enough(job_status, _age(matched, waits)):
         return
-    stop = next((stop for stop in stops if set(stop.absent) & set(culprits)), stops[0])
-    sure = 0.92 if matched.culprits and not undumped else 0.8 if matched.culprits else 0.65
-    finished = f", having finished #{stop.finished}" if stop.finished is not None and stop.finished >= 0 else ""
-    silent = "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)"
-    waited = f" for {duration(stop.age)}" if stop.age is not None and stop.age > 1 else ""
+    told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
+            f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
     yield Finding(
-        "collective_mismatch", "critical", sure,
-        f"{ranks_text(culprits)} {on_nodes(_homes(job, culprits))}".rstrip()
-        + f" did not join {stop.op} #{stop.seq} of group {stop.group}{finished}{silent}; "
-        f"{count(len(stop.waiting), 'other')} wait in it{waited}",
-        ranks=culprits, nodes=_homes(job, culprits),
+        "p2p_deadlock", "critical", 0.8, f"sends and receives wait in a circle: {listed(told)}",
+        ranks=circle, nodes=homes(job_status.job, circle),
+        evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
+        advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. "
+        "Where receives are posted early, look at the stacks of these ranks first.",
+    )  # fmt: skip
+
+
+def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
+    job = job_status.job
+    culprits = matched.culprits or matched.undumped
+    direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
+    direct.sort(key=lambda edge: (not edge.certain, edge.operation in ("send", "recv"), edge.since or 0.0, edge.waiter))
+    if not direct or not _old_enough(job_status, _age(matched, direct)):
+        return
+    first = direct[0]
+    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
+    finished = (
+        f", having finished #{stop.finished}" if stop and stop.finished is not None and stop.finished >= 0 else ""
+    )
+    silent = "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)"
+    age = _age(matched, direct)
+    waited = f" for {duration(age)}" if age is not None and age > 1 else ""
+    waiting = {edge.waiter for edge in matched.edges}
+    # of culprits that others wait for in different places, each is told with what waits for it
+    pair = first.operation in ("send", "recv")
+    what = (
+        f"{_other_half(first)} of group {first.group}"
+        if pair
+        else f"{first.operation} #{first.seq} of group {first.group}"
+    )
+    yield Finding(
+        "collective_mismatch", "critical", _sureness(matched, direct),
+        ranks_on(culprits, homes(job, culprits))
+        + f" did not {'launch' if pair else 'join'} {what}{finished}{silent}; "
+        f"{count(len(waiting - set(culprits)), 'other')} wait{waited}",
+        ranks=culprits, nodes=homes(job, culprits),
         evidence=(
-            *(_dump(job, rank, f"last finished #{stop.finished}") for rank in culprits[:2] if rank in matched.dumped),
-            *(_dump(job, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:3]),
+            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.dumped),
+            *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
         ),
         advice=CODE,
     )  # fmt: skip
+
+
+def _sureness(matched: Matched, direct: Sequence[Waits]) -> float:
+    if matched.torn:
+        return 0.6  # one of two is right
+    if not matched.culprits:
+        return 0.65
+    return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
+
+
+def _other_half(edge: Waits) -> str:
+    """What a waiting send or receive lacks."""
+    return f"the receive from rank {edge.waiter}" if edge.operation == "send" else f"the send to rank {edge.waiter}"
+
+
+def _open(edge: Waits) -> str:
+    way = {"send": " to ", "recv": " from "}.get(edge.operation)
+    return f"{edge.operation}{way}{ranks_text(edge.for_ranks)} open" if way else f"{edge.operation} #{edge.seq} open"
+
+
+def _last(matched: Matched, rank: int) -> str:
+    last = last_of(matched.given).get(rank)
+    if last is None:
+        return "nothing launched"
+    return f"launched last: {last.operation} #{last.seq} of group {last.group} ({last.condition})"
+
+
+def _age(matched: Matched, edges: Sequence[Waits]) -> float | None:
+    """Seconds from the first of these launches to the last entry of any dump."""
+    written = max((dump.at for dump in matched.given.dumps.values() if dump.at is not None), default=None)
+    since = min((edge.since for edge in edges if edge.since is not None), default=None)
+    return None if written is None or since is None else written - since
 
 
 def _undumped(job: Job, matched: Matched) -> str:
@@ -109,61 +170,66 @@ def _undumped(job: Job, matched: Matched) -> str:
     return f"; no dump of {ranks_text(absent)}" if absent else ""
 
 
-def _dump(job: Job, rank: int, text: str) -> Evidence:
-    dump = next((dump for dump in reversed(job.recorders) if dump.rank == rank), None)
-    source = dump.source if dump else "flight recorder"
-    return Evidence(f"{source} (rank {rank})", dump.at if dump else None, text)
+def _dump(matched: Matched, rank: int, text: str) -> Evidence:
+    dump = matched.given.dumps[rank]
+    return Evidence(f"{dump.source} (rank {rank})", dump.at, text)
 
 
-def ras_behind(case: Case) -> Iterator[Finding]:
+def ras_behind(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch by NCCL RAS: counts of one communicator differ, and stood still over three answers.
 
     Needs three RAS answers; RAS counts no sends and receives, so an even picture proves nothing.
     """
-    for one in ras.behind(case.job.ras):
-        owners = case.job.once(Owners)
+    owners = job_status.job.once(Owners)
+    for one in told_by_ras(job_status.job):
         least = [one.members[number] for number in one.least]
         most = len(one.members) - len(least)
         ranks = owners.of_members(least)
-        values = {**dict.fromkeys(one.counted.usual_ranks, one.counted.usual), **one.counted.odd}
+        values = one.counts
         yield Finding(
             "collective_mismatch", "critical", 0.85 if len(least) <= most else 0.7,
             f"{who(ranks, f'{len(least)} processes')} launched {min(values.values())} {one.op}, "
             f"{count(most, 'other')} {max(values.values())}, and nothing moves",
-            ranks=ranks, nodes=_homes(case.job, ranks),
+            ranks=ranks, nodes=homes(job_status.job, ranks),
             evidence=(Evidence(f"NCCL RAS, communicator {one.comm}", one.at, _counts(one)),),
             advice="These ranks have not launched what the others wait in: look at their stacks.",
         )  # fmt: skip
 
 
-def ras_away(case: Case) -> Iterator[Finding]:
+def ras_away(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing by NCCL RAS: ranks that every one of the last answers could not find.
 
     Needs two RAS answers or more.
     """
-    for one in ras.away(case.job.ras):
-        owners = case.job.once(Owners)
+    owners = job_status.job.once(Owners)
+    for one in ras.away(job_status.job.ras):
+        if not owners.is_ours(one.members):
+            continue
         ranks = owners.of_members(one.members)
         states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
         yield Finding(
             "rank_missing", "critical", 0.8,
             f"NCCL does not find {who(ranks, count(len(one.members), 'process', 'processes'))} any more",
-            ranks=ranks, nodes=_homes(case.job, ranks),
+            ranks=ranks, nodes=homes(job_status.job, ranks),
             evidence=(Evidence(f"NCCL RAS, communicator {one.comm}", one.at, states),),
             advice="The process ended or its node is cut off: look at it first.",
         )  # fmt: skip
 
 
-def nccl_log_behind(case: Case) -> Iterator[Finding]:
+def nccl_log_behind(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch and collective_size_mismatch by NCCL's COLL lines: ranks compared per communicator.
 
     Needs NCCL_DEBUG=INFO with the subsystem COLL on all ranks of a communicator. Live, only while the job stands still.
     """
-    if case.job.live and not (case.hung or (case.job.stood_still or 0.0) >= case.alarm_after):
+    if job_status.job.live and not (job_status.hung or (job_status.job.stood_still or 0.0) >= job_status.alarm_after):
         return
-    closed = {event.data.get("comm_id") for _, event in case.job.events_of("nccl.end")}
-    for odd in launched.odd_ones(one for one in case.job.progress if one.comm not in closed):
-        owners = case.job.once(Owners)
+    if not job_status.job.live and finished(job_status.job):
+        return  # ranks that are done have not all written their last lines
+    closed = {event.data.get("comm_id") for _, event in job_status.job.events_of("nccl.end")}
+    owners = job_status.job.once(Owners)
+    for odd in launched.odd_ones(one for one in job_status.job.progress if one.comm not in closed):
+        if not owners.is_ours(odd.latest.values()):
+            continue
         accused = [odd.latest[number] for number in odd.accused]
         ranks = tuple(sorted(rank for one in accused if (rank := owners.of_progress(one)) is not None))
         told = listed([_told(odd, one) for one in accused])
@@ -190,13 +256,7 @@ def _progress_line(odd: launched.Odd, one: CommProgress) -> Evidence:
 
 
 def _counts(one: ras.Behind) -> str:
-    values = {**dict.fromkeys(one.counted.usual_ranks, one.counted.usual), **one.counted.odd}
     by_count: dict[int, list[int]] = {}
-    for number, value in sorted(values.items()):
+    for number, value in sorted(one.counts.items()):
         by_count.setdefault(value, []).append(number)
     return "; ".join(f"{ranks_text(members)}: {one.op} {value}" for value, members in sorted(by_count.items()))
-
-
-def _homes(job: Job, ranks: Iterable[int]) -> tuple[str, ...]:
-    wanted = set(ranks)
-    return tuple(sorted({rank.node for rank in job.ranks if rank.rank in wanted and rank.node}))

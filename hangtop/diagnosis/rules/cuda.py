@@ -6,19 +6,20 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.failures import cuda_error, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.words import who
+from hangtop.diagnosis.phrasing import who
+from hangtop.diagnosis.witnesses.failures import cuda_error, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 HARDWARE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE)),
     ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE)),
     ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE)),
-    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE)),
 )
 """Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable …)."""
-KINDS = ("torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception")
+KINDS = ("torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal")
 
 
 def hardware_kind(error: str) -> str:
@@ -42,7 +43,7 @@ def hardware(job: Job) -> Iterator[Finding]:
         ranks = ranks_in(events)
         yield Finding(
             kind, "critical", 0.9, f"CUDA told {who(ranks)}: {told(events[0]).removeprefix('CUDA error: ')}",
-            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            ranks=ranks, nodes=hosts_in(job, events), gpus=gpus_in(job, events), evidence=lines(events),
             advice="Hardware: drain the node, look at the kernel log for the GPU's Xid, reset or replace it.",
         )  # fmt: skip
 
@@ -51,5 +52,8 @@ def told(event: LogEvent) -> str:
     """What an event says of an error of CUDA, with that word in front."""
     if event.kind == "python.exception":
         return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
+    if event.kind == "process.signal":
+        thrown = text_of(event, "what").partition("CUDA error: ")[2]
+        return f"CUDA error: {thrown.splitlines()[0]}" if thrown else ""
     error = cuda_error(event)
     return f"CUDA error: {error}" if error else ""

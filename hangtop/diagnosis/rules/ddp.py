@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.failures import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.words import listed
+from hangtop.diagnosis.phrasing import listed
+from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 
 def unused_parameters(job: Job) -> Iterator[Finding]:

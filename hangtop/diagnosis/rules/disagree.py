@@ -4,133 +4,134 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
-from hangtop.diagnosis.gpu_load import Fingerprint, fingerprint
-from hangtop.diagnosis.jams import Jam, Site
-from hangtop.diagnosis.proof import crowd_of, stack_of, watch_of
-from hangtop.diagnosis.scene import Scene
-from hangtop.diagnosis.standing import Standing
-from hangtop.diagnosis.tables.thresholds import MOVING_SEGMENTS_PER_S
-from hangtop.diagnosis.words import count, listed, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text
+from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""
 
 
-def mismatch(case: Case) -> Iterator[Finding]:
+AGREED = (
+    "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
+    "at the fabric panel and for Xid lines."
+)
+UNNAMED = (
+    "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
+    "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
+    "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
+)
+
+
+def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch: all ranks wait, and not at the same operation; the minority is the odd one.
 
     Needs stacks of all ranks of the job that can be seen, in two looks or more. A wait in a sub-group ends before the
-    wait of the crowd. Where nothing tells which side is odd, both are named.
+    wait of the waiters. Where nothing tells which side is odd, both are named.
     """
-    jam = case.jam
-    if jam is None or jam.shape != "mismatch" or not case.hung:
+    graph = job_status.graph
+    if graph is None or graph.pattern != "mismatch" or not job_status.hung:
         return
-    crowd = [site for site in jam.sites if site not in jam.accused]
-    odd = " and ".join(f"{ranks_text(site.ranks)} {_in(site)}" for site in jam.accused)
-    others = " and ".join(f"{count(len(site.members), 'other')} {_in(site)}" for site in crowd[:2])
+    waiters = [point for point in graph.points if point not in graph.accused]
+    odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
+    others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
     yield Finding(
-        "collective_mismatch", "critical", _sureness(jam),
+        "collective_mismatch", "critical", _sureness(graph),
         f"ranks wait at different operations: {odd}" + (f", {others}" if others else ""),
-        ranks=tuple(culprit.rank for culprit in jam.culprits),
-        nodes=_nodes(jam.culprits),
-        evidence=(*_stacks(jam.culprits), *crowd_of(jam), watch_of(jam, _looks(jam))),
+        ranks=tuple(culprit.rank for culprit in graph.culprits),
+        nodes=nodes_of(graph.culprits),
+        evidence=(*_stacks(graph.culprits), *waiters_of(graph), watch_of(graph, _looks(graph))),
         advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
         "branches that depend on the data.",
         next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
     )  # fmt: skip
 
 
-def deadlock(case: Case) -> Iterator[Finding]:
+def deadlock(job_status: JobStatus) -> Iterator[Finding]:
     """p2p_deadlock: ranks wait to receive from (or to send to) one another in a circle.
 
-    Needs stacks in two looks or more; the peers where the frames tell them, else all must want the same side.
+    Needs stacks in two looks or more; the peers where the frames tell them, else all must want the same side. GPUs that
+    compute are none of a circle's: what they compute will be sent.
     """
-    jam = case.jam
-    if jam is None or jam.shape != "deadlock" or not case.hung:
+    graph = job_status.graph
+    if graph is None or graph.pattern != "deadlock" or not job_status.hung:
+        return
+    load = fingerprint(job_status.job, [culprit.rank for culprit in graph.culprits])
+    if load is not None and load.shape in ("working", "mixed"):
         return
     steps = []
-    for culprit in jam.culprits:
+    for culprit in graph.culprits:
         doing = culprit.activity
         peer = f" with rank {doing.peer}" if doing and doing.peer is not None else ""
-        steps.append(f"rank {culprit.rank} in {doing.op if doing else 'p2p'}{peer}")
-    known = all(culprit.activity and culprit.activity.peer is not None for culprit in jam.culprits)
-    waiting = f"; {count(len(jam.crowd), 'other')} wait for them" if jam.crowd else ""
+        steps.append(f"{rank_text(culprit.rank)} in {doing.op if doing else 'p2p'}{peer}")
+    known = all(culprit.activity and culprit.activity.peer is not None for culprit in graph.culprits)
+    waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
     yield Finding(
-        "p2p_deadlock", "critical", 0.93 if known and jam.frozen else 0.75,
+        "p2p_deadlock", "critical", 0.93 if known and graph.frozen else 0.75,
         f"sends and receives wait in a circle: {listed(steps)}{waiting}",
-        ranks=tuple(culprit.rank for culprit in jam.culprits),
-        nodes=_nodes(jam.culprits),
-        evidence=(*_stacks(jam.culprits), *crowd_of(jam), watch_of(jam, _looks(jam))),
+        ranks=tuple(culprit.rank for culprit in graph.culprits),
+        nodes=nodes_of(graph.culprits),
+        evidence=(*_stacks(graph.culprits), *waiters_of(graph), watch_of(graph, _looks(graph))),
         advice="Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv.",
     )  # fmt: skip
 
 
-def stalled(case: Case) -> Iterator[Finding]:
+def stalled(job_status: JobStatus) -> Iterator[Finding]:
     """collective_stalled: every rank of a group is in the same operation and none completes; no rank is odd.
 
     Needs stacks of all ranks in two looks or more. Ranks that spin (NCCL keeps the CPU busy) count only where their
-    GPUs spin too, at low flat power, and no traffic shows that data moves.
+    GPUs spin too, at low flat power, and nothing else shows that the job moves.
     """
-    jam = case.jam
-    if jam is None or jam.shape not in ("stalled", "stuck_group") or not case.hung:
+    graph = job_status.graph
+    if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.hung:
         return
-    site = jam.accused[0]
-    if site.kind in ("init", "store", "code") or len(site.members) < 2 or _data_moves(case.scene):
+    point = graph.accused[0]
+    if point.kind in ("init", "store", "code") or len(point.members) < 2 or job_status.job.motion.moving:
         return
-    load = fingerprint(case.job, site.ranks)
+    load = fingerprint(job_status.job, {member.rank for one in graph.accused for member in one.members})
     spins = load is not None and load.shape == "all_spin"
-    if not jam.frozen and not spins:
+    if not graph.frozen and not spins:
         return
-    what = f"in {site.name}" + (f" at {site.where}" if site.where else "")
-    group = (
-        f"{ranks_text(site.ranks)} of a sub-group" if jam.shape == "stuck_group" else f"all {len(site.members)} ranks"
-    )
-    waiting = f"; {count(len(jam.crowd), 'other')} wait for them" if jam.crowd else ""
-    confidence = 0.55 if site.kind in OPEN_KINDS else 0.7
+    members = tuple(member for one in graph.accused for member in one.members)
+    ranks = tuple(sorted(member.rank for member in members))
+    what = listed([one.told for one in graph.accused])
+    group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks)} ranks"
+    open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
+    waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
+    weight = 0.55 if open_ended else 0.7
     yield Finding(
-        "collective_stalled", "critical", confidence,
+        "collective_stalled", "critical", weight,
         f"{group} wait {what} and none gets through; no rank is odd{waiting}",
-        ranks=site.ranks,
-        nodes=_nodes(site.members),
-        evidence=(*_stacks(site.members[:2]), *crowd_of(jam), *_load_proof(load), watch_of(jam, _looks(jam))),
-        advice="The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce "
-        "probe, look at the fabric panel and for Xid lines.",
-        next=(NextStep("a", f"hangtop probe {' '.join(_nodes(site.members)) or 'NODES'}"),),
+        ranks=ranks,
+        nodes=nodes_of(members),
+        evidence=(*_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), watch_of(graph, _looks(graph))),
+        advice=UNNAMED if open_ended else AGREED,
+        next=(NextStep("a", f"hangtop probe {' '.join(nodes_of(members)) or 'NODES'}"),),
     )  # fmt: skip
 
 
-def _in(site: Site) -> str:
-    return f"in {site.name}" + (f" at {site.where}" if site.where else "")
-
-
-def _sureness(jam: Jam) -> float:
-    sure = 0.88 if jam.frozen else 0.7
-    if jam.tied:
+def _sureness(graph: WaitGraph) -> float:
+    sure = 0.88 if graph.frozen else 0.7
+    if graph.tied:
         sure -= 0.25
-    if any(site.kind in OPEN_KINDS for site in jam.sites):
+    if any(point.kind in OPEN_KINDS for point in graph.points):
         sure -= 0.08
-    if len({(site.kind, site.op) for site in jam.sites}) == 1:
+    if len({(point.kind, point.op) for point in graph.points}) == 1:
         sure -= 0.1  # the same operation, called from different lines: it may be one collective after all
     return round(sure, 2)
-
-
-def _data_moves(scene: Scene) -> bool:
-    return (scene.segments_per_s or 0.0) > MOVING_SEGMENTS_PER_S
 
 
 def _load_proof(load: Fingerprint | None) -> tuple[Evidence, ...]:
     return (load.evidence,) if load else ()
 
 
-def _stacks(standings: tuple[Standing, ...]) -> tuple[Evidence, ...]:
-    return tuple(line for line in map(stack_of, standings[:4]) if line)
+def _stacks(statuses: tuple[RankStatus, ...]) -> tuple[Evidence, ...]:
+    return tuple(line for line in map(stack_of, statuses[:4]) if line)
 
 
-def _looks(jam: Jam) -> int:
-    return max((len(standing.glances) for standing in (*jam.crowd, *jam.culprits)), default=0)
-
-
-def _nodes(standings: tuple[Standing, ...]) -> tuple[str, ...]:
-    return tuple(sorted({standing.node for standing in standings if standing.node}))
+def _looks(graph: WaitGraph) -> int:
+    return max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
-from hangtop.diagnosis.words import listed
+from hangtop.diagnosis.phrasing import listed
 
 
 class Symptom(NamedTuple):
@@ -86,7 +86,8 @@ def port_down(job: Job) -> Iterator[Finding]:
     """ib_port_down: a port that is not Active or has no link, whose peers are up.
 
     Needs the state of ports: the same port on other nodes, or its neighbours on this node where there is no other. A
-    port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped.
+    port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped. One that has a link and
+    waits for a subnet manager is at fault by itself.
     """
     same = job.once(_same_place)
     for node, port in job.once(_ports):
@@ -97,17 +98,19 @@ def port_down(job: Job) -> Iterator[Finding]:
         twins = same[_key(port)] - _Count.of(here)
         neighbours = [p for p in node.ports if p is not port and p.facts.link_layer == facts.link_layer]
         peers, up = twins if twins.ports else _Count.of(neighbours)
-        if not peers or up * 2 <= peers:
+        waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
+        if not waits_for_manager and (not peers or up * 2 <= peers):
             continue
         hint = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}.get(
             facts.phys_state, ""
         )
         if facts.state == "INIT":
             hint = ": no subnet manager has set it up"
+        alone = waits_for_manager and not any(map(_up, node.ports))
         yield Finding(
-            "ib_port_down", "critical" if twins.ports else "warning", 0.9 if twins.ports else 0.7,
-            f"port {facts.device}/{facts.port} on {node.name} is {facts.state}, {facts.phys_state}{hint}; "
-            f"{up} of {peers} peers are up",
+            "ib_port_down", "critical" if twins.ports or alone else "warning", 0.9 if twins.ports else 0.7,
+            f"port {facts.device}/{facts.port} on {node.name} is {facts.state}, {facts.phys_state}{hint}"
+            f"{f'; {up} of {peers} peers are up' if peers else ''}",
             nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
             advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
         )  # fmt: skip

@@ -5,46 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.case import Case
-from hangtop.diagnosis.failures import number_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.proof import of_standing
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.standing import Standing
+from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
-from hangtop.diagnosis.words import count, on_nodes, ranks_text
+from hangtop.diagnosis.waits.evidence import evidence_of
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.witnesses.failures import number_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 TIME_OUTS = ("torch.watchdog_timeout", "torch.watchdog_status", "torch.dump_signal")
 """What watchdogs say once a collective has timed out; a thread that says so is not stuck yet."""
 KNOWN = frozenset({"data", "checkpoint", "lock"})
-"""What a main thread may be stuck in while it keeps the GIL: opening and writing files in C++ often does not let go."""
+"""What the thread that does the rank's work may be stuck in while it keeps the GIL: opening and writing files in C++
+often does not let go."""
 
 
-def gil_hang(case: Case) -> Iterator[Finding]:
+def gil_hang(job_status: JobStatus) -> Iterator[Finding]:
     """gil_hang: one thread holds the GIL in every look and the process uses no CPU, or the watchdog says it is stuck.
 
     Needs dumps that tell the GIL's owner, in two looks or more: Python code that blocks gives the GIL back, so an owner
     that does not run sits in native code. The watchdog's own line (``torch.watchdog_stuck``) proves it without stacks,
     but for one that got stuck after a collective had timed out: what hangs then is the end of a job that had failed.
     """
-    stuck = said(case.job, "torch.watchdog_stuck")
+    stuck = said(job_status.job, "torch.watchdog_stuck")
     named = set(ranks_in(stuck))
     seen = set()
-    for standing in case.scene.of("working"):
-        owner = _owner(standing)
-        if owner is None or _known_wait(standing) or not (case.hung or standing.rank in named):
+    for status in job_status.of("working"):
+        owner = _owner(status)
+        if owner is None or _known_wait(status) or not (job_status.hung or status.rank in named):
             continue
         yield Finding(
             "gil_hang", "critical", 0.85,
-            f"rank {standing.rank} {on_nodes([standing.node])}: thread {owner} keeps the GIL in native code and does "
+            f"{ranks_on([status.rank], [status.node])}: thread {owner} keeps the GIL in native code and does "
             "not run, so no Python thread of that rank can",
-            ranks=(standing.rank,), nodes=(standing.node,) if standing.node else (),
-            evidence=of_standing(standing),
+            ranks=(status.rank,), nodes=(status.node,) if status.node else (),
+            evidence=evidence_of(status),
             advice="A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
         )  # fmt: skip
-        seen.add(standing.rank)
-    yield from _told(case.job, [event for event in stuck if event.rank not in seen])
+        seen.add(status.rank)
+    yield from _told(job_status.job, [event for event in stuck if event.rank not in seen])
 
 
 def _told(job: Job, stuck: Sequence[LogEvent]) -> Iterator[Finding]:
@@ -100,17 +101,18 @@ def _whose(events: Sequence[LogEvent]) -> str:
     return f"NCCL's watchdog of {ranks_text(ranks) if ranks else 'a rank'}"
 
 
-def _known_wait(standing: Standing) -> bool:
+def _known_wait(status: RankStatus) -> bool:
     """The owner is the very thread that is stuck, and what it does is known: that says more than "holds the GIL"."""
-    doing = standing.activity
-    if doing is None or doing.gil is None or doing.gil.role != "main":
+    doing = status.activity
+    if doing is None or doing.gil is None or doing.gil.role != doing.thread:
+        return False
+    if doing.thread != "main" and doing.gil.where != doing.where:
         return False
     return doing.kind in KNOWN or bool(doing.context & KNOWN)
 
 
-def _owner(standing: Standing) -> str | None:
-    owners = {glance.gil.name if glance.gil else "" for glance in standing.glances}
-    blocked = standing.motion.blocked or (standing.activity is not None and standing.activity.cpu == "blocked")
-    if len(standing.glances) < LATE_LOOKS or len(owners) != 1 or not blocked:
+def _owner(status: RankStatus) -> str | None:
+    owners = {reading.gil.name if reading.gil else "" for reading in status.readings}
+    if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not status.blocked:
         return None
     return owners.pop() or None

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.vote import vote
-from hangtop.diagnosis.failures import number_of, text_of, words_of
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.roster import known_ranks
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.words import duration, listed, ranks_text, who
+from hangtop.diagnosis.witnesses.failures import number_of, text_of, words_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 
@@ -72,6 +72,23 @@ def _call(event: LogEvent) -> str:
     """The operation of torch.distributed that a traceback is in; empty where it is in none."""
     calls = [found.group(1) for frame in words_of(event, "frames") if (found := _OPERATION.search(frame))]
     return calls[-1] if calls else ""
+
+
+def unconnected(job: Job) -> Iterator[Finding]:
+    """nccl_connect_failed by gloo: ranks could not connect to the others, and gloo says no more.
+
+    Needs gloo's error. Where a peer had closed the connection, that is told by other rules.
+    """
+    events = [event for event in said(job, "gloo.connect_failed") if not text_of(event, "peer")]
+    if events and not said(job, "gloo.closed"):
+        ranks = ranks_in(events)
+        yield Finding(
+            "nccl_connect_failed", "critical", 0.6,
+            f"{who(ranks)} could not connect to all others over gloo: nothing tells which one does not answer",
+            nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Set GLOO_SOCKET_IFNAME to the interface that all nodes share, and see that no host name stands for "
+            "127.0.0.1 in /etc/hosts; a rank that never started does the same.",
+        )  # fmt: skip
 
 
 def sizes(job: Job) -> Iterator[Finding]:

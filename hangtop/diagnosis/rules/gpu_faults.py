@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.gpus import GpuFault
-from hangtop.diagnosis.devices import (
+from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
+from hangtop.diagnosis.tables.thresholds import REMAPPED_ROWS_UNCORRECTABLE
+from hangtop.diagnosis.tables.xid import xid
+from hangtop.diagnosis.witnesses.devices import (
     all_gpus,
     event_line,
     events_on,
@@ -16,12 +21,8 @@ from hangtop.diagnosis.devices import (
     ranks_on_gpu,
     ranks_on_node,
 )
-from hangtop.diagnosis.failures import number_of, text_of
-from hangtop.diagnosis.finding import Evidence, Finding, Severity
-from hangtop.diagnosis.job import Gpu, Job, Node
-from hangtop.diagnosis.tables.thresholds import REMAPPED_ROWS_UNCORRECTABLE
-from hangtop.diagnosis.tables.xid import xid
-from hangtop.diagnosis.words import count, duration, listed, ranks_text
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 LOST_XID = 79
 CONSEQUENT_XIDS = frozenset({43, 45})
@@ -52,6 +53,7 @@ def gpu_lost(job: Job) -> Iterator[Finding]:
     for name in sorted(job.nodes):
         node = job.nodes[name]
         lost: dict[int | None, list[Evidence]] = {}
+        named: tuple[str, ...] = ()
         for gpu in node.gpus:
             if gpu.fault is not None:
                 lost.setdefault(gpu.index, []).append(_fault_line(node, gpu.fault))
@@ -62,13 +64,17 @@ def gpu_lost(job: Job) -> Iterator[Finding]:
             if number_of(event, "code") == LOST_XID:
                 index = gpu_at(node, text_of(event, "bus_id"))
                 lost.setdefault(index, []).append(event_line(event))
+                named += gpus_in(job, [event]) if index is None else ()
         for index, evidence in sorted(lost.items(), key=lambda item: -1 if item[0] is None else item[0]):
             ranks = ranks_on_gpu(job, node, index)
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
+            gpus = tuple(sorted(set(named))) if index is None else (f"{name}:{index}",)
+            at = listed([gpu.partition(":")[2] for gpu in gpus])
+            which = f"GPU {index}" if index is not None else f"the GPU at {at}" if at else "a GPU"
             yield Finding(
                 "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93,
-                f"{'a GPU' if index is None else f'GPU {index}'} on {name}{used} is lost",
-                ranks=ranks, nodes=(name,), gpus=() if index is None else (f"{name}:{index}",),
+                f"{which} on {name}{used} is lost",
+                ranks=ranks, nodes=(name,), gpus=gpus,
                 evidence=tuple(evidence), advice=DRAIN,
             )  # fmt: skip
 
@@ -237,12 +243,12 @@ def _fault_line(node: Node, fault: GpuFault) -> Evidence:
 
 
 def _of_gpu(
-    job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, confidence: float, text: str, proof: Evidence
+    job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence
 ) -> Finding:
     return Finding(
         kind,
         severity,
-        confidence,
+        weight,
         f"GPU {gpu.index} on {node.name} {text}",
         ranks=ranks_on_gpu(job, node, gpu.index),
         nodes=(node.name,),

@@ -8,10 +8,10 @@ from statistics import median
 from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
-from hangtop.diagnosis.devices import Row, gpu_name, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.peers import median_without
+from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.tables.thresholds import (
     BAD_EVENT_REASONS,
     LATE_LOOKS,
@@ -19,7 +19,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LOW_CLOCK_SHARE,
     SLOW_CLOCK_SHARE,
 )
-from hangtop.diagnosis.words import listed
+from hangtop.diagnosis.witnesses.devices import Row, gpu_name, newest, ranks_on_gpu
 
 LAST_LOOKS = 8
 """Looks back: what was cured is not reported."""

@@ -4,79 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
-from hangtop.diagnosis.proof import crowd_of, of_standing
-from hangtop.diagnosis.standing import Standing
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
+from hangtop.diagnosis.phrasing import count, duration, ranks_on
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.tables.wchan import sleep_at
-from hangtop.diagnosis.words import count, duration
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 
-def stopped(case: Case) -> Iterator[Finding]:
+def stopped(job_status: JobStatus) -> Iterator[Finding]:
     """rank_stopped: its process is in state T (a stop signal) or t (a debugger) in every one of several looks.
 
     Needs the state from /proc, in looks or in dumps.
     """
-    for standing in case.scene.of("stopped"):
-        state = standing.motion.state or (standing.activity.state if standing.activity else "T")
+    for status in job_status.of("stopped"):
+        state = status.motion.state or (status.activity.state if status.activity else "T")
         by = "a debugger holds it" if state == "t" else "somebody sent it a stop signal"
-        how = "Detach the debugger" if state == "t" else f"kill -CONT {standing.pid or 'PID'}"
+        how = "Detach the debugger" if state == "t" else f"kill -CONT {status.pid or 'PID'}"
         yield Finding(
             "rank_stopped", "critical", 0.97,
-            f"{_who(standing)} is stopped (state {state}){_crowd(case)}: {by}",
-            ranks=(standing.rank,), nodes=_nodes(standing), evidence=_evidence(case, standing),
+            f"{_who(status)} is stopped (state {state}){_held_up(job_status)}: {by}",
+            ranks=(status.rank,), nodes=nodes_of((status,)), evidence=_evidence(job_status, status),
             advice=f"{how} lets it go on. Find out who stopped it: job control of a shell, a debugger, a batch system "
             "that suspends jobs.",
-            next=(NextStep("K", " ".join(["hangtop repair continue", *_nodes(standing)])),) if state == "T" else (),
+            next=(NextStep("K", " ".join(["hangtop repair continue", *nodes_of((status,))])),) if state == "T" else (),
         )  # fmt: skip
 
 
-def uninterruptible(case: Case) -> Iterator[Finding]:
+def uninterruptible(job_status: JobStatus) -> Iterator[Finding]:
     """rank_uninterruptible: state D in every look, or the one process that could not be looked into.
 
     Needs the state over two seconds or more (a minute for a wait on a local disk, which a big fsync may take), or a
-    dump that was refused while those of its neighbours were not.
+    dump that was refused while those of its neighbours were not, in a job that stands still: one failure of py-spy says
+    nothing while it moves.
     """
-    for standing in case.scene.of("uninterruptible"):
-        wchan = standing.motion.wchan or (standing.activity.wchan if standing.activity else "")
+    for status in job_status.of("uninterruptible"):
+        wchan = status.motion.wchan or (status.activity.wchan if status.activity else "")
         sleep = sleep_at(wchan)
-        if sleep.ordinary and standing.held < LONG_WORK_S:
+        if sleep.ordinary and status.held < LONG_WORK_S:
             continue
         hint = f": {wchan}" + (f", {sleep.meaning}" if sleep.meaning else "") if wchan else ""
-        what = f"is in a kernel call that no signal ends (state D for {duration(standing.held)}){hint}"
-        yield _uninterruptible(case, standing, what, 0.93)
-    for standing in case.scene.of("refused"):
-        said = f": {standing.activity.said}" if standing.activity and standing.activity.said else ""
-        yield _uninterruptible(case, standing, f"refuses every look, and it alone{said}", 0.7)
+        what = f"is in a kernel call that no signal ends (state D for {duration(status.held)}){hint}"
+        yield _uninterruptible(job_status, status, what, 0.93)
+    still = job_status.job.stood_still
+    moves = job_status.job.live and (job_status.job.motion.moving or (still is not None and still < STOOD_STILL_S))
+    for status in () if moves else job_status.of("refused"):
+        said = f": {status.activity.said}" if status.activity and status.activity.said else ""
+        yield _uninterruptible(job_status, status, f"refuses every look, and it alone{said}", 0.7)
 
 
-def _uninterruptible(case: Case, standing: Standing, what: str, confidence: float) -> Finding:
+def _uninterruptible(job_status: JobStatus, status: RankStatus, what: str, weight: float) -> Finding:
     return Finding(
         "rank_uninterruptible",
         "critical",
-        confidence,
-        f"{_who(standing)} {what}{_crowd(case)}",
-        ranks=(standing.rank,),
-        nodes=_nodes(standing),
-        evidence=_evidence(case, standing),
+        weight,
+        f"{_who(status)} {what}{_held_up(job_status)}",
+        ranks=(status.rank,),
+        nodes=nodes_of((status,)),
+        evidence=_evidence(job_status, status),
         advice="Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not "
         "come back.",
     )
 
 
-def _who(standing: Standing) -> str:
-    return f"rank {standing.rank}" + (f" on {standing.node}" if standing.node else "")
+def _who(status: RankStatus) -> str:
+    return ranks_on([status.rank], [status.node])
 
 
-def _nodes(standing: Standing) -> tuple[str, ...]:
-    return (standing.node,) if standing.node else ()
-
-
-def _crowd(case: Case) -> str:
-    waiting = case.jam.crowd if case.jam and case.jam.shape == "held_up" else ()
+def _held_up(job_status: JobStatus) -> str:
+    waiting = job_status.graph.waiters if job_status.graph and job_status.graph.pattern == "held_up" else ()
     return f" and holds up {count(len(waiting), 'other')}" if waiting else ""
 
 
-def _evidence(case: Case, standing: Standing) -> tuple[Evidence, ...]:
-    return (*of_standing(standing), *(crowd_of(case.jam) if case.jam else ()))
+def _evidence(job_status: JobStatus, status: RankStatus) -> tuple[Evidence, ...]:
+    return (*evidence_of(status), *(waiters_of(job_status.graph) if job_status.graph else ()))

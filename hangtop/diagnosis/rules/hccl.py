@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, folded, listed, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.words import count, folded, listed, ranks_text
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 GUIDE = "Compare the plogs of all ranks (~/ascend/log): the one that reports last, or nothing, is where to look."
 
@@ -53,13 +53,14 @@ def timed_out(job: Job) -> Iterator[Finding]:
     silent = set(range(size)) - reporting if size and reporting else set()
     missing = awaited or (silent if len(silent) * 2 < (size or 0) else set())
     ranks = tuple(sorted(missing)) if _is_world(job, members) else ()
-    op = next((process.op for process in members if process.op), "a collective")
+    op = next((process.op for process in members if process.op), "")
     blamed = f"{'rank' if len(missing) == 1 else 'ranks'} {folded(missing)} {'' if ranks else 'of the group '}"
     told = f"{blamed}did not come, as far as logs are here" if missing else "nothing tells who did not come"
     lost = _lost(job)
+    what = f"HCCL's {op}" if op else "a wait of an Ascend NPU"
     yield Finding(
         "watchdog_timeout", "critical", 0.7 if missing and len(members) > 1 else 0.5,
-        f"HCCL's {op}{f' of group {group}' if group else ''} timed out on {count(len(members), 'rank')}: {told}{lost}",
+        f"{what}{f' of group {group}' if group else ''} timed out on {count(len(members), 'rank')}: {told}{lost}",
         ranks=ranks, nodes=homes(job, ranks) if ranks else hosts_in(job, events),
         evidence=lines([*said(job, "hccl.lost"), *(event for process in members for event in process.events)]),
         advice=f"The time-out (EI0002, HCCL_EXEC_TIMEOUT) is a consequence. {GUIDE}",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.devices import event_line, events_on, pid_of, ranks_on_node
-from hangtop.diagnosis.failures import text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import duration, listed
+from hangtop.diagnosis.phrasing import duration, listed
+from hangtop.diagnosis.witnesses.devices import event_line, events_on, pid_of, ranks_on_node
+from hangtop.diagnosis.witnesses.failures import text_of
 
 
 def storage_stalled(job: Job) -> Iterator[Finding]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.devices import ranks_on_gpu
-from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.words import listed, size, who
+from hangtop.diagnosis.phrasing import listed, size, who
+from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
@@ -35,7 +36,8 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
         "gpu_out_of_memory", "critical", 0.92,
         f"{who(ranks)} ran out of GPU memory"
         f"{f' asking for {size(tried)}' if tried else ''}{_figures(figures)}{room}",
-        ranks=ranks, nodes=hosts_in(job, first), gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus),
+        ranks=ranks, nodes=hosts_in(job, first),
+        gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus) or gpus_in(job, first),
         evidence=(*lines(first), *_usage(gpus)),
         advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
         "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is fragmented.",

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.failures import number_of, numbers_of, text_of
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.words import listed, ranks_text, who
+from hangtop.diagnosis.phrasing import listed, ranks_text, who
+from hangtop.diagnosis.roster import home_of
+from hangtop.diagnosis.rules import fabric
+from hangtop.diagnosis.witnesses.eliminated import nodes_of
+from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
 
 class Warned(NamedTuple):
@@ -19,7 +22,7 @@ class Warned(NamedTuple):
     signatures: tuple[str, ...]
     kind: str
     severity: Severity
-    confidence: float
+    weight: float
     summary: str
     advice: str
 
@@ -67,6 +70,18 @@ TABLE = (
         "Check the fabric manager and IMEX on these nodes; NCCL_NVLS_ENABLE=0 works around it.",
     ),
     Warned(
+        ("cuda_ipc",), "nccl_init_failed", "critical", 0.85,
+        "a GPU cannot open another one's memory (CUDA IPC)",
+        "The GPUs do not support peer access, or CUDA_VISIBLE_DEVICES and containers hide them from each other. "
+        "NCCL_P2P_DISABLE=1 works around it.",
+    ),
+    Warned(
+        ("ib_queue_error", "ib_completion"), "nccl_init_failed", "critical", 0.6,
+        "an InfiniBand operation was refused",
+        "The status says why: access or protection errors come from memory registration, drivers or firmware that do "
+        "not fit, or a peer that freed its memory; they are no fault of cable or port.",
+    ),
+    Warned(
         ("ib_port_error",), "ib_link_flapped", "warning", 0.85,
         "an InfiniBand port of this host reported an error",
         "Check cable and transceiver of that port.",
@@ -78,6 +93,8 @@ TABLE = (
     ),
 )  # fmt: skip
 """Signatures are those of ``docs/log-events.md``."""
+UNCOUNTED = 3
+"""Lines about retries that old versions do not count: fewer are a peer that starts late."""
 MANY_RETRIES = 8
 """Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 
@@ -94,7 +111,7 @@ def warnings(job: Job) -> Iterator[Finding]:
         if events:
             ranks = ranks_in(events)
             yield Finding(
-                row.kind, row.severity, row.confidence,
+                row.kind, row.severity, row.weight,
                 f"{row.summary}{f' ({ranks_text(ranks)})' if ranks else ''}{_detail(events)}",
                 ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=row.advice,
             )  # fmt: skip
@@ -151,9 +168,7 @@ def connect_failed(job: Job) -> Iterator[Finding]:
 
     Needs NCCL's warnings, or its INFO lines about retries of which many failed.
     """
-    events = warned(job, "connect_failed") or tuple(
-        event for event in said(job, "nccl.connect_retry") if (number_of(event, "tried") or 0) >= MANY_RETRIES
-    )
+    events = warned(job, "connect_failed") or retried(job)
     if not events:
         return
     peers = sorted({text_of(event, "peer") for event in events} - {""})
@@ -167,31 +182,13 @@ def connect_failed(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def duplicate_gpu(job: Job) -> Iterator[Finding]:
-    """duplicate_gpu and invalid_device: two ranks on one GPU, or an ordinal that does not exist.
-
-    Needs NCCL's warning, or CUDA's error in torch's words.
-    """
-    events = warned(job, "duplicate_gpu")
-    if events:
-        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, "group_ranks")}))
-        device = text_of(events[0], "device") or number_of(events[0], "device")
-        yield Finding(
-            "duplicate_gpu", "critical", 0.95,
-            f"{who(ranks, 'two ranks')} use the same GPU" + (f", {device}" if device != "" else ""),
-            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
-            advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
-            "under torchrun.",
-        )  # fmt: skip
-    invalid = (*warned(job, "invalid_device"), *said(job, "torch.cuda_error", "invalid_device"))
-    if invalid:
-        ranks = ranks_in(invalid)
-        yield Finding(
-            "invalid_device", "critical", 0.9,
-            f"{who(ranks)} asks for a GPU that it does not have",
-            ranks=ranks, nodes=hosts_in(job, invalid), evidence=lines(invalid),
-            advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
-        )  # fmt: skip
+def retried(job: Job) -> tuple[LogEvent, ...]:
+    """Lines about connections that were tried again and again, and to no avail."""
+    events = said(job, "nccl.connect_retry")
+    counted = tuple(event for event in events if (number_of(event, "tried") or 0) >= MANY_RETRIES)
+    bare = tuple(event for event in events if number_of(event, "tried") is None)
+    came_up = any(text_of(event, "phase") == "complete" for event in said(job, "nccl.init"))
+    return counted or (bare if len(bare) >= UNCOUNTED and not came_up and not job.live else ())
 
 
 def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
@@ -211,10 +208,17 @@ def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
         "ib_retry_exceeded", "critical", 0.88,
         f"{who(ranks)} got no answer over InfiniBand from {listed(named) or 'a peer'}{one}"
         f"{f' (device {listed(device)})' if device else ''}",
-        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), cause=_of_peers(job, named),
         advice="A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of "
         "both ports. A longer NCCL_IB_TIMEOUT only hides it.",
     )  # fmt: skip
+
+
+def _of_peers(job: Job, peers: Sequence[str]) -> str:
+    """The kind of what is wrong with a port of a node that a retry names; empty where its ports are in order."""
+    nodes = nodes_of(job, peers)
+    ports = (*fabric.port_down(job), *fabric.port_errors(job)) if nodes else ()
+    return next((finding.kind for finding in ports if nodes & set(finding.nodes)), "")
 
 
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
@@ -223,6 +227,8 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *warned(job, "connection_closed", "ib_flush", "proxy"),
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
+        *said(job, "horovod.victim"),
+        *said(job, "jax.victim"),
     )
     lines_told = {(event.source, event.line, event.rank) for event in told}
     raised = said(job, "python.exception", "connection")
@@ -258,7 +264,7 @@ def socket_fallback(job: Job) -> Iterator[Finding]:
     sockets = [event for network, events in used.items() if network.startswith("socket") for event in events]
     if not sockets:
         return
-    homes = {rank.rank: rank.node for rank in job.ranks}
+    homes = home_of(job)
     fast = {name for name, node in job.nodes.items() if any(_fast(p.facts.state, p.facts.rate) for p in node.ports)}
     with_ports = [event for event in sockets if event.rank is not None and homes.get(event.rank, event.host) in fast]
     mixed = len(used) > 1

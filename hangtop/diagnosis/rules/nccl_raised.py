@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.devices import event_line
-from hangtop.diagnosis.failures import Failure, text_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import who
+from hangtop.diagnosis.phrasing import who
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
+from hangtop.diagnosis.witnesses.devices import event_line
+from hangtop.diagnosis.witnesses.failures import Failure, cuda_error, failures, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 
 def raised_in_nccl(ended: Sequence[tuple[Failure, ...]]) -> list[Failure]:
@@ -19,9 +22,32 @@ def raised_in_nccl(ended: Sequence[tuple[Failure, ...]]) -> list[Failure]:
 def failed_in_nccl(job: Job, failed: Sequence[Failure]) -> Finding:
     """rank_crashed: all that is known is that a call into NCCL failed; its own warning is not in the logs."""
     ranks = tuple(sorted({failure.rank for failure in failed if failure.rank is not None}))
-    nodes = tuple(sorted({rank.node for rank in job.ranks if rank.rank in ranks and rank.node}))
+    nodes = homes(job, ranks)
     return Finding(
         "rank_crashed", "critical", 0.5, f"{who(ranks)} failed in NCCL: {failed[0].what}",
         ranks=ranks, nodes=nodes, evidence=tuple(event_line(failure.event) for failure in failed[:3]),
+        advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
+    )  # fmt: skip
+
+
+def told_of_nccl(job: Job) -> Iterator[Finding]:
+    """rank_crashed by torch's word of an error of NCCL alone: no exception tells it, and no warning says why.
+
+    Needs a log that is over: a communicator that is aborted on purpose says the same.
+    """
+    events = [
+        event
+        for event in said(job, "torch.watchdog_error")
+        if event.data.get("consequence") is not True
+        and not cuda_error(event)
+        and "imeout" not in text_of(event, "error")
+    ]
+    if not events or job.live or failures(job) or failing_warnings(job) or retried(job):
+        return
+    if said(job, "torch.watchdog_timeout") or said(job, "nccl.failed"):
+        return
+    yield Finding(
+        "rank_crashed", "critical", 0.5, f"{who(ranks_in(events))} failed in NCCL: {text_of(events[0], 'error')}",
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
         advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     )  # fmt: skip

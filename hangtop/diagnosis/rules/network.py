@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.tables.thresholds import TCP_RETRANSMIT_SHARE, TCP_RETRANSMITS_PER_S, TCP_SEGMENTS_PER_S
-from hangtop.diagnosis.words import listed
 
 PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", "veth")
 """Interfaces whose networks repeat on every host without being one network."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.devices import ranks_on_node
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.scene import is_silent, world_size
+from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
-from hangtop.diagnosis.words import count, duration, ranks_text
+from hangtop.diagnosis.waits.statuses import is_silent
+from hangtop.diagnosis.witnesses.devices import ranks_on_node
 
 ESSENTIAL = ("ranks",)
 """Sources without which nothing can be said of a node."""
@@ -35,7 +36,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             f"{name} {'no longer answers' + since if was_there else 'cannot be reached'}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
-            evidence=(Evidence(f"ssh {name}", node.since or None, node.why or node.link),),
+            evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
             advice="The other nodes answer, so look at this one: console, power, its network port."
             if answering else "No node answers: check the network of this machine first.",
         )  # fmt: skip
@@ -63,7 +64,7 @@ def node_limited(job: Job) -> Iterator[Finding]:
         yield Finding(
             "node_limited", "warning", 0.9, f"{name} shows only a part: {why}", nodes=(name,),
             evidence=tuple(Evidence(f"{state.source} on {name}", state.since, state.why) for state in closed)
-            or (Evidence(f"ssh {name}", node.since or None, why),),
+            or (Evidence(f"connection to {name}", node.since or None, why),),
             advice="Rules that need what is missing here say nothing about this node.",
         )  # fmt: skip
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
-from hangtop.diagnosis.devices import gpu_name, living_on, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
+from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
-from hangtop.diagnosis.words import count, listed, ranks_text, size
+from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
 
 
 def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
@@ -43,7 +43,8 @@ def _shared(job: Job) -> Iterator[tuple[Node, Gpu, list[Rank]]]:
     for name in sorted(job.nodes):
         only: dict[tuple[int, ...], list[Rank]] = defaultdict(list)
         for rank in living_on(job, name):
-            only[rank.gpus].append(rank)
+            if rank.rank >= 0 or rank.process.master_port is not None:  # others may be notebooks of one user
+                only[rank.gpus].append(rank)
         for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index):
             if len(only.get((gpu.index,), ())) > 1:
                 yield job.nodes[name], gpu, only[gpu.index,]
@@ -110,12 +111,17 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
 def zombie_process(job: Job) -> Iterator[Finding]:
     """zombie_process: processes of an earlier run that are still alive, hold GPU memory or the job's port.
 
-    Needs living processes whose environment belongs to another run, or GPU processes that are no process of this job
-    on a node where the job's own processes can be told by their pid.
+    Needs living processes whose environment belongs to another run and that nobody who started them waits for, or GPU
+    processes that are no process of this job on a node where the job's own processes can be told by their pid. Another
+    job that is at work on the same node is none of this job's business.
     """
     by_node: dict[str, list[Rank]] = defaultdict(list)
     for other in job.others:
-        by_node[other.node].append(other)
+        if _left_over(other, job.others):
+            by_node[other.node].append(other)
+    alive = {(other.node, other.process.pid) for other in job.others} - {
+        (other.node, other.process.pid) for others in by_node.values() for other in others
+    }
     for name, others in sorted(by_node.items()):
         holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
         pids = listed([str(other.process.pid) for other in others])
@@ -129,7 +135,9 @@ def zombie_process(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
     for node, gpu, strangers in _all_strangers(job):
         mine = ranks_on_gpu(job, node, gpu.index)
-        known = {other.process.pid for other in by_node.get(node.name, ())}
+        # bystanders live and say what they are: notebooks and servers, nobody's leftovers
+        named = (*by_node.get(node.name, ()), *(one for one in job.bystanders if one.node == node.name))
+        known = {other.process.pid for other in named}
         unknown = [(pid, amount, what) for pid, amount, what in strangers if pid not in known]
         if unknown and mine:
             text = listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in unknown])
@@ -138,8 +146,27 @@ def zombie_process(job: Job) -> Iterator[Finding]:
                 f"GPU {gpu.index} on {node.name} is also used by a process that is not of this job: {text}",
                 ranks=mine, nodes=(node.name,), gpus=(gpu_name(node, gpu),),
                 evidence=(Evidence(f"nvidia-smi on {node.name}", None, text),),
-                advice="If it is left over from an earlier run, end it.",
+                advice="Another job that is at work was given the same GPU: look at how GPUs are handed out."
+                if all((node.name, pid) in alive for pid, _, _ in unknown)
+                else "If it is left over from an earlier run, end it.",
             )  # fmt: skip
+
+
+def _left_over(other: Rank, others: Sequence[Rank]) -> bool:
+    """Whether nobody who started a process of another run is left, for its parent is an init.
+
+    Inside a container the first process may be the launcher: there ranks of its run must be missing.
+    """
+    process = other.process
+    if not process.container or process.container.startswith("job_"):  # Slurm's cgroup has the node's processes
+        return process.parent <= 1
+    run = (process.run_id, process.master_port, process.world_size, process.container)
+    here = sum(
+        run == (its.run_id, its.master_port, its.world_size, its.container) and one.node == other.node
+        for one in others
+        for its in [one.process]
+    )
+    return process.local_world_size is not None and here < process.local_world_size
 
 
 def _used(gpu: Gpu) -> int:
@@ -177,7 +204,7 @@ def _given(rank: Rank) -> Evidence:
     visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
     on = listed([str(index) for index in rank.gpus]) or "none"
     text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}, on GPU {on}"
-    return Evidence(f"rank {rank.rank}, pid {rank.process.pid} on {rank.node}", None, text)
+    return Evidence(f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
 
 
 def _identity(rank: Rank) -> Evidence:

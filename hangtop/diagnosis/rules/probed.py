@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis import probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured import probes
 
 FRESH = 600.0
 """Ours, seconds: links and nodes that were bad ten minutes ago may have been mended since."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from hangtop.diagnosis.failures import number_of, text_of
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.scene import world_size
-from hangtop.diagnosis.words import listed, ranks_text, who
+from hangtop.diagnosis.phrasing import listed, ranks_text, who
+from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.witnesses.failures import number_of, text_of, words_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
+
+_NO_NAME = re.compile(r"host not found|ame or service not known|in name resolution")
 
 
 def address_in_use(job: Job) -> Iterator[Finding]:
@@ -108,11 +112,12 @@ def unresolved(job: Job) -> Iterator[Finding]:
     """init_hang by a name: MASTER_ADDR does not resolve on a node.
 
     Needs torch's warning about the address; one that is followed by a start that works is no fault, so it counts only
-    beside a store that could not be reached.
+    beside a store that could not be reached, or where the rendezvous raised it.
     """
     events = said(job, "torch.unresolved")
     stores = [e for e in said(job, "torch.store_timeout") if text_of(e, "phase") == "connect"]
-    if not events or not (stores or said(job, "torch.store_retry")):
+    raised = [event for event in said(job, "python.exception") if is_unresolved(event)]
+    if not events or not (stores or raised or said(job, "torch.store_retry")):
         return
     address = text_of(events[0], "address")
     yield Finding(
@@ -120,6 +125,36 @@ def unresolved(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
         advice="Use an address that every node resolves, or the first node's IP address.",
     )  # fmt: skip
+
+
+WAITS = 3
+"""Lines of ten seconds each: fewer are an ordinary start."""
+
+
+def waiting(job: Job) -> Iterator[Finding]:
+    """init_hang by a log that ends in waits at the store: some ranks have not come to the group.
+
+    Needs torch's lines about its barrier over the store, of a job that is over; one that came about, or that ended, is
+    told elsewhere.
+    """
+    events = said(job, "torch.store_waiting")
+    if job.live or len(events) < WAITS or said(job, "torch.store_complete") or said(job, "torch.store_timeout"):
+        return
+    joined, expected = number_of(events[-1], "joined"), number_of(events[-1], "expected")
+    if joined is None or expected is None or joined >= expected:
+        return
+    yield Finding(
+        "init_hang", "critical", 0.7,
+        f"{ranks_text(ranks_in(events))} waited for the group to come together: {joined} of {expected} ranks had come",
+        nodes=hosts_in(job, events), evidence=lines(events),
+        advice="Look at the ranks that did not come: did they start, and with the same MASTER_ADDR and WORLD_SIZE?",
+    )  # fmt: skip
+
+
+def is_unresolved(event: LogEvent) -> bool:
+    """An exception out of torch's rendezvous that says that a name does not resolve."""
+    in_torch = any("torch/distributed" in frame for frame in words_of(event, "frames"))
+    return in_torch and bool(_NO_NAME.search(text_of(event, "message")))
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:

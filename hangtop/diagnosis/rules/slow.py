@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from math import comb
 
-from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.proof import stack_of
-from hangtop.diagnosis.standing import Standing, waits_for_others
+from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -17,27 +15,29 @@ from hangtop.diagnosis.tables.thresholds import (
     STRAGGLER_LOOKS,
     STRAGGLER_SHARE,
 )
-from hangtop.diagnosis.words import count, on_nodes, ranks_text
+from hangtop.diagnosis.waits.evidence import stack_of
+from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
 
-def straggler_rank(case: Case) -> Iterator[Finding]:
+def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
 
     Needs four looks or more at every rank, at any times, and no wait that lasts through all of them (that is a hang).
     Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks.
     """
-    seen = _seen(case)
-    if _stands_still(case) or len(seen) < 2:
+    seen = _seen(job_status)
+    if _stands_still(job_status) or len(seen) < 2:
         return
-    waits = {one.rank: sum(waits_for_others(glance) for glance in one.glances) for one in seen}
-    looks = {one.rank: len(one.glances) for one in seen}
+    waits = {one.rank: sum(waits_for_others(reading) for reading in one.readings) for one in seen}
+    looks = {one.rank: len(one.readings) for one in seen}
     all_looks, all_waits = sum(looks.values()), sum(waits.values())
     late = []
     for one in seen:
         others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
         usual = (others_waits + 1) / (others_looks + 2)
         chance = _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)
-        if others_waits >= STRAGGLER_SHARE * others_looks and chance < CHANCE:
+        if others_waits >= STRAGGLER_SHARE * others_looks and chance < CHANCE and not _works_for_all(one):
             late.append(one)
     if not late or len(late) > max(1, len(seen) // 4):
         return
@@ -49,13 +49,13 @@ def straggler_rank(case: Case) -> Iterator[Finding]:
     stack = stack_of(late[0])
     yield Finding(
         "straggler_rank", "warning", 0.8 if share - own > STRAGGLER_SHARE else 0.65,
-        f"the others wait for {ranks_text(ranks)} {on_nodes(one.node for one in late)}".rstrip()
-        + f" in {share:.0%} of the looks{f': {where}' if where else ''}",
-        ranks=ranks, nodes=tuple(sorted({one.node for one in late if one.node})),
+        f"the others wait for {ranks_on(ranks, (one.node for one in late))}"
+         f" in {share:.0%} of the looks{f': {where}' if where else ''}",
+        ranks=ranks, nodes=nodes_of(late),
         evidence=(
             *((stack,) if stack else ()),
             Evidence(
-                f"py-spy, {sum(looks.values())} stacks", late[0].glances[-1].at,
+                f"py-spy, {sum(looks.values())} stacks", late[0].readings[-1].at,
                 f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
             ),
         ),
@@ -64,16 +64,23 @@ def straggler_rank(case: Case) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def data_bound(case: Case) -> Iterator[Finding]:
+def _works_for_all(status: RankStatus) -> bool:
+    """It evaluates, saves or compiles in most of its looks: that is work of the job, not a slow rank."""
+    inside = sum(bool({look.kind, *look.context} & BUSY_FOR_LONG) for look in status.readings)
+    return inside * 2 > len(status.readings)
+
+
+def data_bound(job_status: JobStatus) -> Iterator[Finding]:
     """data_bound: the job moves, and every rank spends most looks in loading data.
 
     Needs four looks or more at every rank.
     """
-    seen = _seen(case)
-    if _stands_still(case) or not seen or not any(one.frozen is False for one in seen):
+    seen = _seen(job_status)
+    if _stands_still(job_status) or not seen or not any(one.frozen is False for one in seen):
         return
     loading = {
-        one.rank: sum(glance.kind == "data" or "data" in glance.context for glance in one.glances) / len(one.glances)
+        one.rank: sum(reading.kind == "data" or "data" in reading.context for reading in one.readings)
+        / len(one.readings)
         for one in seen
     }
     share = sum(loading.values()) / len(loading)
@@ -83,40 +90,47 @@ def data_bound(case: Case) -> Iterator[Finding]:
     yield Finding(
         "data_bound", "warning", 0.7,
         f"all {count(len(loading), 'rank')} load data in {share:.0%} of the looks{f': {where}' if where else ''}",
-        ranks=tuple(sorted(loading)), nodes=tuple(sorted({one.node for one in seen if one.node})),
+        ranks=tuple(sorted(loading)), nodes=nodes_of(seen),
         evidence=(
             Evidence(
-                "py-spy", seen[0].glances[-1].at,
-                f"{share:.0%} of {sum(len(one.glances) for one in seen)} stacks were in data loading",
+                "py-spy", seen[0].readings[-1].at,
+                f"{share:.0%} of {sum(len(one.readings) for one in seen)} stacks were in data loading",
             ),
         ),
         advice="More workers, a larger prefetch factor, or faster storage.",
     )  # fmt: skip
 
 
-def _seen(case: Case) -> list[Standing]:
+def judged(job_status: JobStatus) -> bool:
+    """Whether the ranks were looked at often enough to tell a slow one."""
+    return len(_seen(job_status)) > 1
+
+
+def _seen(job_status: JobStatus) -> list[RankStatus]:
     """Ranks that were looked at often enough; none where that is not most of the job."""
-    dumped = case.scene.dumped
-    often = [one for one in dumped if len(one.glances) >= STRAGGLER_LOOKS]
+    dumped = job_status.read
+    often = [one for one in dumped if len(one.readings) >= STRAGGLER_LOOKS]
     return often if len(often) * 4 >= len(dumped) * 3 else []
 
 
-def _usual_place(standings: list[Standing]) -> str:
+def _usual_place(statuses: list[RankStatus]) -> str:
     """Where these ranks were met most often while they did not wait for others."""
     places = Counter(
-        glance.where for one in standings for glance in one.glances if glance.where and not waits_for_others(glance)
+        reading.where for one in statuses for reading in one.readings if reading.where and not waits_for_others(reading)
     )
     return min(places, key=lambda place: (-places[place], place)) if places else ""
 
 
-def _stands_still(case: Case) -> bool:
+def _stands_still(job_status: JobStatus) -> bool:
     """One and the same wait lasted through all looks, or goes on now: it may become a hang, it is no rhythm.
 
     Live, the looks at hand may be from before the job came to stand, so what stands now counts.
     """
-    job = case.job
+    job = job_status.job
+    if job.live and job.motion.moving and not job_status.hung:
+        return False
     pausing = job.live and (job.stood_still or 0.0) >= max(STOOD_STILL_S, job.usual_pause or 0.0)
-    return case.hung or pausing or (case.jam is not None and case.jam.frozen)
+    return job_status.hung or pausing or (job_status.graph is not None and job_status.graph.frozen)
 
 
 def _at_most(times: int, looks: int, share: float) -> float:

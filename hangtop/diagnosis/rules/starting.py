@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.case import Case
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.proof import crowd_of, of_standing
+from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.rules.stuck import COMING_UP
-from hangtop.diagnosis.standing import Standing
 from hangtop.diagnosis.tables.thresholds import START_S
-from hangtop.diagnosis.words import count, duration, ranks_text
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 
-def init_hang(case: Case) -> Iterator[Finding]:
+def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
 
     Needs stacks of the waiting ranks, the age of their processes, and MASTER_ADDR and MASTER_PORT of their environment.
     Names the ranks that are there and not in that wait, those that are not there, else those whose master differs.
     """
-    coming = [s for s in case.scene.of("waiting") if s.activity and s.activity.kind in COMING_UP]
-    jam = case.jam
-    if jam is None or not coming or len(coming) * 2 < len(case.scene.of("waiting")):
+    coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
+    graph = job_status.graph
+    if graph is None or not coming or len(coming) * 2 < len(job_status.of("waiting")):
         return
-    age = min((case.job.now - s.process.process.started for s in coming if s.process), default=START_S)
-    late = [culprit for culprit in jam.culprits if culprit not in coming]
+    age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)
+    late = [culprit for culprit in graph.culprits if culprit not in coming]
     stuck = [one for one in late if one.stance in ("working", "stopped", "uninterruptible") and one.frozen is not False]
-    if jam.held < case.alarm_after or (age < START_S and not stuck):
+    if graph.held < job_status.alarm_after or (age < START_S and not stuck):
         return
     strangers = _other_master(coming)
     named = tuple(sorted({s.rank for s in late} or strangers))
@@ -44,10 +44,10 @@ def init_hang(case: Case) -> Iterator[Finding]:
         f"{count(len(coming), 'rank')} {'waits' if len(coming) == 1 else 'wait'} to start"
         f"{f' at {address}' if address else ''}: {why}",
         ranks=named,
-        nodes=tuple(sorted({s.node for s in (late or coming) if s.node})),
+        nodes=nodes_of(late or coming),
         evidence=(
-            *(of_standing(late[0]) if late else ()),
-            *crowd_of(jam),
+            *(evidence_of(late[0]) if late else ()),
+            *waiters_of(graph),
             *_master_proof(coming),
             Evidence("watch", None, f"up for {duration(age)}"),
         ),
@@ -56,31 +56,31 @@ def init_hang(case: Case) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _masters(standings: Sequence[Standing]) -> Counter[str]:
-    known = [s.process.process for s in standings if s.process and s.process.process.master_addr]
+def _masters(statuses: Sequence[RankStatus]) -> Counter[str]:
+    known = [s.process.process for s in statuses if s.process and s.process.process.master_addr]
     return Counter(f"{process.master_addr}:{process.master_port}" for process in known)
 
 
-def _other_master(standings: Sequence[Standing]) -> set[int]:
+def _other_master(statuses: Sequence[RankStatus]) -> set[int]:
     """Ranks whose master differs from that of the most; a name and an address of one host cannot be told from two."""
-    masters = _masters(standings)
+    masters = _masters(statuses)
     if len(masters) < 2:
         return set()
     usual = masters.most_common(1)[0][0]
     return {
         s.rank
-        for s in standings
+        for s in statuses
         if s.process and f"{s.process.process.master_addr}:{s.process.process.master_port}" != usual
     }
 
 
-def _address(standings: Sequence[Standing]) -> str:
-    masters = _masters(standings)
+def _address(statuses: Sequence[RankStatus]) -> str:
+    masters = _masters(statuses)
     return masters.most_common(1)[0][0] if masters else ""
 
 
-def _master_proof(standings: Sequence[Standing]) -> tuple[Evidence, ...]:
-    masters = _masters(standings)
+def _master_proof(statuses: Sequence[RankStatus]) -> tuple[Evidence, ...]:
+    masters = _masters(statuses)
     lines = [
         f"MASTER_ADDR:MASTER_PORT {master} on {count(number, 'rank')}" for master, number in masters.most_common(3)
     ]

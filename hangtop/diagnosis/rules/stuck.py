@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.case import Case, works
 from hangtop.diagnosis.finding import Finding, NextStep
-from hangtop.diagnosis.jams import Jam
-from hangtop.diagnosis.proof import crowd_of, of_standing, watch_of
-from hangtop.diagnosis.standing import Standing, in_c_code
-from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
-from hangtop.diagnosis.words import count, duration, on_nodes, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
+from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.job_status import JobStatus, may_work
+from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
+
+BY_NAME = 0.72
+"""Most weight of a kind that names in user code alone gave."""
 
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
@@ -27,58 +30,84 @@ ADVICE = {
 }
 
 
-def stuck_in_code(case: Case) -> Iterator[Finding]:
+def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
     """Yield rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code.
 
     Needs stacks of the rank and of some that wait for it, in two looks or more (or one look in a job that has stood
     still), over the patience; a rank that visibly works at something that takes long is given a minute at the least.
     """
-    jam = case.jam
-    if jam is None or jam.shape != "held_up" or coming_up(jam):
+    graph = job_status.graph
+    if graph is None or graph.pattern != "held_up" or coming_up(graph):
         return
-    for (kind, _), members in _alike(jam).items():
-        if jam.held >= min(case.due(member) for member in members):
-            yield _finding(case, jam, kind, members)
+    for (kind, _), members in _alike(graph).items():
+        if job_status.kept_waiting(members) >= min(job_status.due(member) for member in members):
+            yield _finding(job_status, graph, kind, members)
 
 
-def waits(case: Case) -> Iterator[Finding]:
+def waits(job_status: JobStatus) -> Iterator[Finding]:
     """waiting: ranks wait for one that visibly works, and not for longer than that may take; no alarm.
 
     Needs stacks in two looks or more.
     """
-    jam = case.jam
-    if jam is None or jam.shape != "held_up" or jam.held < WORTH_SAYING_S:
+    graph = job_status.graph
+    if graph is None or graph.pattern != "held_up" or graph.held < WORTH_SAYING_S:
         return
-    members = [c for c in jam.culprits if c.stance == "working" and c.activity and jam.held < case.due(c)]
-    if not members or len(members) < len(jam.culprits):
+    members = [c for c in graph.culprits if c.stance == "working" and graph.held < job_status.due(c)]
+    if not members or len(members) < len(graph.culprits):
         return
     first = members[0]
-    label = first.activity.label if first.activity else ""
+    label = "its GPU computes" if first.load == "computing" else first.activity.label if first.activity else ""
+    before = job_status.job.usual_pause or 0.0
+    long = graph.held >= max(LONG_WAIT_S, WAIT_FACTOR * before)
     yield Finding(
-        "waiting", "info", 0.8,
-        f"{count(len(jam.crowd), 'rank')} waiting {duration(jam.held)} for {ranks_text(m.rank for m in members)}: "
-        f"{first.where or label}",
+        "waiting", "warning" if long else "info", 0.8,
+        f"{count(len(graph.waiters), 'rank')} waiting {duration(graph.held)} for "
+        f"{ranks_text(m.rank for m in members)}: "
+        f"{first.where or label}" + (f"; the longest wait before was {duration(before)}" if long and before else ""),
         ranks=tuple(member.rank for member in members),
-        nodes=_nodes(members),
-        evidence=(*of_standing(first), *crowd_of(jam)),
+        nodes=nodes_of(members),
+        evidence=(*evidence_of(first), *waiters_of(graph)),
         advice="No alarm: this may take long. It becomes one when it lasts far longer than before.",
     )  # fmt: skip
 
 
-def coming_up(jam: Jam) -> bool:
+def last_known(job_status: JobStatus) -> Iterator[Finding]:
+    """What held the job up when its node fell silent: rank_stuck_in_…, as a consequence nobody can look into any more.
+
+    Needs stacks from before; beside node_unreachable, which comes first.
+    """
+    for status in job_status.of("missing"):
+        doing = status.activity
+        if doing is None or doing.error or not doing.where or waits_for_others(doing) or doing.moving:
+            continue
+        node = job_status.job.nodes.get(status.node)
+        ago = (
+            ""
+            if node is None or node.seen_at is None
+            else f" {duration(max(0.0, job_status.job.now - node.seen_at))} ago"
+        )
+        yield Finding(
+            kind_of(status), "warning", 0.5,
+            f"last known, before {status.node} fell silent{ago}: {ranks_text((status.rank,))} in {doing.where}",
+            ranks=(status.rank,), nodes=(status.node,), evidence=evidence_of(status),
+            advice=ADVICE[kind_of(status)], cause="node_unreachable",
+        )  # fmt: skip
+
+
+def coming_up(graph: WaitGraph) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
-    coming = [one for one in jam.crowd if one.activity and one.activity.kind in COMING_UP]
-    return bool(coming) and len(coming) * 2 >= len(jam.crowd)
+    coming = [one for one in graph.waiters if one.activity and one.activity.kind in COMING_UP]
+    return bool(coming) and len(coming) * 2 >= len(graph.waiters)
 
 
-def kind_of(standing: Standing) -> str:
+def kind_of(status: RankStatus) -> str:
     """Choose the kind of being stuck by what the rank does, then by what it does that for.
 
     A rank that sleeps in C code below its own line most likely wants a lock: ``with lock:`` has no frame of its own.
     """
-    doing = standing.activity
+    doing = status.activity
     assert doing is not None
-    if doing.kind == "lock" or (in_c_code(standing) and not doing.context & {"data", "checkpoint"}):
+    if doing.kind == "lock" or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
         return "rank_stuck_on_lock"
     if doing.kind == "checkpoint" or "checkpoint" in doing.context:
         return "rank_stuck_in_checkpoint"
@@ -87,16 +116,16 @@ def kind_of(standing: Standing) -> str:
     return "rank_stuck_in_code"
 
 
-def _alike(jam: Jam) -> dict[tuple[str, str], list[Standing]]:
+def _alike(graph: WaitGraph) -> dict[tuple[str, str], list[RankStatus]]:
     """Culprits that are stuck at the same place, in one group."""
-    groups: dict[tuple[str, str], list[Standing]] = defaultdict(list)
-    for culprit in jam.culprits:
-        if culprit.stance == "working" and culprit.activity is not None:
+    groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
+    for culprit in graph.culprits:
+        if culprit.stance in ("working", "on_gpu") and culprit.read:
             groups[kind_of(culprit), culprit.where].append(culprit)
     return groups
 
 
-def _finding(case: Case, jam: Jam, kind: str, members: Sequence[Standing]) -> Finding:
+def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
     first = members[0]
     doing = first.activity
     assert doing is not None
@@ -106,44 +135,42 @@ def _finding(case: Case, jam: Jam, kind: str, members: Sequence[Standing]) -> Fi
     return Finding(
         kind,
         "critical",
-        _confidence(case, jam, members),
-        f"{ranks_text(m.rank for m in members)} {on_nodes(m.node for m in members)}".rstrip()
-        + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(jam.crowd), 'other')}: {what}{manner}{holder}",
+        _weight(job_status, graph, members),
+        ranks_on((m.rank for m in members), (m.node for m in members))
+        + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{holder}",
         ranks=tuple(member.rank for member in members),
-        nodes=_nodes(members),
-        evidence=(*of_standing(first), *crowd_of(jam), watch_of(jam, len(first.glances))),
+        nodes=nodes_of(members),
+        evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
         advice=ADVICE[kind],
-        next=(NextStep("d", f"hangtop stacks {first.node or 'NODE'} --rank {first.rank} --native"),),
+        next=(NextStep("^n", f"hangtop stacks {first.node or 'NODE'} --rank {first.rank} --native"),),
     )
 
 
-def _manner(standing: Standing) -> str:
+def _manner(status: RankStatus) -> str:
     """Say whether it computes or hangs in a call, where that is known."""
-    doing = standing.activity
-    if standing.motion.busy or (doing and doing.cpu == "busy"):
+    doing = status.activity
+    if status.busy:
         return ", busy"
-    if standing.motion.blocked or (doing and doing.cpu == "blocked"):
+    if status.blocked:
         return f", blocked on {doing.waiting_on}" if doing and doing.waiting_on else ", blocked"
     return ""
 
 
-def _confidence(case: Case, jam: Jam, members: Sequence[Standing]) -> float:
-    """Weigh what was seen: a blocked culprit and a crowd that stands still are as sure as stacks can be."""
-    sure = 0.92 if jam.frozen else 0.8
+def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
+    """Weigh what was seen: a blocked culprit and waiters that stand still are as sure as stacks can be."""
+    sure = 0.92 if graph.frozen else 0.8
     if any(member.frozen is not True for member in members):
         sure -= 0.12
-    if any(works(member) for member in members):
+    if any(may_work(member) for member in members):
         sure -= 0.15
     if any(in_c_code(member) for member in members):
         sure -= 0.15
-    if len(members) * 2 > len(members) + len(jam.crowd):
+    if any(member.activity is not None and member.activity.by_name for member in members):
+        sure = min(sure, BY_NAME)  # who it is is seen; what it is stuck in is told by a name
+    if len(members) * 2 > len(members) + len(graph.waiters):
         sure -= 0.1
-    if len({culprit.where for culprit in jam.culprits}) > 1:
+    if len({culprit.where for culprit in graph.culprits}) > 1:
         sure -= 0.1
-    if case.job.watched >= 60 and jam.held >= 60:
+    if job_status.job.watched >= 60 and graph.held >= 60:
         sure += 0.05
     return round(max(0.3, sure), 2)
-
-
-def _nodes(members: Sequence[Standing]) -> tuple[str, ...]:
-    return tuple(sorted({member.node for member in members if member.node}))

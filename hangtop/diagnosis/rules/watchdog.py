@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.vote import vote
-from hangtop.diagnosis.failures import number_of, text_of
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.groups.timeouts import Timed, enqueued, heard, timed_out, unheard
+from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.roster import homes, known_ranks
-from hangtop.diagnosis.said import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.unlabelled import with_ranks
-from hangtop.diagnosis.words import count, duration, listed, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
 """Operations that need the same number of elements on every rank."""
-WHOLE = frozenset({"default_pg", "0"})
-"""Names of the group of all ranks."""
 FAR = 16
 """Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
 UNNAMED = "These lines name no process group (torch before 2.3): ranks of several groups may stand side by side."
@@ -27,29 +25,32 @@ UNNAMED = "These lines name no process group (torch before 2.3): ranks of severa
 def watchdog_timeout(job: Job) -> Iterator[Finding]:
     """watchdog_timeout: collectives that ran into their time-out; a consequence that carries who had launched least.
 
-    Needs the watchdog's lines. One group at a time: the rank that had enqueued least did not come; a rank that reports
-    nothing at all while its peers do had nothing outstanding, so it had not come either. Where operations or sizes at
-    one sequence number differ, it is a mismatch.
+    Needs the watchdog's lines. One group at a time: the rank that had enqueued least did not come; a member that
+    reports nothing at all in a log that was read, while its peers do, had nothing outstanding, so it had not come
+    either. Told is the first group whose absent ranks do not wait in another one. Where operations or sizes at one
+    sequence number differ, it is a mismatch.
     """
-    groups = _by_group(job)
+    groups = timed_out(job)
     if not groups:
         return
-    name, events = min(groups.items(), key=lambda item: (min(e.at or float("inf") for e in item[1]), item[0]))
-    timeouts = [event for event in events if event.kind == "torch.watchdog_timeout"]
-    mismatched = _mismatch(job, timeouts) or _apart(job, timeouts, name)
+    mismatched = next(filter(None, (_mismatch(job, group) or _apart(job, group) for group in groups)), None)
     if mismatched:
         yield mismatched
-    behind, how, sure = _behind(job, events)
+    waiting = {rank for group in groups for rank in ranks_in(group.timeouts)}
+    told = [(group, *_behind(job, group)) for group in groups]
+    ends = [one for one in told if one[1] and not set(one[1]) <= waiting - set(ranks_in(one[0].timeouts))]
+    group, behind, how, sure = (ends or told)[0]
+    events, timeouts, name = group.events, group.timeouts, group.name
     first = timeouts[0] if timeouts else events[0]
     op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
     what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
     waited = f" after {duration(ran / 1000)}" if ran else ""
-    group = " of an unnamed group" if not name else f" of group {name}" if len(groups) > 1 else ""
+    where = " of an unnamed group" if not name else f" of group {group.label}" if len(groups) > 1 else ""
     reporting = ranks_in(events)
     on = f" on {count(len(reporting), 'rank')}" if reporting else ""
     yield Finding(
         "watchdog_timeout", "critical", sure,
-        f"{what}{group} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),
+        f"{what}{where} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),
         ranks=behind, nodes=hosts_in(job, events) if not behind else homes(job, behind), evidence=lines(events),
         advice=(
             "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
@@ -59,34 +60,15 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _by_group(job: Job) -> dict[str, list[LogEvent]]:
-    """Words about time-outs by group. torch 2.4 and 2.5 name it in the status alone, which has the same work."""
-    statuses = said(job, "torch.watchdog_status")
-    named = {
-        (event.rank, number_of(event, "work")): text_of(event, "group_name") or text_of(event, "group")
-        for event in statuses
-    }
-    of_work: dict[int | None, set[str]] = defaultdict(set)
-    for (_, work), group in named.items():
-        of_work[work].add(group)
-    every = set(named.values())
-    groups: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in with_ranks((*said(job, "torch.watchdog_timeout"), *statuses)):
-        work = number_of(event, "seq")
-        own = text_of(event, "group_name") or text_of(event, "group") or named.get((event.rank, work), "")
-        likely = of_work[work] or every
-        groups[own or (min(likely) if len(likely) == 1 else "")].append(event)
-    return groups
-
-
-def _apart(job: Job, timeouts: Sequence[LogEvent], name: str) -> Finding | None:
+def _apart(job: Job, group: Timed) -> Finding | None:
     """Ranks of one group that wait at different numbers: those ahead had left the others' collective behind.
 
     But for the group of all ranks, one name may stand for several groups: those whose ranks within the group are the
-    same, or whose numbers lie far apart.
+    same, or, where lines have no GUID, whose numbers lie far apart. In a chain of broadcasts the root runs ahead, and
+    data trickles down from it: different places are no mismatch.
     """
     own: dict[int, LogEvent] = {}
-    for event in timeouts:
+    for event in _whole(group):
         sequence = number_of(event, "seq")
         if event.rank is not None and sequence is not None:
             known = own.get(event.rank)
@@ -94,23 +76,30 @@ def _apart(job: Job, timeouts: Sequence[LogEvent], name: str) -> Finding | None:
                 own[event.rank] = event
     at = {rank: (text_of(event, "op"), number_of(event, "seq") or 0) for rank, event in own.items()}
     counted = vote(at)
-    if counted is None or not counted.odd:
+    if counted is None or not counted.odd or _trickles(at):
         return None
-    whole = name in WHOLE
     numbers = {number for _, number in at.values()}
     within = [place for event in own.values() if (place := number_of(event, "group_rank")) is not None]
-    several = len(set(within)) < len(within) or max(numbers) - min(numbers) > FAR
-    if len(numbers) < 2 or (several and not whole):
+    far = max(numbers) - min(numbers) > FAR and not any(text_of(event, "guid") for event in own.values())
+    several = len(set(within)) < len(within) or far
+    if len(numbers) < 2 or group.several or (several and not group.whole):
         return None
     told = listed([f"{ranks_text(ranks)} in {op} #{number}" for (op, number), ranks in sorted(_gathered(at).items())])
     ranks = tuple(sorted(counted.odd)) if not counted.tied else tuple(sorted(at))
     return Finding(
-        "collective_mismatch", "critical", 0.7 if whole else 0.55,
-        f"ranks of one {'' if name else 'unnamed '}group wait at different collectives: {told}",
+        "collective_mismatch", "critical", 0.7 if group.whole else 0.55,
+        f"ranks of one {'' if group.name else 'unnamed '}group wait at different collectives: {told}",
         ranks=ranks, nodes=homes(job, ranks), evidence=lines([own[rank] for rank in sorted(own)]),
         advice="Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), or "
-        "ranks with a different number of batches." + ("" if name else f" {UNNAMED}"),
+        "ranks with a different number of batches." + ("" if group.name else f" {UNNAMED}"),
     )  # fmt: skip
+
+
+def _trickles(at: Mapping[int, tuple[str, int]]) -> bool:
+    """Whether ranks wait in a chain of broadcasts, all of them, or all but one that is ahead: the root."""
+    top = max(number for _, number in at.values())
+    others = [rank for rank, (op, _) in at.items() if op != "BROADCAST"]
+    return not others or (len(others) == 1 < len(at) and at[others[0]][1] == top)
 
 
 def _gathered(at: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
@@ -120,50 +109,50 @@ def _gathered(at: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], list[i
     return gathered
 
 
-def _behind(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str, float]:
+def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
     """Ranks that had launched least, how that is known, and how surely."""
-    enqueued: dict[int, int] = {}
-    for event in events:
-        last = number_of(event, "enqueued")
-        if event.rank is not None and last is not None:
-            enqueued[event.rank] = max(last, enqueued.get(event.rank, last))
-    if len(set(enqueued.values())) > 1:
-        least = min(enqueued.values())
-        ranks = tuple(sorted(rank for rank, last in enqueued.items() if last == least))
-        if len(ranks) * 2 <= len(enqueued):
-            return ranks, f"had launched {least} of {max(enqueued.values())}", 0.8
-    # torch 2.4 names the group in the status alone: a rank whose status has the same work reported it, too
-    works = {number_of(event, "seq") for event in events} - {None}
-    reported = set(ranks_in(events)) | set(
-        ranks_in(event for event in said(job, "torch.watchdog_status") if number_of(event, "work") in works)
-    )
-    known = known_ranks(job)
-    silent = tuple(sorted(known - reported))
-    if silent and reported and len(silent) * 2 < len(known):
+    launched = enqueued(group)
+    in_broadcast = any(text_of(event, "op") == "BROADCAST" for event in group.timeouts)
+    if len(set(launched.values())) > 1 and not group.several and not (in_broadcast and len(set(launched.values())) > 2):
+        least = min(launched.values())
+        ranks = tuple(sorted(rank for rank, last in launched.items() if last == least))
+        if len(ranks) * 2 <= len(launched):
+            return ranks, f"had launched {least} of {max(launched.values())}", 0.8
+    silent = unheard(job, group)
+    if silent:
         return silent, f"{'was' if len(silent) == 1 else 'were'} waiting for nothing: had not launched it", 0.8
-    # the size of the job is not known: a gap in the numbers of those who report is a rank all the same
-    gaps = tuple(sorted(set(range(max(reported, default=0))) - reported))
-    if gaps and len(gaps) * 4 <= len(gaps) + len(reported):
-        return (
-            gaps,
-            f"{'says' if len(gaps) == 1 else 'say'} nothing: had not launched it, as far as logs are here",
-            0.65,
-        )
-    if len({number_of(event, "group_rank") for event in events if event.rank is None} - {None}) > 1:
+    reported = set(ranks_in(group.events))
+    if group.whole or not group.name:
+        # the size of the job is not known: a gap in the numbers of those who report is a rank all the same
+        gaps = tuple(sorted(heard(job, group, set(range(max(reported, default=0))) - reported)))
+        if gaps and len(gaps) * 4 <= len(gaps) + len(reported):
+            how = "nothing: had not launched it, as far as logs are here"
+            return gaps, f"{'says' if len(gaps) == 1 else 'say'} {how}", 0.65
+    if len({number_of(event, "group_rank") for event in group.events if event.rank is None} - {None}) > 1:
         return (), "those that report give only their ranks within groups, so nothing tells who did not come", 0.5
     if len(reported) < 2:
         return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
+    members = group.ranks(job)
+    if members is None or not members <= reported:
+        unread = sorted({*(members or ()), *range(max(reported) if group.whole else 0)} - reported)
+        of_them = f"logs of {ranks_text(unread)} were not read" if unread else "its other ranks are not known"
+        return (), f"all that report had launched it, and {of_them}", 0.5
     return (), "all that report had launched it, and it did not complete", 0.6
 
 
-def _mismatch(job: Job, timeouts: Sequence[LogEvent]) -> Finding | None:
+def _whole(group: Timed) -> Iterator[LogEvent]:
+    """Time-outs whose lines are whole: what a torn one does not say, compares with nothing."""
+    return (event for event in group.timeouts if event.data.get("torn") is not True)
+
+
+def _mismatch(job: Job, group: Timed) -> Finding | None:
     """Compare what ranks had outstanding at one sequence number of one group."""
-    by_number: dict[tuple[str, int], dict[int, LogEvent]] = defaultdict(dict)
-    for event in timeouts:
+    by_number: dict[int, dict[int, LogEvent]] = defaultdict(dict)
+    for event in _whole(group):
         sequence = number_of(event, "seq")
         if event.rank is not None and sequence is not None:
-            by_number[text_of(event, "group_name") or text_of(event, "group"), sequence].setdefault(event.rank, event)
-    for (_, sequence), own in sorted(by_number.items()):
+            by_number[sequence].setdefault(event.rank, event)
+    for sequence, own in sorted(by_number.items()) if not group.several else ():
         ops = vote({rank: text_of(event, "op") for rank, event in own.items()})
         if ops is None:
             continue

@@ -18,6 +18,7 @@ LIBRARIES = frozenset(
     "tqdm rich click typer fire hydra omegaconf absl pytest _pytest pluggy IPython ipykernel traitlets joblib loky "
     "dill sympy mpmath networkx jinja2 yaml regex sklearn matplotlib decorator wrapt "
     "tenacity pydantic attr beartype typeguard jaxtyping typing_extensions six "
+    "jax jaxlib flax optax orbax equinox haiku chex grain "
     "cloudpickle psutil filelock packaging einops sentencepiece tiktoken grpc google_crc32c zmq redis kafka".split()
 )
 """Packages of other people, by the folder under site-packages: their frames are not where a user looks first."""
@@ -34,7 +35,8 @@ TRANSPARENT = (
     "torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
     "torch/utils/_pytree.py", "torch/_utils_internal.py", "torch/nn/modules/module.py", "/contextlib.py",
     "/functools.py", "deepspeed/utils/nvtx.py", "torch/_compile.py", "/selectors.py", "/_weakrefset.py",
-    "torch/distributed/fsdp/_fully_shard/_fsdp_common.py",
+    "torch/distributed/fsdp/_fully_shard/_fsdp_common.py", "jax/_src/profiler.py", "jax/_src/traceback_util.py",
+    "jax/_src/pjit.py", "jax/_src/tree_util.py", "jax/_src/tree.py",
 )  # fmt: skip
 """Machinery that passes calls on: it neither waits itself nor tells what is waited for."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
@@ -13,7 +14,6 @@ from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import System, system
 
-_BUSY, _BLOCKED = 0.5, 0.05
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
 
@@ -79,6 +79,7 @@ def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
         gil=_gil(dump),
         holder=holder,
         helper_pid=last.helper.pid if last.helper is not None else None,
+        by_name=reading.by_name and kind == reading.kind,
         native_would_tell=reading.native_would_tell and not (moving and reading.waits == "nothing"),
         state=dump.state,
         wchan=dump.wchan,
@@ -117,6 +118,7 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
         gil=None,
         holder=None,
         helper_pid=None,
+        by_name=False,
         native_would_tell=False,
         state=newest.state,
         wchan=newest.wchan,
@@ -164,12 +166,15 @@ def _since(looks: Sequence[Look]) -> float:
 
 
 def _cpu(mine: Sequence[StackDump]) -> Cpu:
+    """What it used from the first look to the last; who is ready to run and is given none is starved, not blocked."""
     first, last = mine[0], mine[-1]
     span = last.at - first.at
     if first.pid != last.pid or span < _SHORTEST_SPAN:
         return "unknown"
     share = (last.cpu - first.cpu) / span
-    return "busy" if share > _BUSY else "blocked" if share < _BLOCKED else "mixed"
+    if is_blocked(share):
+        return "unknown" if first.state == last.state == "R" else "blocked"
+    return "busy" if is_busy(share) else "mixed"
 
 
 def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:

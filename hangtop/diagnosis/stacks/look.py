@@ -11,8 +11,9 @@ from hangtop.diagnosis.stacks.doing import Role
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import place
 from hangtop.diagnosis.stacks.reading import Reading, read
-from hangtop.diagnosis.stacks.roles import autograd_threads, main_thread
-from hangtop.diagnosis.stacks.system import System, system
+from hangtop.diagnosis.stacks.roles import main_thread
+from hangtop.diagnosis.stacks.system import system
+from hangtop.diagnosis.stacks.threads import thread_that_counts
 
 
 class Look(NamedTuple):
@@ -69,21 +70,14 @@ def _raw(reading: Reading, helper: Reading | None) -> tuple[tuple[str, str, int]
 def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
     """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
 
-    Where main waits in backward, autograd's thread is judged instead, if it runs Python.
+    Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
     """
     if not dump.threads:
         return None
     main = main_thread(dump)
     if main is None:
         return None
-    reading = read(main.frames, system(dump))
-    judged: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
-    if reading.kind == "backward":
-        for thread in autograd_threads(dump):
-            inner = read(thread.frames, System(), main=False)
-            if inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
-                reading, judged = inner, "autograd"
-                break
+    reading, judged = thread_that_counts(dump, main, read(main.frames, system(dump)))
     helper, helper_reading = _helper(reading, helpers)
     return Look(dump, reading, judged, helper, helper_reading)
 

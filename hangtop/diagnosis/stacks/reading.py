@@ -51,6 +51,8 @@ class Reading:
     frames: tuple[Frame, ...]
     """All frames of this process, innermost first."""
     native_would_tell: bool
+    by_name: bool = False
+    """Names in the user's own code alone gave the kind: a hint, no proof."""
 
     @property
     def frame(self) -> Frame | None:
@@ -100,7 +102,9 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
     if main and _left_program(mine, system):
         context.add("shutdown")
     leaf = find(mine, generic=False)
-    generic = None if leaf is not None else find(mine, generic=True)
+    generic = find(mine, generic=True)
+    if leaf is not None and generic is not None:
+        leaf, generic = (None, generic) if _further_in(generic, leaf, mine) else (leaf, None)
     decided = leaf or generic
     if leaf is not None:
         kind, waits, meaning = leaf.kind, leaf.waits, _of_leaf(leaf, context)
@@ -121,6 +125,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         user=user,
         frames=mine,
         native_would_tell=decided is None and _open(kind, waits, mine),
+        by_name=leaf is None and hint == kind and not any(row.kind == kind for row in phases),
     )
 
 
@@ -167,6 +172,13 @@ def _label(meaning: str, leaf: Leaf | None, system: System) -> str:
         return f"waits to {'receive from' if 'recv' in leaf.op else 'send to'} rank {leaf.peer}"
     named = system.waits == "storage" and system.waiting_on
     return f"{meaning} ({system.waiting_on})" if named else meaning
+
+
+def _further_in(lock: Leaf, outer: Leaf, frames: tuple[Frame, ...]) -> bool:
+    """True for a lock that is taken inside of a library's function which would else be told as a wait for peers."""
+    if lock.kind != "lock" or lock.waits != "lock" or outer.waits != "peers" or lock.frame.native:
+        return False
+    return frames.index(lock.frame) < frames.index(outer.frame)
 
 
 def _inside_of(frames: tuple[Frame, ...]) -> Phase | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collectors.samples.stacks import StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Role
 from hangtop.diagnosis.stacks.frames import function, is_in
 
@@ -65,11 +65,11 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
 def _by_the_engine(thread: ThreadStack) -> bool:
     """Autograd's threads are C++'s: Python enters them through hooks, without its own start of a thread."""
     python = [frame for frame in thread.frames if not frame.native]
-    if not python or any(function(frame.name) in _STARTED_BY_PYTHON for frame in python):
+    if not python or started_by_python(python):
         return False
     return any(is_in(frame.file, part) for frame in python for part in _AUTOGRAD_FILES)
 
 
-def autograd_threads(dump: StackDump) -> Sequence[ThreadStack]:
-    """Threads in which autograd runs Python code (hooks, recomputation), as it does for GPUs."""
-    return [thread for thread in dump.threads if thread.frames and role(thread, dump) == "autograd"]
+def started_by_python(frames: Sequence[Frame]) -> bool:
+    """True for a thread that :mod:`threading` started; False for one of C++ that calls into Python."""
+    return any(not frame.native and function(frame.name) in _STARTED_BY_PYTHON for frame in frames)

@@ -43,7 +43,7 @@ def system(dump: StackDump) -> System:
 def _system(state: str, call: str, target: str) -> System:
     if state in ("T", "t"):
         return System("unknown", target, "is stopped")
-    if call == "none" or (not call and state == "R"):
+    if call in ("none", "running") or (not call and state == "R"):
         return System("nothing", "", "computes")
     if call in _SLEEP:
         return System("time", "", "sleeps")

@@ -131,6 +131,20 @@ WAITS: tuple[Wait, ...] = (
     Wait("torch/cuda/amp/grad_scaler.py", "_maybe_opt_step", "device", "device",
          "waits for its GPU (the gradient scaler's .item())", "2.1-2.2"),
     Wait("torch/_tensor_str.py", ANY, "device", "device", "waits for its GPU (prints a tensor)", "2.1-2.13"),
+    # JAX: results are awaited where they are read; a collective over hosts is awaited by its name
+    Wait("jax/experimental/multihost_utils.py", "sync_global_devices broadcast_one_to_all process_allgather "
+         "assert_equal _handle_array_process_allgather _pjit", "collective", "peers", _WAITS_IN,
+         "run JAX 0.10; 0.4-0.11"),
+    Wait("jax/_src/distributed.py", "initialize connect", "init", "peers", "waits for JAX's coordinator",
+         "JAX 0.4-0.11", op="jax.distributed.initialize"),
+    Wait("jax/_src/distributed.py", "shutdown", "shutdown", "unknown", "has left training: in {op}", "JAX 0.4-0.11",
+         op="jax.distributed.shutdown"),
+    Wait("jax/_src/array.py", "_value __array__ block_until_ready item tolist __float__ __int__ __bool__ __index__",
+         "device", "device", "waits for its GPU (reads an array)", "run JAX 0.10; 0.4-0.11; marin#7344"),
+    Wait("jax/_src/interpreters/pxla.py", "__call__", "device", "device", "waits for its GPU (starts a program)",
+         "run JAX 0.10"),
+    Wait("jax/_src/api.py", "block_until_ready device_get effects_barrier", "device", "device",
+         "waits for its GPU (block_until_ready)", "JAX 0.4-0.11"),
 )  # fmt: skip
 
 _BACKEND_NAMES = {
@@ -197,6 +211,8 @@ NATIVE_WAITS: tuple[NativeWait, ...] = (
     NativeWait("ncclRecv", "p2p", "peers", "waits to receive", "nccl.h 2.18-2.30", "recv"),
     NativeWait("ncclGroupEnd", "collective", "peers", "waits for NCCL's group of operations", "nccl.h 2.18-2.30",
                "coalesced"),
+    NativeWait("waitWorkFifoAvailable", "collective", "peers", "waits for room in NCCL's queue of operations",
+               "nccl src/enqueue.cc, nccl#1251", "enqueue"),
     NativeWait("ncclCommInit", "init", "peers", "waits in {op}", "nccl.h 2.18-2.30", "ncclCommInitRank"),
     NativeWait("ncclCommSplit", "init", "peers", "waits in {op}", "nccl.h 2.18-2.30", "ncclCommSplit"),
     NativeWait("ncclCommFinalize", "shutdown", "unknown", "has left training: in {op}", "nccl.h 2.18-2.30",
@@ -222,6 +238,12 @@ NATIVE_WAITS: tuple[NativeWait, ...] = (
     NativeWait("cuStreamSynchronize", "device", "device", "waits for its GPU (synchronize)", "CUDA driver API"),
     NativeWait("cuEventSynchronize", "device", "device", "waits for its GPU (an event)", "CUDA driver API"),
     NativeWait("cuCtxSynchronize", "device", "device", "waits for its GPU (synchronize)", "CUDA driver API"),
+    # a full queue of launches blocks whatever is launched next, in any line of the forward or backward pass (nccl#901)
+    *(NativeWait(symbol, "device", "device", "waits for its GPU (its queue of kernels is full)", "nccl#901")
+      for symbol in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaGraphLaunch", "cuLaunchKernel",
+                     "cuLaunchCooperativeKernel", "cuGraphLaunch", "hipLaunchKernel", "hipModuleLaunchKernel",
+                     "hipExtModuleLaunchKernel", "hipGraphLaunch")),
+    NativeWait("xla::PjRtStreamExecutor", "device", "device", "waits for its GPU (XLA)", "JAX"),
     NativeWait("hipStreamSynchronize", "device", "device", "waits for its GPU (synchronize)", "HIP API"),
     NativeWait("hipDeviceSynchronize", "device", "device", "waits for its GPU (synchronize)", "HIP API"),
     NativeWait("hipEventSynchronize", "device", "device", "waits for its GPU (an event)", "HIP API"),

@@ -24,11 +24,25 @@ UNINTERRUPTIBLE_S = 2.0
 LOOKS_SLACK_S = 1.0
 LOOKS_SLACK_SHARE = 0.25
 """Ours: looks lie within the watch; a short watch loses up to a quarter at its ends, a long one a second."""
+SLEPT_SEEN_SHARE = 0.45
+"""Ours: of the patience, for which a wait must have been seen where the kernel says that who is waited for has slept
+without a break for the whole of it: from two looks of the cheap signals on, in a short watch."""
 STOOD_STILL_S = 3.0
 """Ours: a pause shorter than this belongs to the rhythm of a job."""
 LONG_WORK_S = 60.0
 """Least wait on a rank that visibly works (computes in forward or backward, compiles, saves, evaluates) before it may
 be called stuck, however short the watch: the card's default patience."""
+START_LONGEST_S = 120.0
+"""Ours: a start in which nothing moves for so long is a hang; thousands of ranks come up within a minute."""
+LONG_WAIT_S = 300.0
+WAIT_FACTOR = 3.0
+"""Ours: ranks that wait for visible work so long, and so many times as long as for anything before, are worth a
+warning: half of torch's ten minutes until NCCL times out is gone."""
+SPIN_UNREAD_S = 20.0
+"""Ours: a job whose ranks burn CPU where nobody can look may compute in one call; longer than that seldom."""
+OWN_WORK_S = 20.0
+"""Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that moves within one call
+for longer, while all others wait, is a loop."""
 WORTH_SAYING_S = 3.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4
@@ -58,6 +72,9 @@ SPIN_UTILIZATION = 95
 """Per cent: a NCCL kernel that waits keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
 SPIN_POWER_SHARE = 0.45
 """Ours, from reports: A100 85 to 90 W of 400, H100 and GB200 240 to 280 W of 700 while they only wait."""
+FLAT_POWER_SHARE = 0.08
+"""Ours: of the power limit, by which the power of a GPU may differ among looks while it only waits; a GPU that computes
+in steps moves by tens of per cent."""
 IDLE_UTILIZATION = 5
 """Per cent."""
 MEMORY_IMBALANCE_SHARE = 0.25
@@ -75,17 +92,6 @@ TCP_RETRANSMITS_PER_S = 10.0
 """Ours: below that rate the share says nothing."""
 TCP_SEGMENTS_PER_S = 100.0
 """Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
-MOVING_SEGMENTS_PER_S = 2000.0
-"""Ours: our own channels cost tens of segments a second; a collective that moves data sends thousands."""
-LINK_FLAPS = 1
-"""Any growth of link_downed during the job is a finding (kernel ABI: the port failed its error recovery)."""
-
-# --- host --------------------------------------------------------------------------------------------------------
-
-SHM_LEAST = 1 << 30
-"""NCCL's troubleshooting guide asks for 1 GB of /dev/shm."""
-OPEN_FILES_NEAR = 0.9
-"""Ours: share of the limit."""
 
 # --- starting and ending -----------------------------------------------------------------------------------------
 
@@ -93,8 +99,6 @@ START_S = 20.0
 """Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
-INIT_S = 60.0
-"""Ours: communicators of thousands of ranks come up within a minute."""
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
 CLOCK_SKEW_S = 1.0

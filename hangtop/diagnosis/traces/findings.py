@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.tables.thresholds import CHANCE
 from hangtop.diagnosis.tables.tracing import (
     TRACE_DATA_SHARE,
@@ -19,7 +20,6 @@ from hangtop.diagnosis.tables.tracing import (
 )
 from hangtop.diagnosis.traces.picture import Lateness, Picture
 from hangtop.diagnosis.traces.words import lasting
-from hangtop.diagnosis.words import count, on_nodes, ranks_text
 
 SHOWN = 8
 """Ranks that are told one by one."""

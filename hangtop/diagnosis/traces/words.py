@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.words import duration
+from hangtop.diagnosis.phrasing import duration
 
 
 def lasting(seconds: float) -> str:

@@ -1,0 +1,97 @@
+"""Where waits end: the ranks that all others wait for in the end, and circles that no wait leads out of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangtop.diagnosis.groups.edges import Waits
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The ends of a set of waits.
+
+    ``ranks`` are waited for and wait for nobody; ``circle`` are the ranks of circles without a way out, by certain
+    waits alone; ``undumped`` are ends without a dump, where nothing certain leads elsewhere.
+    """
+
+    ranks: tuple[int, ...] = ()
+    circle: tuple[int, ...] = ()
+    undumped: tuple[int, ...] = ()
+
+
+def ends_of(edges: Sequence[Waits], busy: Collection[int], dumped: Collection[int]) -> Ends:
+    """Follow waits to their ends. ``busy`` are ranks with something open, which are no ends of their own.
+
+    A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
+    it has no dump, as long as one is known to have stayed away, or has a dump and nothing open: it may be that one.
+    """
+    sure: dict[int, set[int]] = defaultdict(set)
+    every: dict[int, set[int]] = defaultdict(set)
+    for edge in edges:
+        every[edge.waiter].update(edge.for_ranks)
+        if edge.certain:
+            sure[edge.waiter].update(edge.for_ranks)
+    awaited = {rank for targets in sure.values() for rank in targets}
+    ranks = {rank for rank in awaited if rank not in busy and not every.get(rank)}
+    circle = {rank for knot in knots(sure) if not _leads_out(knot, every) for rank in knot}
+    undumped: set[int] = set()
+    if not ranks and not circle:
+        missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks}
+        waiters = {edge.waiter for edge in edges}
+        undumped = missing if len(missing) <= len(waiters) and set(dumped) <= set(busy) else set()
+        undumped -= set(dumped)
+    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(undumped)))
+
+
+def outvoted(edges: Sequence[Waits]) -> tuple[int, ...]:
+    """The one rank that several wait for in one collective, while it waits for several of them in another, alone.
+
+    Such a circle over two operations has two sides; that of one rank against the same course of several is the odd one.
+    Those for whom it does not wait had no part in its own: that they went on says nothing about who was right.
+    """
+    sides: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
+    wanted: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
+    for edge in edges:
+        if edge.certain and edge.operation not in ("send", "recv"):
+            sides[edge.group, edge.operation, edge.seq].add(edge.waiter)
+            wanted[edge.group, edge.operation, edge.seq].update(edge.for_ranks)
+    alone = {next(iter(side)): wanted[key] for key, side in sides.items() if len(side) == 1}
+    found = {
+        rank
+        for key, side in sides.items()
+        for rank in wanted[key]
+        if len(side) > 1 and wanted[key] == {rank} and len(alone.get(rank, set()) & side) > 1
+    }
+    return tuple(found) if len(found) == 1 else ()
+
+
+def knots(waits: Mapping[int, Collection[int]]) -> list[frozenset[int]]:
+    """Sets of two ranks and more that all wait for one another, directly or through others of them."""
+    core = {rank: set(targets) & waits.keys() for rank, targets in waits.items()}
+    while dead := [rank for rank, targets in core.items() if not targets]:  # most waits lead to an end: no circle
+        gone = set(dead)
+        core = {rank: targets - gone for rank, targets in core.items() if rank not in gone}
+    after = {rank: reached(rank, core) for rank in core}
+    found = {
+        frozenset(other for other in onward if rank in after[other]) for rank, onward in after.items() if rank in onward
+    }
+    return sorted((knot for knot in found if len(knot) > 1), key=min)
+
+
+def reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
+    """Everybody that a rank waits for, directly or through others; itself, where it waits in a circle."""
+    seen: set[int] = set()
+    todo = list(waits.get(start, ()))
+    while todo:
+        rank = todo.pop()
+        if rank not in seen:
+            seen.add(rank)
+            todo += waits.get(rank, ())
+    return frozenset(seen)
+
+
+def _leads_out(knot: Collection[int], every: Mapping[int, Collection[int]]) -> bool:
+    return any(target not in knot for rank in knot for target in every.get(rank, ()))

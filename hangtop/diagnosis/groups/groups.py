@@ -1,0 +1,86 @@
+"""Which process group is which in the dumps of many ranks, and the global ranks behind the ranks of a group.
+
+A dump names a group, and ``pg_config`` says its global ranks in the order of the group. Neither is always there: groups
+without a communicator yet are missing, gloo names none, and groups made by splitting carry one name on all sides of the
+split, so that only name and ranks together tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from collectors.samples.collectives import RecorderDump
+
+WHOLE = frozenset({"", "0", "default_pg"})
+"""Names of the group of all ranks: the ranks of that group are the global ones."""
+HASH = 20
+"""Letters of a name from which on it is a hash that says nothing to a reader (torch hashes the ranks)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One process group of the job. ``ranks`` are global, in the order of the group; empty where no dump tells."""
+
+    name: str
+    ranks: tuple[int, ...] = ()
+    description: str = ""
+
+    @property
+    def label(self) -> str:
+        """``3``, ``3 (tp)``; a hash gives way to the description."""
+        name = self.name or "0"
+        if len(name) > HASH:
+            name = self.description or name[:8]
+        return name if self.description in ("", name, "undefined") else f"{name} ({self.description})"
+
+    @property
+    def whole(self) -> bool:
+        """True for the group of all ranks."""
+        return self.name in WHOLE or self.description == "default_pg"
+
+    def rank_at(self, place: int | None) -> int | None:
+        """The global rank at a place of the group; None where it is not known."""
+        if place is None:
+            return None
+        if self.ranks:
+            return self.ranks[place] if 0 <= place < len(self.ranks) else None
+        return place if self.whole else None
+
+
+class Groups:
+    """The groups of a set of dumps, one dump a rank."""
+
+    def __init__(self, dumps: Iterable[RecorderDump]) -> None:
+        self._described: dict[str, str] = {}
+        self._by_name: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+        self._own: dict[int, Mapping[str, list[int]]] = {}
+        self._dumped: set[int] = set()
+        self._known: dict[tuple[int, str], Group] = {}
+        for dump in dumps:
+            self._dumped.add(dump.rank)
+            self._own[dump.rank] = dump.groups
+            for name, ranks in dump.groups.items():
+                self._by_name[name].add(tuple(ranks))
+            for entry in dump.collectives:
+                if entry.group_description:
+                    self._described.setdefault(entry.group, entry.group_description)
+
+    def of(self, rank: int, name: str) -> Group:
+        """The group that a rank means by a name: by its own configuration, else by that of another member."""
+        known = self._known.get((rank, name))
+        if known is None:
+            own = self._own.get(rank, {}).get(name)
+            ranks = tuple(own) if own else ()
+            if not ranks:
+                candidates = [each for each in self._by_name.get(name, ()) if rank in each]
+                ranks = candidates[0] if len(candidates) == 1 else ()
+            known = self._known[rank, name] = Group(name, ranks, self._described.get(name, ""))
+        return known
+
+    def members(self, group: Group, used_by: Iterable[int]) -> set[int]:
+        """Global ranks of a group: those told; else all that were dumped for the whole job's, or those that used it."""
+        if group.ranks:
+            return set(group.ranks)
+        return set(self._dumped) if group.whole else set(used_by)

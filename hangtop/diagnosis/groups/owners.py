@@ -1,0 +1,75 @@
+"""Whose process a communicator's member is: NCCL's logs and RAS name hosts and pids, not global ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from collectors.samples.collectives import RasRank, RecorderDump
+from collectors.samples.logs import CommProgress
+from hangtop.diagnosis.job import Job
+
+CLOCKS_APART = 5.0
+"""Seconds by which the clock in a dump may differ from ours."""
+
+
+def own_dumps(job: Job) -> tuple[RecorderDump, ...]:
+    """Flight recorder dumps of the job's processes: live, none that is older than the process that has the rank now."""
+    started = {rank.rank: rank.process.started for rank in job.ranks} if job.live else {}
+    return tuple(
+        dump for dump in job.recorders if dump.at is None or dump.at >= started.get(dump.rank, dump.at) - CLOCKS_APART
+    )
+
+
+class Owners:
+    """Global ranks by host and pid."""
+
+    def __init__(self, job: Job) -> None:
+        self._live = job.live and bool(job.ranks)
+        self._by_pid: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        self._ranks = {rank.rank for rank in job.ranks}
+        self._alien = {rank.own_pid for rank in job.others} - {rank.own_pid for rank in job.ranks}
+        for rank in job.ranks:
+            self._by_pid[rank.own_pid].append((rank.node, rank.rank))
+        self._names = {name: _names(job, name) for name in job.nodes} if len(job.nodes) > 1 else {}
+        self._largest = max((one.size for one in job.progress), default=0)
+
+    def of(self, host: str, pid: int) -> tuple[int, ...]:
+        """Ranks of the processes with this pid; where there are several nodes, of those that may be that host."""
+        return tuple(
+            rank for node, rank in self._by_pid.get(pid, ()) if node not in self._names or host in self._names[node]
+        )
+
+    def is_ours(self, members: Iterable[RasRank | CommProgress]) -> bool:
+        """Whether a communicator may be this job's: live, one of its processes must be one of the job's ranks.
+
+        Other jobs on a node write logs and answer RAS, too; of files nothing tells whose they are.
+        """
+        return not self._live or any(
+            self.of(member.host, member.pid)
+            or (
+                isinstance(member, CommProgress) and member.global_rank in self._ranks and member.pid not in self._alien
+            )
+            for member in members
+        )
+
+    def of_progress(self, one: CommProgress) -> int | None:
+        """Rank of who launched a collective; the place in the largest communicator where no process tells."""
+        if one.global_rank is not None:
+            return one.global_rank
+        known = self.of(one.host, one.pid)
+        if len(known) == 1:
+            return known[0]
+        return one.rank if one.size == self._largest else None
+
+    def of_members(self, members: Iterable[RasRank]) -> tuple[int, ...]:
+        """Ranks of these members, as far as their processes are known."""
+        return tuple(sorted({rank for member in members for rank in self.of(member.host, member.pid)}))
+
+
+def _names(job: Job, node: str) -> frozenset[str]:
+    """Everything that NCCL or RAS may call a node: its addresses and its names."""
+    known = job.nodes[node]
+    addresses = {address.partition("/")[0] for interface in known.network.interfaces for address in interface.addresses}
+    hostname = known.hello.hostname if known.hello else ""
+    return frozenset({*addresses, node, hostname, hostname.partition(".")[0]} - {""})

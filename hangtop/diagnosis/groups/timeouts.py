@@ -1,0 +1,211 @@
+"""Time-outs of NCCL's watchdogs per process group: who waited in what, who had launched less, who says nothing.
+
+A group is known by its GUID, which is torch's name of it; older lines have its description or a number of their own
+process, which several groups may share. Silence means something only of a member of the group whose log was read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.groups.edges import Waits
+from hangtop.diagnosis.groups.groups import WHOLE
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.roster import known_ranks
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.messages import ranks_in, said
+from hangtop.diagnosis.witnesses.unlabelled import with_ranks
+
+TIMEOUT, STATUS = "torch.watchdog_timeout", "torch.watchdog_status"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One process group in the words of its ranks' watchdogs."""
+
+    name: str
+    """GUID; else the description or the process's number for it; empty where the lines name no group."""
+    description: str
+    events: tuple[LogEvent, ...]
+    """Time-outs and the status that goes with them."""
+    members: frozenset[int] | None
+    """Global ranks of the group; None where nothing tells them."""
+    several: bool
+    """More than one group goes by this name: two ranks have one place in it."""
+
+    @property
+    def whole(self) -> bool:
+        """The group of all ranks."""
+        return bool(self.name) and (self.name in WHOLE or self.description == "default_pg")
+
+    def ranks(self, job: Job) -> set[int] | None:
+        """Its global ranks; those of the job, where lines name no group. None where nothing tells."""
+        return known_ranks(job) if self.whole or not self.name else None if self.members is None else set(self.members)
+
+    @property
+    def label(self) -> str:
+        """``3 (dp)``, or what there is of it."""
+        plain = self.description in ("", self.name, "undefined")
+        return self.name if plain else f"{self.name} ({self.description})" if self.name else self.description
+
+    @property
+    def timeouts(self) -> tuple[LogEvent, ...]:
+        """The lines that tell what was outstanding."""
+        return tuple(event for event in self.events if event.kind == TIMEOUT)
+
+    @property
+    def since(self) -> float:
+        """When the first of them was written."""
+        return min((event.at for event in self.events if event.at is not None), default=float("inf"))
+
+
+def timed_out(job: Job) -> tuple[Timed, ...]:
+    """Groups with time-outs, the first to time out first."""
+    events = with_ranks((*said(job, TIMEOUT), *said(job, STATUS)))
+    named = _named(events)
+    by_name: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in events:
+        by_name[_name(event) or _by_work(event, named)].append(event)
+    described = {_name(event): text_of(event, "group_name") for event in events if text_of(event, "guid")}
+    found = []
+    for name, own in by_name.items():
+        places = _places(own)
+        description = described.get(name, "")
+        several = any(len(ranks) > 1 for ranks in places.values())
+        members = None if several else _members(job, name, description, own, events)
+        found.append(Timed(name, description, tuple(own), members, several))
+    return tuple(sorted(found, key=lambda group: (group.since, group.name)))
+
+
+def enqueued(group: Timed) -> dict[int, int]:
+    """The last that each rank says it had launched."""
+    last: dict[int, int] = {}
+    for event in group.events:
+        number = number_of(event, "enqueued")
+        if event.rank is not None and number is not None:
+            last[event.rank] = max(number, last.get(event.rank, number))
+    return last
+
+
+def unheard(job: Job, group: Timed) -> tuple[int, ...]:
+    """Members that say nothing of a time-out though their logs were read: they had nothing outstanding."""
+    # torch 2.4 names the group in the status alone: a rank whose status has the same work reported it, too
+    works = {number_of(event, "seq") for event in group.events} - {None}
+    same = (event for event in said(job, STATUS) if number_of(event, "work") in works and not text_of(event, "guid"))
+    reported = {*ranks_in(group.events), *ranks_in(same)}
+    known = group.ranks(job)
+    if known is None or not reported:
+        return ()
+    silent = tuple(sorted(rank for rank in heard(job, group, known) if rank not in reported))
+    return silent if len(silent) * 2 < len(known) else ()
+
+
+def heard(job: Job, group: Timed, ranks: Iterable[int]) -> set[int]:
+    """Those of these ranks whose logs were read: by a word of theirs, or in a log that several ranks write into.
+
+    A shared log is that of the ranks between the first and the last that speak in it, and of a few beside them: fewer
+    than speak in one log, for else a log is missing. The only log there is, is that of all ranks.
+    """
+    by_source: dict[str, set[int]] = defaultdict(set)
+    for event in (*job.events, *group.events):  # the latter with ranks that old lines have in brackets alone
+        if event.rank is not None:
+            by_source[event.source].add(event.rank)
+    spoken = {rank for own in by_source.values() for rank in own}
+    shared = [own for own in by_source.values() if len(own) > 1]
+    if shared and len(by_source) == 1:
+        return set(ranks)
+    wanted = set(ranks)
+    inside = {rank for own in shared for rank in range(min(own), max(own) + 1)} | spoken
+    span = min((max(own) - min(own) + 1 for own in shared), default=0)
+    return {rank for rank in wanted if rank in inside or _gap(rank, inside, max(wanted)) < span}
+
+
+def _gap(rank: int, inside: Set[int], most: int) -> int:
+    """How many ranks lie between the nearest below and above that are inside: fewer than a log holds belong to one."""
+    below = max((one for one in inside if one < rank), default=-1)
+    above = min((one for one in inside if one > rank), default=most + 1)
+    return above - below - 1
+
+
+def by_watchdog(job: Job) -> tuple[Waits, ...]:
+    """Edges of time-outs: certain where ranks say how much they launched, not where one only says nothing."""
+    found = []
+    for group in timed_out(job):
+        last = enqueued(group)
+        silent = unheard(job, group)
+        for event in group.timeouts:
+            rank, seq = event.rank, number_of(event, "seq")
+            if rank is None or seq is None or group.several:
+                continue
+            less = tuple(sorted(other for other, number in last.items() if number < seq))
+            op, source = text_of(event, "op").lower(), f"{event.source}:{event.line}"
+            if less or silent:
+                found.append(Waits(rank, less or silent, group.label, op, seq, source, bool(less), since=_began(event)))
+    return tuple(found)
+
+
+def _began(event: LogEvent) -> float | None:
+    ran = number_of(event, "ran_ms")
+    return None if event.at is None or ran is None else event.at - ran / 1000.0
+
+
+def _name(event: LogEvent) -> str:
+    return text_of(event, "guid") or text_of(event, "group_name") or text_of(event, "group")
+
+
+def _named(events: Iterable[LogEvent]) -> Mapping[tuple[int | None, int | None], set[str]]:
+    """Groups of the statuses, by rank and work, and by work of whatever rank: time-outs alone may name none."""
+    found: dict[tuple[int | None, int | None], set[str]] = defaultdict(set)
+    for event in events:
+        if event.kind == STATUS and _name(event):
+            work = number_of(event, "work")
+            for key in ((event.rank, work), (None, work), (None, None)):
+                found[key].add(_name(event))
+    return found
+
+
+def _by_work(event: LogEvent, named: Mapping[tuple[int | None, int | None], set[str]]) -> str:
+    """The group of a line that names none: the one whose status has the same work; empty where several have."""
+    work = number_of(event, "seq")
+    for key in ((event.rank, work), (None, work), (None, None)):
+        if named.get(key):
+            return next(iter(named[key])) if len(named[key]) == 1 else ""
+    return ""
+
+
+def _places(events: Iterable[LogEvent]) -> dict[int, set[int]]:
+    """Place in the group → global ranks that say so. A line that names no group repeats that of another one."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for event in events:
+        place = number_of(event, "group_rank")
+        if _name(event) and event.rank is not None and place is not None:
+            found[place].add(event.rank)
+    return found
+
+
+def _members(
+    job: Job, name: str, description: str, own: Iterable[LogEvent], every: Iterable[LogEvent]
+) -> frozenset[int] | None:
+    """Ranks of a group: by a flight recorder's configuration, else by the step from place to place of those that speak.
+
+    Its size is the most that a group of this description has.
+    """
+    speaking = set(ranks_in(own))
+    for dump in job.recorders:
+        ranks = dump.groups.get(name, ())
+        if speaking & set(ranks):
+            return frozenset(ranks)
+    places = {place: min(ranks) for place, ranks in _places(own).items()}
+    if len(places) < 2:
+        return None
+    ordered = sorted(places.items())
+    (first, begin), (last, end) = ordered[0], ordered[-1]
+    step = (end - begin) // (last - first)
+    if step < 1 or any(rank != begin + step * (place - first) for place, rank in ordered):
+        return None
+    alike = (event for event in every if description and text_of(event, "group_name") == description)
+    size = max((*places, *(number_of(event, "group_rank") or 0 for event in alike))) + 1
+    return frozenset(begin + step * (place - first) for place in range(size))

@@ -1,0 +1,1 @@
+"""What probes measured between nodes, and what that means."""

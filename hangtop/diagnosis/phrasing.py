@@ -1,0 +1,99 @@
+"""How findings put things: ranks folded, durations rounded, plurals right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered, unnumbered
+
+
+def folded(numbers: Iterable[int]) -> str:
+    """Fold numbers into ranges: ``0-36,38-63``; empty for none. Processes without a number: ``node2:4711+4712``."""
+    parts: list[str] = []
+    every = set(numbers)
+    ordered = sorted(numbered(every))
+    start = 0
+    for index, number in enumerate(ordered):
+        if index + 1 < len(ordered) and ordered[index + 1] == number + 1:
+            continue
+        first = ordered[start]
+        parts.append(str(first) if first == number else f"{first}-{number}")
+        start = index + 1
+    return ",".join([*parts, *folded_processes(every)])
+
+
+def rank_text(rank: int) -> str:
+    """``rank 37``, or ``process 4711 on node2`` where the number of the rank is not known."""
+    return rank.text if isinstance(rank, Unnumbered) else f"rank {rank}"
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """``rank 37``, ``ranks 0-2,5``, ``processes 4711 and 4712 on node2``, ``rank 3 and process 88 on node1``."""
+    every = set(ranks)
+    ordered, others = sorted(numbered(every)), unnumbered(every)
+    told = [f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {folded(ordered)}"] if ordered or not others else []
+    for node, group in groupby(others, key=lambda one: one.node):
+        pids = [str(one.pid) for one in group]
+        told.append(f"{'process' if len(pids) == 1 else 'processes'} {listed(pids)} on {node}")
+    return listed(told)
+
+
+def ranks_on(ranks: Iterable[int], nodes: Iterable[str]) -> str:
+    """``rank 37 on node4``; a process without a number says its node itself."""
+    every = set(ranks)
+    told = ranks_text(every)
+    return told if unnumbered(every) else f"{told} {on_nodes(nodes)}".rstrip()
+
+
+def who(ranks: Iterable[int], otherwise: str = "a rank") -> str:
+    """``rank 37``, ``ranks 0-2``, or the given words where no rank is known."""
+    known = set(ranks)
+    return ranks_text(known) if known else otherwise
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``1 rank``, ``63 ranks``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(words: Sequence[str], most: int = 4) -> str:
+    """``a``, ``a and b``, ``a, b, c, d and 3 more``."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def on_nodes(nodes: Iterable[str]) -> str:
+    """``on node4``, ``on node1 and node2``; empty when no node is known."""
+    named = sorted({node for node in nodes if node})
+    return f"on {listed(named)}" if named else ""
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``4 min``, ``2.5 h``."""
+    if seconds < 9.95:
+        text = f"{seconds:.1f}".removesuffix(".0")
+        return f"{text} s"
+    if seconds < 180:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size(number: float) -> str:
+    """``512 B``, ``1.5 GiB``."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = 0
+    while abs(number) >= 1024 and power < len(units) - 1:
+        number /= 1024
+        power += 1
+    return f"{number:.1f} {units[power]}" if power and number < 100 else f"{number:.0f} {units[power]}"
+
+
+def outcome_words(outcome: str) -> str:
+    """An outcome as people read it: ``at risk``; scripts read it as it is."""
+    return outcome.replace("_", " ")

@@ -1,0 +1,68 @@
+"""What the kernel says of network adapters: drivers that gave up, links that went away."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.witnesses.devices import event_line, events_on
+from hangtop.diagnosis.witnesses.failures import text_of
+
+_BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout")
+_QUEUE = re.compile(r"transmit queue \d+ timed out")
+_FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa")
+"""Adapters of the fabric; links of others come and go with containers and management networks."""
+
+
+def broken(job: Job) -> Iterator[Finding]:
+    """kernel_trouble by the driver of an adapter: its firmware does not answer, or it could not be started.
+
+    Needs the kernel log.
+    """
+    for name in sorted(job.nodes):
+        found: dict[str, list[LogEvent]] = defaultdict(list)
+        for event in events_on(job, job.nodes[name], "kernel.link"):
+            if _BROKEN.search(text_of(event, "problem")) or _QUEUE.search(text_of(event, "problem")):
+                found[text_of(event, "device")].append(event)
+        for device, events in sorted(found.items()):
+            dead = any(_BROKEN.search(text_of(event, "problem")) for event in events)
+            yield Finding(
+                "kernel_trouble", "critical" if dead else "warning", 0.8,
+                f"{name}: the network adapter {device} {'does not work' if dead else 'does not send'}"
+                f" ({text_of(events[0], 'problem')})",
+                nodes=(name,), evidence=tuple(event_line(event) for event in events[:4]),
+                advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
+            )  # fmt: skip
+
+
+def links(job: Job) -> Iterator[Finding]:
+    """ib_port_down and ib_link_flapped by the kernel's lines about the links of the fabric's adapters.
+
+    Needs a link that was up before: at boot, and of ports without a cable, "down" means nothing. While the job is
+    watched, the ports themselves tell more.
+    """
+    if job.live:
+        return
+    for name in sorted(job.nodes):
+        seen: dict[str, list[LogEvent]] = defaultdict(list)
+        for event in events_on(job, job.nodes[name], "kernel.link"):
+            device = text_of(event, "device")
+            if isinstance(event.data.get("up"), bool) and _FAST.search(f"{device} {event.text}"):
+                seen[device].append(event)
+        for device, events in sorted(seen.items()):
+            first = next((at for at, event in enumerate(events) if event.data["up"]), len(events))
+            downs = [event for event in events[first:] if not event.data["up"]]
+            if not downs:
+                continue
+            gone = not events[-1].data["up"]
+            yield Finding(
+                "ib_port_down" if gone else "ib_link_flapped", "critical" if gone else "warning", 0.75,
+                f"{name}: the link of {device} went down" + ("" if gone else f" {len(downs)} times and came back"),
+                nodes=(name,), evidence=tuple(event_line(event) for event in downs[:4]),
+                advice="Look at the cable, the module and the switch's port; the ranks of this node lose their peers "
+                "meanwhile.",
+            )  # fmt: skip

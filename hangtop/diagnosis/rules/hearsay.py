@@ -1,0 +1,101 @@
+"""How a run that is over ended, by words that no rule knows by name: the last resort, where nothing else speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.verdict.aftermath import finished
+from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, number_of, signal_name, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+
+ORDER = ("exception", "memory", "timeout", "stack", "exit", "level")
+"""What says most of why a program ended, first."""
+KINDS = {
+    "connection": "nccl_remote_error",
+    "store": "store_timeout",
+    "rendezvous": "store_timeout",
+    "collective_timeout": "watchdog_timeout",
+    "out_of_memory": "gpu_out_of_memory",
+    "host_memory": "host_out_of_memory",
+    "open_files": "open_files_limit",
+    "shared_memory": "shm_too_small",
+    "address_in_use": "address_in_use",
+    "child_failed": "child_failed_no_detail",
+}
+"""Kinds for what the words mean; any other failure is a crash."""
+WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4}
+ADVICE = {
+    "exception": "Only its last words are here: look at the traceback in that rank's own output.",
+    "memory": "Give the job more memory, or use less: a supervisor watches over it.",
+    "timeout": "A time-out is a consequence: look at which rank did not come, in the logs of the others.",
+    "stack": "Its message stands above the stack, or in that rank's own output.",
+    "exit": "An exit code alone: the reason stands in that process's own output.",
+    "level": "The last error that was logged; whether the run ended of it is not in what was read.",
+}
+
+
+def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
+    """The end of a run by an exception in a sentence, a time-out, a stack, an exit code or a logged error.
+
+    Needs a log that is over, that does not say that the run came to its end, and in which the run did not go on
+    afterwards. ``found`` are the findings of all other rules: where one of them is about the job, this says nothing.
+    """
+    told = any(finding.severity != "info" and word_of(finding.kind) != "none" for finding in found)
+    if job.live or told or finished(job):
+        return
+    events = [event for event in said(job, "log.error") if event.data.get("survived") is not True and _failed(event)]
+    own = [event for event in events if event.data.get("consequence") is not True] or events
+    if not own:
+        return
+    manner = min((text_of(event, "told") for event in own), key=ORDER.index)
+    told_so = [event for event in own if text_of(event, "told") == manner]
+    first = told_so[-1] if manner == "level" else told_so[0]
+    what = _what(first)
+    alike = [event for event in told_so if _what(event) == what]
+    ranks = tuple(sorted({rank for event in alike if (rank := _rank(event)) is not None}))
+    who = ranks_text(ranks) if ranks else "a rank"
+    yield Finding(
+        _kind(first, manner), "critical", WEIGHTS[manner],
+        f"{who} ended: {what}" if manner != "timeout" else f"a collective timed out{_on(ranks)}: {what}",
+        ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike), evidence=lines(alike),
+        advice=ADVICE[manner],
+    )  # fmt: skip
+
+
+def _failed(event: LogEvent) -> bool:
+    """Whether the words tell of a failure of one's own: a launcher's SIGTERM and Control-C are none."""
+    return signal_name(event) not in VICTIM_SIGNALS and text_of(event, "signature") != "interrupt"
+
+
+def _kind(event: LogEvent, manner: str) -> str:
+    if manner == "timeout":
+        return "watchdog_timeout"
+    if manner == "exit" and not signal_name(event):
+        return "child_failed_no_detail"
+    if manner == "exit":
+        return "rank_killed" if signal_name(event) == "KILL" else "rank_crashed"
+    return KINDS.get(text_of(event, "signature"), "rank_crashed")
+
+
+def _rank(event: LogEvent) -> int | None:
+    return event.rank if event.rank is not None else number_of(event, "about")
+
+
+def _on(ranks: Sequence[int]) -> str:
+    return f" on {ranks_text(ranks)}" if ranks else ""
+
+
+def _what(event: LogEvent) -> str:
+    """``ValueError: bad shard``, ``exit code 3``, ``signal SEGV``, or the line's own words."""
+    name, message = text_of(event, "type"), text_of(event, "message").splitlines()
+    if name or message:
+        return ": ".join(part for part in (name, message[0][:240] if message else "") if part)
+    if signal_name(event):
+        return f"signal {signal_name(event)}"
+    code = number_of(event, "exitcode")
+    return f"exit code {code}" if code is not None else event.text.strip().splitlines()[0][:240]

@@ -1,0 +1,57 @@
+"""A launcher's traceback where nothing of the ranks themselves was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict.aftermath import finished
+from hangtop.diagnosis.witnesses.devices import event_line
+from hangtop.diagnosis.witnesses.failures import text_of, words_of
+from hangtop.diagnosis.witnesses.messages import said
+
+TOLD_TO_END = ("slurm.cancelled", "elastic.signal")
+
+
+def launcher_alone(job: Job) -> Iterator[Finding]:
+    """child_failed_no_detail by a launcher's traceback, or by its ending the other ranks; their words are elsewhere.
+
+    A traceback that ends in its rendezvous is store_timeout. Needs a log without any other word about a rank's end, and
+    without one that the launcher was told to end.
+    """
+    raised = [event for event in said(job, "python.exception") if event.data.get("launcher") is True]
+    told = [event for event in raised if text_of(event, "signature") in ("child_failed", "user")]
+    failed = [event for event in said(job, "elastic.restart") if "attempts_left" in event.data]
+    ended = [*said(job, "launcher.killed"), *(() if finished(job) else failed)]
+    if job.live or any(event.kind in TOLD_TO_END for event in job.events):
+        return
+    if not told and ended:
+        yield Finding(
+            "child_failed_no_detail", "critical", 0.5,
+            "a rank failed, and only what its launcher did then was recorded: nothing tells which one, and why",
+            nodes=tuple(sorted({event.host for event in ended} - {""})), evidence=tuple(map(event_line, ended[:3])),
+            advice="Look at the lines above, and at the output of the other nodes.",
+        )  # fmt: skip
+    if not told:
+        return
+    if all(_in_rendezvous(event) for event in told):
+        yield Finding(
+            "store_timeout", "critical", 0.55,
+            "the launcher failed in its rendezvous, which asks a store on one of the nodes",
+            nodes=tuple(sorted({event.host for event in told} - {""})), evidence=tuple(map(event_line, told[:3])),
+            advice="Look at the node of the rendezvous endpoint: did its agent end, and can this node reach it?",
+        )  # fmt: skip
+        return
+    yield Finding(
+        "child_failed_no_detail", "critical", 0.6,
+        "a rank failed, and only its launcher's traceback was recorded",
+        nodes=tuple(sorted({event.host for event in told} - {""})), evidence=tuple(map(event_line, told[:3])),
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
+    )  # fmt: skip
+
+
+def _in_rendezvous(event: LogEvent) -> bool:
+    """Whether its innermost frames are those of a rendezvous."""
+    return any("/rendezvous" in frame for frame in words_of(event, "frames")[-3:])

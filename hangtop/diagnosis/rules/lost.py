@@ -1,0 +1,45 @@
+"""Ranks that ended without a word of their own, told by those who lost the connection to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.witnesses.devices import event_line
+from hangtop.diagnosis.witnesses.eliminated import Silent
+from hangtop.diagnosis.witnesses.failures import Failure
+from hangtop.diagnosis.witnesses.messages import ranks_in
+
+
+def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) -> Finding:
+    """A rank that was done while others still wanted it: they lost the connection when it closed its own."""
+    ranks = ranks_in(early)
+    on = f"{on_nodes(homes(job, ranks))} " if homes(job, ranks) else ""
+    return Finding(
+        "rank_left_early", "critical", 0.7,
+        f"{ranks_text(ranks)} {on}finished, and others then lost the connection to "
+        f"{'it' if len(ranks) == 1 else 'them'}",
+        ranks=ranks, nodes=homes(job, ranks), evidence=tuple(map(event_line, (*early[:2], *closed[:2]))),
+        advice="Its data ran out before the others': give every rank the same number of batches, or use "
+        "torch.distributed.algorithms.join.",
+    )  # fmt: skip
+
+
+def fell_silent(job: Job, silent: Silent, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]) -> Finding:
+    """Ranks without a word, to which others lost their connections: killed, as a rule."""
+    victims = {words[0].rank for words in ended} | set(ranks_in(closed))
+    proof = list(closed) or [words[0].event for words in ended]
+    nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
+    on = f"{on_nodes(nodes)} " if nodes else ""
+    return Finding(
+        "rank_killed", "critical", 0.7,
+        f"{ranks_text(silent.ranks)} {on}left no word, and {count(len(victims), 'other')} lost the connection "
+        f"to {'it' if len(silent.ranks) == 1 else 'them'}: most likely killed",
+        ranks=silent.ranks, nodes=nodes,
+        evidence=tuple(event_line(event) for event in proof[:3]),
+        advice="Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
+    )  # fmt: skip

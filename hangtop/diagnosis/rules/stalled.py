@@ -1,0 +1,145 @@
+"""The job stands still, and no better rule says who is to blame: that is said, with where each group of ranks is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
+from hangtop.diagnosis.waits.job_status import JobStatus, may_work, visibly_works
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.witnesses.gpu_load import load_proof
+
+ENOUGH = 3
+"""Ranks among which one that is unlike all others may be told."""
+GROUPS_TOLD = 4
+SETTLES = (
+    "What would name the rank: stacks (run hangtop as the job's user or root), GPU figures, flight recorder dumps "
+    "(TORCH_NCCL_DEBUG_INFO_PIPE_FILE), NCCL RAS, or NCCL_DEBUG=INFO with the subsystem COLL."
+)
+
+
+def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
+    """job_stalled: the ranks are alive, none has moved by any sign for longer than is due, and nothing says why.
+
+    Needs the cheap signs of the session alone, and so works without any stack. Names a rank where its GPU or its
+    process is unlike those of all others. ``found`` are the findings of all other rules.
+    """
+    job = job_status.job
+    still = job.stood_still
+    if not job.live or still is None or still < STOOD_STILL_S or job.motion.moving:
+        return
+    told = [f.kind for f in found if f.severity != "info" and word_of(f.kind) in ("hung", "crashed")]
+    if told or any(f.kind == "waiting" for f in found):
+        return
+    present = [one for one in job_status.present if one.process is not None and one.stance != "leaving"]
+    if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
+        return
+    if still < _due(job_status, present):
+        return
+    odd, why = _odd(present)
+    groups = _groups(present)
+    named = tuple(one.rank for one in odd)
+    accused = f"{ranks_on(named, {one.node for one in odd})}: {why}; " if odd else ""
+    yield Finding(
+        "job_stalled", "critical", 0.8 if odd and odd[0].load == "idle" else 0.5,
+        f"{accused}nothing has moved for {duration(still)}: {listed(groups, GROUPS_TOLD)}",
+        ranks=named,
+        nodes=nodes_of(odd),
+        evidence=(*_proof(job_status, present), Evidence("watch", job.now, _last_step(job_status))),
+        advice=SETTLES,
+        next=(NextStep("r", "hangtop repair launch"),),
+    )  # fmt: skip
+
+
+def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
+    """Seconds of standing still after which it is told: more where ranks may compute in one long call.
+
+    Ranks that are seen to wait, or unread ones that use no CPU, need no more than the job's own due. One that burns CPU
+    among them may compile or compute; and where all are read and none waits for another, a step may just be long.
+    """
+    due = job_status.alarm_after
+    if any(one.stance == "working" and one.read and (may_work(one) or one.motion.busy) for one in present):
+        return max(due, LONG_WORK_S)
+    graph = job_status.graph
+    if graph is not None and graph.pattern == "held_up" and any(one.read and one.present for one in graph.culprits):
+        return max(due, LONG_WORK_S)  # whom they wait for is known: that rule speaks when it is time
+    if any(one.stance == "unseen" and one.load == "unknown" and one.motion.busy for one in present):
+        return max(due, SPIN_UNREAD_S)
+    return due if sum(_rests(one) for one in present) * 2 >= len(present) else max(due, LONG_WORK_S)
+
+
+def _rests(status: RankStatus) -> bool:
+    """It is seen to wait for something: by its stack, its GPU or, unread, by using no CPU at all."""
+    if status.stance in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
+        return True
+    return status.stance == "unseen" and status.motion.blocked
+
+
+def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:
+    """Ranks that are unlike all others, and how: an empty GPU among full ones, a sleeper among those that spin."""
+    empty = [one for one in present if one.load == "idle"]
+    full = sum(one.load == "spinning" for one in present)
+    if empty and full * 2 > len(present) and len(empty) + full == len(present):
+        return empty, f"{'its GPU has' if len(empty) == 1 else 'their GPUs have'} nothing to do while {full} are full"
+    by_manner: dict[str, list[RankStatus]] = defaultdict(list)
+    for one in present:
+        by_manner[_manner(one)].append(one)
+    if len(present) < ENOUGH or len(by_manner) != 2 or "" in by_manner:
+        return (), ""
+    few, most = sorted(by_manner.values(), key=len)
+    if len(few) > max(1, len(present) // 4):
+        return (), ""
+    return few, f"{_manner(few[0])} while the others {_of_many(_manner(most[0]))}"
+
+
+def _manner(status: RankStatus) -> str:
+    """How its process rests, as far as /proc tells over two looks; empty when it does not."""
+    moved = status.motion
+    if moved.cpu is None or status.process is None or len(status.process.looks) < LATE_LOOKS:
+        return ""
+    if moved.busy:
+        return "it burns CPU"
+    if not moved.blocked:
+        return ""
+    return f"it sleeps in {moved.wchan}" if moved.wchan and moved.wchan != "0" else "it sleeps"
+
+
+def _of_many(manner: str) -> str:
+    return {"it burns CPU": "burn CPU"}.get(manner, manner.replace("it sleeps", "sleep"))
+
+
+def _groups(present: Iterable[RankStatus]) -> list[str]:
+    """``3 ranks wait for their GPU (synchronize), at train (train.py:50)``, the largest group first."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for one in present:
+        groups[_where(one)].append(one.rank)
+    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
+    return [f"{ranks_text(ranks)} {where}" for where, ranks in ordered]
+
+
+def _where(status: RankStatus) -> str:
+    doing = status.activity
+    if doing is not None and not doing.error:
+        return doing.label + (f", at {doing.where}" if doing.where else "")
+    manner = _manner(status).removeprefix("it ") or "alive, and nobody could look into it"
+    return manner + (f", GPU {status.load}" if status.load != "unknown" else "")
+
+
+def _proof(job_status: JobStatus, present: Sequence[RankStatus]) -> Iterator[Evidence]:
+    if any(one.load != "unknown" for one in present):
+        yield load_proof(job_status.job, [one.process for one in present if one.process is not None])
+    for group in _groups(present)[:GROUPS_TOLD]:
+        yield Evidence("ranks", job_status.job.now, group)
+
+
+def _last_step(job_status: JobStatus) -> str:
+    job = job_status.job
+    words = f"no sign of motion from {duration(job.stood_still or 0.0)} ago on"
+    if job.motion.last_step is not None and job.motion.last_step_at is not None:
+        ago = duration(max(0.0, job.now - job.motion.last_step_at))
+        return f"{words}; the last step in a log was {job.motion.last_step:,}, {ago} ago"
+    return words

@@ -1,0 +1,71 @@
+"""Which thread of a rank tells what the rank does: main, or the one that main has handed the work to.
+
+Autograd runs hooks and ZeRO-3's gathers in threads of its own; checkpoints are written by executors; actors and some
+trainers run the whole training loop in a worker thread while main sits in an event loop. There main's own frames say
+only that it waits for a thread: what that thread does is what the rank does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectors.samples.stacks import StackDump, ThreadStack
+from hangtop.diagnosis.stacks.doing import Kind, Role
+from hangtop.diagnosis.stacks.frames import library
+from hangtop.diagnosis.stacks.reading import Reading, read
+from hangtop.diagnosis.stacks.roles import role, started_by_python
+from hangtop.diagnosis.stacks.system import System
+
+_SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo", "pin_memory", "store"))
+"""Threads that work for the libraries, whatever the job does."""
+_HANDED_OVER = ("future", "thread to end", "pool of threads", "event loop")
+"""Words of the labels of waits that end when a thread has done its work."""
+_OPEN: frozenset[Kind] = frozenset(("backward", "forward"))
+_PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
+"""What main does while others of its threads may do the rank's work."""
+
+
+def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
+    """Reading and role of the thread that tells what the rank does, given the main thread and its reading."""
+    own: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
+    if len(dump.threads) == 1 or reading.waits == "peers" or "shutdown" in reading.context:
+        return reading, own
+    hands_over = any(word in reading.label for word in _HANDED_OVER)
+    passive = reading.kind in _PASSIVE or hands_over or not reading.user
+    if not (passive or reading.kind in _OPEN):
+        return reading, own
+    others = list(_others(dump, main))
+    if reading.kind == "backward":
+        for inner, part in others:
+            if part == "autograd" and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
+                return inner, part
+    for inner, part in others:
+        # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
+        if inner.waits == "peers" and (passive or not started_by_python(inner.frames)):
+            return inner, part
+    for inner, part in others:
+        if inner.waits == "device" and passive:
+            return inner, part
+    working = [pair for pair in others if pair[0].user]
+    if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
+        working = [pair for pair in working if _run_by_a_library(pair[0])]
+    if (hands_over or (passive and not reading.user)) and len(working) == 1:
+        return working[0]
+    return reading, own
+
+
+def _run_by_a_library(reading: Reading) -> bool:
+    """The user's code is called from a library's, not started as a thread by itself."""
+    outer = reading.frames[reading.frames.index(reading.user[-1]) + 1 :]
+    return any(not frame.native and library(frame.file) not in ("", "python") for frame in outer)
+
+
+def _others(dump: StackDump, main: ThreadStack) -> Iterator[tuple[Reading, Role]]:
+    for thread in dump.threads:
+        if thread is main or not thread.frames:
+            continue
+        part = role(thread, dump)
+        if part not in _SERVANTS:
+            inner = read(thread.frames, System(), main=False)
+            if inner.user or inner.decided_by is not None:
+                yield inner, part

@@ -1,0 +1,147 @@
+"""Who waits for whom, folded: ranks at one point make a box, and an edge leads to the box that it waits for.
+
+Made of what the verdict was given upon: whom its first finding blames, the points of the graph of waits, and the
+operations that recorders, watchdogs, RAS and NCCL's log say are open. So the picture and the verdict cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
+from hangtop.diagnosis.groups.edges import Waits
+from hangtop.diagnosis.groups.witnesses import waits_of
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus
+
+SHOWN = 12
+"""Boxes in a text; the others are counted."""
+BLAMED = "◀"
+"""Ends the line of a box that holds others up."""
+
+
+def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[WaitBox, ...]:
+    """Boxes of a job that stands still, those that are blamed first; none where nobody waits."""
+    graph = job_status.graph
+    if graph is None:
+        return ()
+    blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
+    groups = _groups(job_status, blamed)
+    place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
+    held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
+    edges: dict[int, dict[int, str]] = {}
+    for edge in job_status.job.once(waits_of):
+        _add(edges, edge, place_of)
+    boxes = []
+    for place, group in enumerate(groups):
+        own = edges.get(place, {})
+        known = tuple(sorted(own)) or (() if place in held_up or not _waits(group[0]) else held_up)
+        boxes.append(
+            WaitBox(
+                tuple(status.rank for status in group),
+                tuple(sorted({status.node for status in group} - {""})),
+                _doing(group[0]),
+                place in held_up,
+                known,
+                next(iter(own.values()), ""),
+            )
+        )
+    return tuple(boxes)
+
+
+def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, ...]]:
+    """Ranks at one point each: the blamed ones, then the points of the graph, then whoever is at neither."""
+    graph = job_status.graph
+    assert graph is not None, "boxes are made where ranks wait"
+    taken: set[int] = set()
+    found: list[tuple[RankStatus, ...]] = []
+
+    def take(statuses: Iterable[RankStatus]) -> None:
+        group = tuple(sorted((one for one in statuses if one.rank not in taken), key=lambda one: one.rank))
+        if group:
+            taken.update(one.rank for one in group)
+            found.append(group)
+
+    every = job_status.statuses
+    for statuses in _alike([every[rank] for rank in sorted(blamed) if rank in every]).values():
+        take(statuses)
+    for point in (*graph.accused, *graph.points):
+        take(point.members)
+    for statuses in _alike([one for one in every.values() if one.rank not in taken]).values():
+        take(statuses)
+    return found
+
+
+def _alike(statuses: Iterable[RankStatus]) -> Mapping[tuple[str, str], list[RankStatus]]:
+    found: dict[tuple[str, str], list[RankStatus]] = {}
+    for status in statuses:
+        found.setdefault((status.stance, status.where), []).append(status)
+    return found
+
+
+def _waits(status: RankStatus) -> bool:
+    return status.stance in ("waiting", "on_gpu")
+
+
+def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, int]) -> None:
+    own = place_of.get(edge.waiter)
+    if own is None or not edge.certain:
+        return
+    number = "" if edge.seq is None else f" {edge.seq}"
+    for rank in edge.for_ranks:
+        other = place_of.get(rank)
+        if other is not None and other != own:
+            edges.setdefault(own, {}).setdefault(other, f"{edge.operation}{number} of {edge.group}")
+
+
+_STANCES = {
+    "gone": "is gone", "missing": "never came", "stopped": "is stopped", "uninterruptible": "is stuck in the kernel",
+    "refused": "may not be looked at", "unseen": "was not looked at", "leaving": "has left training",
+    "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
+}  # fmt: skip
+
+
+def _doing(status: RankStatus) -> str:
+    """``waits in all_reduce at train (train.py:31)``, ``in read_shard (data.py:88)``."""
+    if status.stance == "working" and status.where:
+        return f"in {status.where}"
+    stance = _STANCES.get(status.stance, status.stance)
+    if status.stance == "waiting" and status.activity is not None and status.activity.op:
+        return f"{stance} in {status.activity.op} at {status.where}"
+    return f"{stance}: {status.where}" if status.where else stance
+
+
+def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
+    """The boxes as a tree: who holds the others up first, below each who waits for it."""
+    behind: dict[int, list[int]] = {}
+    for place, box in enumerate(boxes):
+        for other in box.waits_for:
+            behind.setdefault(other, []).append(place)
+    roots = [place for place, box in enumerate(boxes) if not box.waits_for] or list(range(min(1, len(boxes))))
+    roots.sort(key=lambda place: (not boxes[place].blamed, place))
+    shown: list[str] = []
+    seen: set[int] = set()
+    for root in roots:
+        shown += _below(boxes, behind, root, "", "", seen)
+    left = len(boxes) - len(seen)
+    return [*shown, *([f"… and {count(left, 'more point')}"] if left else [])]
+
+
+def _below(
+    boxes: Sequence[WaitBox], behind: Mapping[int, list[int]], place: int, head: str, indent: str, seen: set[int]
+) -> Iterator[str]:
+    if place in seen or len(seen) >= SHOWN:
+        return
+    seen.add(place)
+    box = boxes[place]
+    where = f" on {listed(box.nodes)}" if box.nodes else ""
+    by = f"   [{box.operation}]" if box.operation else ""
+    mark = f"   {BLAMED} holds the others up" if box.blamed and behind.get(place) else ""
+    yield f"{head}{ranks_text(box.ranks)}{where}: {box.doing}{by}{mark}"
+    below = [other for other in behind.get(place, ()) if other not in seen]
+    for number, other in enumerate(below):
+        last = number == len(below) - 1
+        yield from _below(
+            boxes, behind, other, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "), seen
+        )

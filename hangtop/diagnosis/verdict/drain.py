@@ -1,0 +1,77 @@
+"""The command that takes a node at fault out of the pool, in the words of the scheduler that the job runs under.
+
+Shown with the finding and copied with it, never run: whoever may drain a node decides. The forms are those of
+scontrol(1) ("update nodename=… state=drain reason=…") and ``kubectl cordon``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hangtop.diagnosis.finding import Finding, NextStep
+from hangtop.diagnosis.job import Job
+
+NODE_AT_FAULT = frozenset(
+    {
+        "gpu_lost", "gpu_driver_hung", "gpu_needs_reset", "gpu_ecc", "gpu_xid", "nvlink_errors", "ib_port_down",
+        "node_unreachable", "kernel_trouble", "silent_corruption", "slow_node",
+    }
+)  # fmt: skip
+"""Kinds after which the next job should not run on the node; of the lesser ones see :data:`SEVERE`."""
+SEVERE = frozenset({"gpu_xid", "gpu_ecc", "nvlink_errors", "kernel_trouble"})
+"""Of these only critical ones: an Xid may be the program's own fault, a corrected error is no reason."""
+MOST = 8
+"""Nodes that are drained for one finding; what befalls more is no fault of theirs."""
+REASON = 120
+"""Characters of the reason: what squeue and sinfo show of it is shorter."""
+KEY = "c"
+"""Copies the proof, and with it this command."""
+
+
+def with_drain(job: Job, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The same findings; those that blame a node have the command among their next steps."""
+    return tuple(_with_drain(job, finding) for finding in findings)
+
+
+def _with_drain(job: Job, finding: Finding) -> Finding:
+    blames = finding.kind in NODE_AT_FAULT and not finding.cause
+    if not blames or (finding.kind in SEVERE and finding.severity != "critical") or not 0 < len(finding.nodes) <= MOST:
+        return finding
+    commands = drain_commands(job, finding.nodes, f"hangtop: {finding.kind}: {finding.summary}")
+    return replace(finding, next=(*finding.next, *(NextStep(KEY, command) for command in commands)))
+
+
+def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
+    """One command for the nodes of each scheduler; none for nodes on which no scheduler shows."""
+    slurm: list[str] = []
+    kubernetes: list[str] = []
+    for node in nodes:
+        scheduler, name = _scheduled(job, node)
+        if scheduler == "slurm":
+            slurm.append(name)
+        elif scheduler == "kubernetes":
+            kubernetes.append(name)
+    commands = []
+    if slurm:
+        why = " ".join(reason.split())[:REASON]
+        words = ["scontrol", "update", f"nodename={','.join(slurm)}", "state=drain", f"reason={why}"]
+        commands.append(shlex.join(words))
+    commands += [shlex.join(["kubectl", "cordon", name]) for name in kubernetes]
+    return commands
+
+
+def _scheduled(job: Job, node: str) -> tuple[str, str]:
+    """Which scheduler has this node, and the node's name there; empty where none shows."""
+    known = job.nodes.get(node)
+    hostname = known.hello.hostname if known is not None and known.hello is not None else node
+    own = [rank.process.env for rank in job.ranks if rank.node == node]
+    anywhere = own or [rank.process.env for rank in job.ranks]  # a node that fell silent has its job's scheduler
+    if any(env.get("SLURM_JOB_ID") for env in anywhere):
+        named = next((env["SLURMD_NODENAME"] for env in own if env.get("SLURMD_NODENAME")), "")
+        return "slurm", named or hostname.partition(".")[0]
+    if any(env.get("KUBERNETES_SERVICE_HOST") for env in anywhere):
+        named = next((env["NODE_NAME"] for env in own if env.get("NODE_NAME")), "")
+        return "kubernetes", named or hostname
+    return "", ""

@@ -1,0 +1,227 @@
+"""The verdict over a job: run all rules, put the root cause first, and say in one word how the job is.
+
+``hung``: ranks wait and will not stop waiting. ``crashed``: ranks failed. ``at_risk``: hardware under a job that moves
+is broken. ``slow``: it moves, and something holds it back. ``starting``: its ranks are coming up. ``healthy``: it is
+seen to move, and nothing is wrong. ``idle``: nodes answer, no rank runs on them and no GPU is in use. ``unknown``: what
+was seen does not settle it; that nothing is known to be wrong is no proof of health. Findings about configuration
+alone change no word: a healthy job may be badly configured.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, duration, listed
+from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.rules import RULES, STATUS_RULES
+from hangtop.diagnosis.rules.hearsay import hearsay
+from hangtop.diagnosis.rules.slow import judged
+from hangtop.diagnosis.rules.stalled import job_stalled
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
+from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
+from hangtop.diagnosis.verdict.chain import wait_boxes
+from hangtop.diagnosis.verdict.drain import with_drain
+from hangtop.diagnosis.verdict.ranking import rank_findings
+from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
+from hangtop.diagnosis.witnesses.failures import failures
+
+SOURCE_NAMES = {
+    "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
+    "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
+}  # fmt: skip
+UNSEEN = {"node_unreachable"}
+ENDED_BY_WATCHDOG = {"watchdog_timeout"}
+FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", "node_unreachable"}
+"""What is broken and ends the ranks that use it."""
+BLOCKING = {"storage_stalled", "kernel_trouble"}
+"""What is broken and lets ranks wait."""
+NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
+
+
+def diagnose(job: Job) -> Verdict:
+    """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
+    job_status = status_of_job(job)
+    found = list(_found(job_status))
+    findings = rank_findings((*found, *job_stalled(job_status, found), *hearsay(job, found)))
+    findings = with_drain(job, findings)
+    outcome = _outcome(job_status, findings)
+    waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
+    return Verdict(outcome, _summary(job_status, outcome, findings), findings, _unknown(job_status), waits)
+
+
+def _found(job_status: JobStatus) -> Iterable[Finding]:
+    for rule in RULES:
+        yield from rule(job_status.job)
+    for status_rule in STATUS_RULES:
+        yield from status_rule(job_status)
+
+
+def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
+    job = job_status.job
+    critical = [finding for finding in findings if finding.severity == "critical"]
+    roots = [finding for finding in critical if not finding.cause]
+    hung = [finding for finding in roots if word_of(finding.kind) == "hung"]
+    crashed = [finding for finding in roots if word_of(finding.kind) == "crashed"]
+    if not job.live and {finding.kind for finding in crashed} == ENDED_BY_WATCHDOG:
+        return "hung"  # and ended so: nobody failed by itself
+    present = any(status.stance != "unseen" or status.process for status in job_status.present)
+    if crashed and not (hung and roots.index(hung[0]) < roots.index(crashed[0])):
+        return "crashed"
+    if hung:
+        return "hung" if present or not job.live else "crashed"  # where nothing runs, nothing waits
+    broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
+    # a broken part that explains why ranks wait: the wait is its consequence, and the job hangs
+    waits = any(finding.cause and word_of(finding.kind) == "hung" for finding in critical)
+    if broken and (job_status.hung or waits) and present:
+        return "hung"
+    if broken and not job.live and (broken & FATAL or failures(job)):
+        return "crashed"
+    if broken & BLOCKING and not job.live:
+        return "hung"
+    # Of a node that does not answer nobody knows whether it holds anything back: that is no word on the job.
+    words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind not in UNSEEN}
+    for word in ("at_risk", "slow"):
+        if word in words and (present or not job.live):
+            return word
+    if not job.live:
+        return _after_the_fact(job_status)
+    if not any(node.link in ("live", "limited") for node in job.nodes.values()):
+        return "unknown"
+    return _quiet(job_status)
+
+
+def _after_the_fact(job_status: JobStatus) -> Outcome:
+    return "healthy" if finished(job_status.job) else "unknown"
+
+
+def _ended_unexplained(job_status: JobStatus) -> bool:
+    """Ranks were there, all of them went while they were watched, and nothing tells that they were done."""
+    job = job_status.job
+    return bool(job.ranks) and not finished(job)
+
+
+def _quiet(job_status: JobStatus) -> Outcome:
+    """Nothing is wrong as far as one can see: say how far that is."""
+    job = job_status.job
+    living = [rank for rank in job.ranks if rank.gone_at is None]
+    if not living:
+        away = any(node.link not in ("live", "limited") or _blind(node.sources) for node in job.nodes.values())
+        return "unknown" if away or _ended_unexplained(job_status) or gpus_in_use(job) else "idle"
+    age = min(job.now - rank.process.started for rank in living)
+    coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
+    if (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing")):
+        return "starting"
+    if any(node.link not in ("live", "limited") for node in job.nodes.values()):
+        return "unknown"
+    return "healthy" if proof_of_motion(job_status) else "unknown"
+
+
+def proof_of_motion(job_status: JobStatus) -> str:
+    """What proves that the job moves, for people; empty where nothing does.
+
+    That some rank visibly works is proof, whoever waits for it meanwhile.
+    """
+    job = job_status.job
+    if job.motion.moving:
+        return job.motion.proof
+    computing = [one.rank for one in job_status.statuses.values() if one.load == "computing"]
+    if computing:
+        return f"{count(len(computing), 'GPU')} {'computes' if len(computing) == 1 else 'compute'}"
+    working = [one for one in job_status.statuses.values() if visibly_works(one)]
+    if working:
+        return f"rank {working[0].rank} works: {working[0].where}"
+    return ""
+
+
+def gpus_in_use(job: Job) -> int:
+    """GPUs that a process keeps busy or holds memory of, on nodes on which no rank is known."""
+    return sum(
+        bool(gpu.processes) and bool(gpu.looks) and (gpu.looks[-1].value.utilization or 0) > IDLE_UTILIZATION
+        for node in job.nodes.values()
+        for gpu in node.gpus
+    )
+
+
+def _blind(sources: object) -> bool:
+    if not isinstance(sources, dict):
+        return False
+    ranks = sources.get("ranks")
+    return ranks is not None and ranks.state != "ok"
+
+
+def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
+    job = job_status.job
+    last = last_words(job) if job.live else ""
+    if findings and outcome in ("hung", "crashed", "at_risk", "slow"):
+        over = last and all(rank.gone_at is not None for rank in job.ranks)
+        return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
+    ranks, world = sum(rank.gone_at is None for rank in job.ranks), world_size(job)
+    of_world = f" of {world}" if world and world != ranks else ""
+    nodes = sum(node.link in ("live", "limited") for node in job.nodes.values())
+    seen = f"{count(ranks, 'rank') if not of_world else f'{ranks}{of_world} ranks'} on {count(nodes, 'node')}"
+    watched = f", watched for {duration(job.watched)}" if job.watched else ""
+    waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
+    if outcome == "healthy":
+        if not job.live:
+            return summary(job_status, outcome)
+        not_yet = "; whether a rank is slow is not judged yet" if ranks > 1 and not judged(job_status) else ""
+        return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}"
+    if outcome == "starting":
+        return f"{seen} starting up{watched}"
+    if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(job_status):
+        gone = max(rank.gone_at or 0.0 for rank in job.ranks)
+        return (
+            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - gone))} ago while they were "
+            f"watched, and nothing that was read says how{f'; {last}' if last else ''}: name their logs "
+            "(--log GLOB, hangtop analyze)"
+        )
+    if outcome == "idle":
+        none = f"no rank runs on {count(nodes, 'node')}"
+        if last:
+            return f"{none}; {last}; for other logs add --log GLOB"
+        return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"
+    serious = [finding.summary for finding in findings if finding.severity != "info"]
+    if serious:
+        return serious[0]
+    if not job.live:
+        return summary(job_status, outcome)
+    used = gpus_in_use(job)
+    if not ranks and used:
+        return f"no rank is known on {count(nodes, 'node')}; GPUs in use there: {used}"
+    return f"{seen}{watched}: nothing was seen to move and nothing is known to be wrong{_would_settle(job_status)}"
+
+
+def _would_settle(job_status: JobStatus) -> str:
+    """What would tell a job that computes quietly from one that stands still."""
+    graph = job_status.graph
+    if graph is not None and graph.held < job_status.alarm_after:
+        waiting = count(len(graph.waiters or graph.culprits), "rank")
+        return f"; {waiting} began to wait {duration(graph.held)} ago: watch on"
+    missing = [
+        *(("the ranks' stacks",) if job_status.of("unseen") else ()),
+        *(("GPU figures",) if all(one.load == "unknown" for one in job_status.present) else ()),
+        *(("a log that counts steps",) if job_status.job.motion.last_step is None else ()),
+    ]
+    return f"; {listed(missing)} would tell, or a longer --watch" if missing else "; a longer --watch would tell"
+
+
+def _unknown(job_status: JobStatus) -> tuple[Unknown, ...]:
+    """List sources that could not be read, the same reason once for all its nodes; and ranks without stacks."""
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, node in sorted(job_status.job.nodes.items()):
+        for source, state in sorted(node.sources.items()):
+            if state.state in NOT_READ:
+                why = state.why or NOT_READ[state.state]
+                reasons[SOURCE_NAMES.get(source, source), why].append(name)
+        if node.link not in ("live", "limited", "offline"):
+            reasons["everything", node.why or f"the node is {node.link}"].append(name)
+    for status in job_status.of("unseen"):
+        doing = status.activity
+        if doing is not None and doing.error:
+            reasons["stacks", f"{doing.error}: {doing.said}" if doing.said else doing.error].append(status.node)
+    listed = [Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items())]
+    return (*listed, *(() if job_status.job.live else too_few_answers(job_status.job)))

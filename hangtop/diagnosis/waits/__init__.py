@@ -1,0 +1,1 @@
+"""Who waits for whom: what each rank does, the graph of waits, and what tells it."""

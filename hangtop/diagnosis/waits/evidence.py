@@ -1,0 +1,70 @@
+"""Observations put as evidence: who saw it, when, and what it looked like."""
+
+from __future__ import annotations
+
+from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.phrasing import duration, rank_text, ranks_on, ranks_text
+from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.rank_status import RankStatus
+
+FRAMES_SHOWN = 8
+
+
+def stack_of(status: RankStatus) -> Evidence | None:
+    """Return the innermost frames of one rank; None when it has none."""
+    doing = status.activity
+    if doing is None or not (doing.frames or doing.error):
+        return None
+    source = f"py-spy {ranks_on([status.rank], [status.node])}"
+    if not doing.frames:
+        return Evidence(source, doing.at, f"{doing.error}: {doing.said}" if doing.said else doing.error)
+    shown = doing.frames[-FRAMES_SHOWN:]
+    dots = ["…"] if len(shown) < len(doing.frames) else []
+    return Evidence(source, doing.at, " → ".join([*dots, *shown]))
+
+
+def process_of(status: RankStatus) -> Evidence | None:
+    """Return what the kernel says of one rank's process; None when it says nothing."""
+    doing, moved, pid = status.activity, status.motion, status.pid
+    words = []
+    state = moved.state or (doing.state if doing else "")
+    if state:
+        words.append(f"state {state}")
+    wchan = moved.wchan or (doing.wchan if doing else "")
+    if wchan and wchan != "0":
+        words.append(f"in the kernel at {wchan}")
+    if doing and doing.syscall not in ("", "none", "running"):
+        words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
+    if moved.cpu is not None:
+        words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}")
+    if moved.asleep > moved.span:
+        words.append(f"its main thread has not run for {duration(moved.asleep)}")
+    if not words:
+        return None
+    at = doing.at if doing else None
+    return Evidence(
+        f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}", at, ", ".join(words)
+    )
+
+
+def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
+    """Return where those who wait are waiting, one line a place."""
+    lines = []
+    for point in graph.points[:4]:
+        first = point.members[0]
+        at = first.activity.at if first.activity else None
+        lines.append(Evidence(f"py-spy {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
+    return tuple(lines)
+
+
+def watch_of(graph: WaitGraph, looks: int) -> Evidence:
+    """Return how long it was watched, and over how many looks nothing changed."""
+    if looks <= 1:
+        return Evidence("watch", None, "one look: it tells where each was, not for how long")
+    moved = "nothing moved" if graph.frozen else "the same picture"
+    return Evidence("watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
+
+
+def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
+    """Return stack and process of one rank, as far as they are known."""
+    return tuple(line for line in (stack_of(status), process_of(status)) if line)

@@ -1,0 +1,288 @@
+"""Who waits for whom: follow every wait to its end and find the ranks that hold the others up.
+
+A rank that does not wait ends the chain: it is the culprit however few wait for it. Where all wait, the places decide:
+ranks wait per process group, so a wait in a sub-group ends before the wait of the waiters that needs both; peers of
+sends and receives close cycles; else the minority is the odd one. Pure functions over the statuses of ranks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Literal
+
+from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.waits.rank_status import RankStatus, Stance, in_stance
+
+Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
+"""How a graph looks.
+
+``held_up``: somebody does not wait; ``deadlock``: sends and receives wait in a circle; ``mismatch``: ranks wait at
+different operations; ``stuck_group``: a sub-group waits in one operation, and the others wait for it; ``stalled``: all
+wait in the same operation; ``unclear``: all that could be read wait, and some could not be.
+"""
+
+HARD: tuple[Stance, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
+MEANING = "⟨"
+"""Begins a folded frame that says what library frames mean."""
+OPEN_PHASES = ("backward", "forward")
+PLAIN_HALVES = frozenset({"send", "recv"})
+"""Operations that wait for one peer, each way."""
+INNER_GROUPS = frozenset({"tensor", "pipeline", "expert", "context"})
+"""Model-parallel groups: their operations come inside a step, those of data-parallel groups at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPoint:
+    """Ranks that wait in the same operation at the same place of the program."""
+
+    kind: str
+    op: str
+    place: str
+    inner: bool
+    """The operation belongs to a group that is smaller than the job."""
+    members: tuple[RankStatus, ...]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(member.rank for member in self.members)
+
+    @property
+    def name(self) -> str:
+        """``all_reduce``, ``backward``, ``its GPU``."""
+        return self.op or {"store": "a store wait", "code": "C code"}.get(self.kind, self.kind)
+
+    @property
+    def told(self) -> str:
+        """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``."""
+        what = "for their own GPU" if self.kind == "device" else f"in {self.name}"
+        return what + (f" at {self.where}" if self.where else "")
+
+    @property
+    def where(self) -> str:
+        """User frame of its first rank; empty where its members wait at different ones."""
+        return self.members[0].where if self.kind != "device" or len({m.where for m in self.members}) == 1 else ""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The user's functions that lead there, outermost first, without their lines."""
+        doing = self.members[0].activity
+        frames = [frame for frame in doing.frames if not frame.startswith(MEANING)] if doing else []
+        return tuple(frame.rpartition(":")[0] for frame in frames)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGraph:
+    """Ranks that wait, and the end of their wait."""
+
+    pattern: Pattern
+    waiters: tuple[RankStatus, ...]
+    """Those who wait and are not to blame. Empty in ``stalled``, where nobody is more to blame than another."""
+    culprits: tuple[RankStatus, ...]
+    points: tuple[WaitPoint, ...]
+    """Where the ranks wait that wait, the largest first."""
+    accused: tuple[WaitPoint, ...]
+    """Points of the culprits, where culprits wait too."""
+    held: float
+    """Seconds for which the waiters were seen to wait without a break."""
+    frozen: bool
+    """The waiters were seen to stand still; False where they spin and cannot be told from moving by their CPU."""
+    tied: bool = False
+    """Nothing tells which of the points is the odd one."""
+
+
+def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
+    """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
+    waits = in_stance(statuses, "waiting", "on_gpu")
+    waiting = [status for status in waits if status.frozen is not False]
+    if not waiting or len(waits) - len(waiting) > len(waiting):
+        return None
+    empty = _empty_gpus(waiting)
+    waiting = [status for status in waiting if status not in empty]
+    points = _points(waiting)
+    hard = in_stance(statuses, *HARD)
+    working = [*in_stance(statuses, "working", "leaving"), *empty]
+    if hard or working:
+        culprits = (*hard, *_least_moving(working, alone=not hard))
+        return _graph("held_up", waiting, culprits, points, ())
+    if in_stance(statuses, "unseen"):
+        return _graph("unclear", waiting, (), points, ())
+    return _all_wait(waiting, points)
+
+
+def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:
+    """Of ranks that wait for their own GPU, those whose GPU has nothing to do while those of most others are full.
+
+    The others wait in a kernel that this one has not launched.
+    """
+    empty = [one for one in waiting if one.stance == "on_gpu" and one.load == "idle"]
+    full = sum(one.load == "spinning" for one in waiting)
+    return empty if empty and full * 2 > len(waiting) else []
+
+
+def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
+    """Of those who do not wait, the ones that stand still; when none does and nobody else is to blame, all of them."""
+    still = [status for status in working if status.frozen is not False or loops(status)]
+    leaving = [status for status in working if status.stance == "leaving"]
+    return still or leaving or (list(working) if alone else [])
+
+
+def loops(status: RankStatus) -> bool:
+    """True when every look found it in one function of the user's, and in nothing that is called from it."""
+    readings = status.readings
+    functions = {(reading.frame.name, reading.frame.file) for reading in readings if reading.frame}
+    own_code = all(reading.kind == "code" and reading.frame for reading in readings)
+    return len(readings) > 1 and len(functions) == 1 and own_code
+
+
+def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
+    sends = [point for point in points if point.kind == "p2p"]
+    circle = _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points))
+    if circle:
+        return _split("deadlock", waiting, points, sends, circle)
+    if any(point.kind == "device" for point in points):
+        return _beside_gpus(waiting, points)
+    if len(points) == 1:
+        return _graph("stalled", (), waiting, points, points)
+    inner = [point for point in points if point.inner]
+    inside = sum(len(point.members) for point in inner)
+    if inner and inside * 2 <= len(waiting):
+        together = len(inner) == 1 and inside > 1 and inner[0].kind != "p2p"
+        pattern: Pattern = "stuck_group" if together else "mismatch"
+        return _split(pattern, waiting, points, inner, {rank for point in inner for rank in point.ranks})
+    outer = [point for point in points if _of_all(point)]
+    if inner and outer and len(inner) + len(outer) == len(points):
+        # most wait in groups of theirs for those who went on to an operation of the whole job
+        return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
+    accused, tied = _odd_points(points)
+    graph = _split("mismatch", waiting, points, accused, {rank for point in accused for rank in point.ranks})
+    return WaitGraph(
+        graph.pattern, graph.waiters, graph.culprits, graph.points, graph.accused, graph.held, graph.frozen, tied
+    )
+
+
+def _of_all(point: WaitPoint) -> bool:
+    """Its frames say that the operation is one of the whole job's."""
+    return all(member.activity is not None and member.activity.world is True for member in point.members)
+
+
+def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
+    """All wait, some of them for their own GPU: that kernel may be the very collective that the others are in.
+
+    So nobody is odd for being at another line, except where the GPUs contradict: full ones among empty ones.
+    """
+    on_gpu = next(point for point in points if point.kind == "device")
+    others = [one for one in waiting if one not in on_gpu.members]
+    full = all(one.load == "spinning" for one in on_gpu.members)
+    if others and full and all(one.load == "idle" for one in others) and len(on_gpu.members) * 2 < len(waiting):
+        return _split("mismatch", waiting, points, (on_gpu,), set(on_gpu.ranks))
+    if others and full and all(one.load == "idle" for one in others):
+        odd = tuple(point for point in points if point is not on_gpu)
+        return _split("mismatch", waiting, points, odd, {one.rank for one in others})
+    return _graph("stalled", (), waiting, points, points)
+
+
+def _odd_points(points: tuple[WaitPoint, ...]) -> tuple[list[WaitPoint], bool]:
+    """Choose the points to accuse by how few are there, and tell whether that was undecided.
+
+    Ranks in the same function of the program are in one loop, at most an operation apart; those in another function
+    left it. So functions are counted first, and places within them only where all are in one.
+    """
+    by_path: dict[tuple[str, ...], list[WaitPoint]] = defaultdict(list)
+    for point in points:
+        by_path[point.path].append(point)
+    groups = list(by_path.values()) if len(by_path) > 1 else [[point] for point in points]
+    sizes = [sum(len(point.members) for point in group) for group in groups]
+    largest = max(sizes)
+    odd = [point for group, size in zip(groups, sizes, strict=True) if size < largest for point in group]
+    if not odd or sizes.count(largest) > 1:
+        return list(points), True
+    return odd, False
+
+
+def _split(
+    pattern: Pattern,
+    waiting: list[RankStatus],
+    points: tuple[WaitPoint, ...],
+    accused: Iterable[WaitPoint],
+    ranks: set[int],
+) -> WaitGraph:
+    waiters = [status for status in waiting if status.rank not in ranks]
+    culprits = [status for status in waiting if status.rank in ranks]
+    return _graph(pattern, waiters, culprits, points, tuple(accused))
+
+
+def _graph(
+    pattern: Pattern,
+    waiters: Sequence[RankStatus],
+    culprits: Sequence[RankStatus],
+    points: tuple[WaitPoint, ...],
+    accused: tuple[WaitPoint, ...],
+) -> WaitGraph:
+    measured = [status for status in waiters or culprits if status.readings or status.load != "unknown"]
+    held = median_low([status.held for status in measured]) if measured else 0.0
+    frozen = bool(measured) and 2 * sum(status.frozen is True for status in measured) > len(measured)
+    return WaitGraph(pattern, tuple(waiters), tuple(culprits), points, accused, held, frozen)
+
+
+def _points(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
+    """Group those who wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead.
+
+    Inside a backward or forward pass the Python frames do not name the operation. Where native frames did so for some
+    ranks only, those and the others at the same line are one point.
+    """
+    groups: dict[tuple[str, str, str, bool], list[RankStatus]] = defaultdict(list)
+    for status in waiting:
+        groups[_point_of(status.activity)].append(status)
+    for key, members in list(groups.items()):
+        if key[0] in OPEN_PHASES:
+            for other in [
+                other for other in groups if other[0] == "collective" and _same_phase(key, members, groups[other])
+            ]:
+                members.extend(groups.pop(other))
+    made = (
+        WaitPoint(kind, op, place, inner, tuple(sorted(members, key=lambda member: member.rank)))
+        for (kind, op, place, inner), members in groups.items()
+    )
+    return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
+
+
+def _point_of(doing: Activity | None) -> tuple[str, str, str, bool]:
+    if doing is None or doing.error or doing.kind == "device":
+        return "device", "", "", False
+    named_inner = doing.world is None and doing.group in INNER_GROUPS
+    inner = doing.kind == "p2p" or doing.world is False or named_inner
+    return doing.kind, doing.op, doing.place, inner
+
+
+def _same_phase(key: tuple[str, str, str, bool], members: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
+    own, other = members[0].activity, others[0].activity
+    return own is not None and other is not None and key[0] in other.context and own.where == other.where
+
+
+def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
+    """Ranks whose sends and receives wait for one another in a circle.
+
+    With the peers known, the circle is followed. With none known there is one circle that can be told: where everybody
+    who is there only receives, or only sends, one plain operation each, nobody can be served. A batched exchange has
+    both halves, and a send that meets its receive is no circle, even when neither ends.
+    """
+    doing = {member.rank: member.activity for member in members if member.activity}
+    peers = {rank: own.peer for rank, own in doing.items() if own.peer is not None}
+    if not peers:
+        sides = {own.op for own in doing.values()}
+        return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
+    waits_for = {
+        rank: peer for rank, peer in peers.items() if not (peers.get(peer) == rank and doing[peer].op != doing[rank].op)
+    }
+    found: set[int] = set()
+    for start in waits_for:
+        path = [start]
+        while (after := waits_for.get(path[-1])) is not None and after not in path:
+            path.append(after)
+        if after is not None:
+            found.update(path[path.index(after) :])
+    return found

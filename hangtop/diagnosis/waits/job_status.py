@@ -1,0 +1,163 @@
+"""What the rules are given: a job, what each of its ranks does, who waits for whom, and how long a wait must last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.tables.thresholds import (
+    LONG_WORK_S,
+    OWN_WORK_S,
+    SLEPT_SEEN_SHARE,
+)
+from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
+from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.waits.rank_status import RankStatus, Stance, in_stance
+from hangtop.diagnosis.waits.statuses import statuses_of
+
+LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
+"""Work that may keep the others waiting for long in a healthy job, as long as it is seen to move."""
+
+
+BUSY_FOR_LONG = frozenset({"compile", "evaluation", "checkpoint"})
+"""Of these, work that takes minutes in one call, in which nothing is seen to move but the CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One job at one moment: the picture, its ranks and their waits."""
+
+    job: Job
+    statuses: Mapping[int, RankStatus]
+    """By rank, including missing ones."""
+    graph: WaitGraph | None
+
+    def of(self, *stances: Stance) -> tuple[RankStatus, ...]:
+        """Ranks in any of these stances, in order."""
+        return in_stance(self.statuses, *stances)
+
+    @property
+    def read(self) -> tuple[RankStatus, ...]:
+        """Ranks whose stacks could be read."""
+        return tuple(status for status in self.statuses.values() if status.activity and status.readings)
+
+    @property
+    def present(self) -> tuple[RankStatus, ...]:
+        """Ranks that have a process."""
+        return tuple(status for status in self.statuses.values() if status.present)
+
+    @property
+    def hung(self) -> bool:
+        """Ranks have waited without a break for longer than this job's pauses and the user's patience allow."""
+        return self.graph is not None and self.graph.held >= self.alarm_after
+
+    @property
+    def alarm_after(self) -> float:
+        """The job's own, as looks see it (:func:`~hangtop.diagnosis.waits.patience.seen_after`).
+
+        Nothing for saved dumps: who took them had waited.
+        """
+        if not self.job.live:
+            return 0.0
+        return seen_after(self.job.alarm_after)
+
+    def kept_waiting(self, culprits: Sequence[RankStatus]) -> float:
+        """Seconds for which these ranks have kept the others waiting, as far as one knows.
+
+        As long as that was seen. But who comes late to a hang sees a wait that spins from then on only; where every one
+        of these ranks has slept without a break for the whole patience, seeing a part of it is enough.
+        """
+        assert self.graph is not None, "nobody is waited for where nobody waits"
+        seen = self.graph.held
+        asleep = min(culprit.motion.asleep for culprit in culprits)
+        due = self.job.alarm_after
+        return max(seen, asleep) if asleep >= due and seen >= SLEPT_SEEN_SHARE * due else seen
+
+    def due(self, culprit: RankStatus) -> float:
+        """Seconds that the others may wait for this rank before it may be called stuck.
+
+        What may be at work on something that takes long by nature gets a minute at the least, however short the watch;
+        what is seen to make its way is never called stuck.
+        """
+        if visibly_works(culprit):
+            return inf
+        if may_work(culprit):
+            return max(self.alarm_after, LONG_WORK_S)
+        return max(self.alarm_after, OWN_WORK_S) if moves_on(culprit) else self.alarm_after
+
+
+def visibly_works(status: RankStatus) -> bool:
+    """True for a rank that is seen to make its way: its GPU computes, it moves data, its frames or helpers move."""
+    doing = status.activity
+    if status.stance != "working":
+        return False
+    if status.load == "computing" or status.motion.moves_data:
+        return True
+    if doing is None or doing.kind == "sleep" or loops(status):
+        return False
+    # code of the user's own that moves within one call may be a loop without end: only known work is seen to be work
+    inside = {doing.kind, *doing.context}
+    if inside & BUSY_FOR_LONG and status.busy:
+        return True
+    return status.motion.helped or (bool(inside & LEGITIMATE) and bool(doing.moving) and not status.motion.blocked)
+
+
+def moves_on(status: RankStatus) -> bool:
+    """True for a rank that computes in code of its own and is met at other points of it: a long step, or a loop."""
+    doing = status.activity
+    if doing is None or status.stance != "working" or doing.kind == "sleep" or loops(status):
+        return False
+    return bool(doing.moving) and not status.motion.blocked
+
+
+def may_work(status: RankStatus) -> bool:
+    """True for a rank that computes or moves in something that takes long in a healthy job, too."""
+    doing = status.activity
+    if doing is None or status.stance != "working":
+        return False
+    busy = status.busy or doing.cpu == "mixed" or bool(doing.moving)
+    return busy and (doing.kind in LEGITIMATE or bool(doing.context & LEGITIMATE))
+
+
+def status_of_job(job: Job) -> JobStatus:
+    """Put the picture's parts in order, tell what each rank does and who waits for whom."""
+    ordered = in_order(job)
+    statuses = statuses_of(ordered)
+    return JobStatus(ordered, statuses, find_waits(statuses))
+
+
+def in_order(job: Job) -> Job:
+    """Return the same picture with its parts in one certain order, whatever order they came in.
+
+    Rules may then speak of "the first": of events in time, those without one after the others, as in their files.
+    Dumps stay as they came: what tells the status of a rank sorts those of each.
+    """
+    nodes = job.event_nodes + ("",) * (len(job.events) - len(job.event_nodes))
+    events = _once(sorted(zip(nodes, job.events, strict=False), key=lambda pair: (*_time(pair[1]), pair[0])))
+    return replace(
+        job,
+        ranks=tuple(sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started, rank.node, rank.process.pid))),
+        events=tuple(event for _, event in events),
+        event_nodes=tuple(node for node, _ in events),
+        recorders=tuple(sorted(job.recorders, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))),
+        ras=tuple(sorted(job.ras, key=lambda look: (look.at, look.value.node))),
+        others=tuple(sorted(job.others, key=lambda rank: (rank.rank, rank.node, rank.process.pid))),
+        bystanders=tuple(sorted(job.bystanders, key=lambda rank: (rank.node, rank.process.pid))),
+    )
+
+
+def _once(events: Sequence[tuple[str, LogEvent]]) -> list[tuple[str, LogEvent]]:
+    """Keep one of several equal events: a log on shared storage may be read by several nodes."""
+    kept: dict[tuple[object, ...], tuple[str, LogEvent]] = {}
+    for node, event in events:
+        from_file = event.source.startswith("/")
+        key = (event.kind, event.source, event.line, event.text, event.rank, None if from_file else node)
+        kept.setdefault(key if event.line else (*key, event.at, len(kept)), (node, event))
+    return list(kept.values())
+
+
+def _time(event: LogEvent) -> tuple[bool, float, str, int, str, str]:
+    return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text

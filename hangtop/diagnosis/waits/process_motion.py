@@ -1,0 +1,142 @@
+"""How much a rank's process moved while it was watched: its CPU, its switches, what it read and wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.busy import is_blocked, is_busy
+from hangtop.diagnosis.job import Look, Rank
+from hangtop.diagnosis.tables.thresholds import WORK_BYTES_PER_S
+
+HALTED = ("T", "t", "D")
+"""States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
+
+
+POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+"""Settings with which torch polls a collective instead of sleeping in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Growth per second over the looks at one process; None where fewer than two looks tell."""
+
+    span: float = 0.0
+    """Seconds between the oldest and the newest look."""
+    cpu: float | None = None
+    """Cores in use."""
+    helpers_cpu: float | None = None
+    """Cores that its forked helpers use."""
+    switches: float | None = None
+    """Voluntary context switches of the main thread per second."""
+    read: float | None = None
+    """Bytes per second."""
+    written: float | None = None
+    """Bytes per second."""
+    state: str = ""
+    """Letter of the newest look."""
+    state_for: float = 0.0
+    """Seconds for which every look showed this state, where it is one of :data:`HALTED`."""
+    wchan: str = ""
+    unrun: float = 0.0
+    """Seconds from when its main thread last ran to the newest look, as the kernel says; 0 where that is not known."""
+
+    @property
+    def busy(self) -> bool:
+        """It computes, or polls, most of the time."""
+        return self.cpu is not None and is_busy(self.cpu)
+
+    @property
+    def blocked(self) -> bool:
+        """It hardly used its CPU, and did not ask for it: one that is ready to run and gets none is starved."""
+        return self.cpu is not None and is_blocked(self.cpu) and self.state != "R"
+
+    @property
+    def asleep(self) -> float:
+        """Seconds for which it has slept without a break, and nobody worked for it, as the kernel says; else 0."""
+        return self.unrun if self.blocked and not self.helped else 0.0
+
+    @property
+    def moves_data(self) -> bool:
+        """It reads or writes in earnest."""
+        return max(self.read or 0.0, self.written or 0.0) > WORK_BYTES_PER_S
+
+    @property
+    def helped(self) -> bool:
+        """Processes that it forked work for it."""
+        return not is_blocked(self.helpers_cpu or 0.0)
+
+
+class Moves:
+    """The motion of one rank's process, summed up when somebody asks: looks of the past are kept packed."""
+
+    __slots__ = ("_known", "_rank", "_since")
+
+    def __init__(self, rank: Rank | None = None, since: float | None = None) -> None:
+        """Take what :func:`motion` takes."""
+        self._rank = rank
+        self._since = since
+        self._known: Motion | None = None
+
+    @property
+    def motion(self) -> Motion:
+        """The sum."""
+        if self._known is None:
+            self._known = motion(self._rank, self._since)
+        return self._known
+
+
+def motion(rank: Rank | None, since: float | None = None) -> Motion:
+    """Sum up the looks at one rank's process; growth is counted over the looks from ``since`` on, where given.
+
+    A look before ``since`` is used when fewer than two came after it.
+    """
+    if rank is None or not rank.looks:
+        return Motion()
+    backwards = reversed(rank.looks)
+    last = first = next(backwards)
+    for look in backwards:
+        if since is None or look.at >= since or first is last:
+            first = look
+        if since is not None and look.at < since:
+            break
+    state, wchan = last.value.state, last.value.wchan
+    span = last.at - first.at
+    unrun = 0.0 if last.value.idle_since is None else max(0.0, last.at - last.value.idle_since)
+    if span <= 0:
+        return Motion(state=state, wchan=wchan, unrun=unrun)
+    return Motion(
+        span=span,
+        cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
+        helpers_cpu=max(0.0, last.value.helpers_cpu - first.value.helpers_cpu) / span,
+        switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
+        read=_rate(first.value.read_bytes, last.value.read_bytes, span),
+        written=_rate(first.value.written_bytes, last.value.written_bytes, span),
+        state=state,
+        state_for=_halted_for(rank, last) if state in HALTED else 0.0,
+        wchan=wchan,
+        unrun=unrun,
+    )
+
+
+def _halted_for(rank: Rank, last: Look[RankPulse]) -> float:
+    since = last.at
+    for look in reversed(rank.looks):
+        if look.value.state != last.value.state:
+            break
+        since = look.at
+    return last.at - since
+
+
+def _cpu(pulse: RankPulse) -> float:
+    return pulse.cpu_user + pulse.cpu_system
+
+
+def _rate(before: int | None, after: int | None, span: float) -> float | None:
+    return None if before is None or after is None else max(0, after - before) / span
+
+
+def polls(process: Rank | None) -> bool:
+    """True where the settings make a rank poll while it waits."""
+    env = process.process.env if process else {}
+    return any(env.get(name, "0") not in ("", "0") for name in POLLING)

@@ -1,0 +1,277 @@
+"""Where one rank stands: what its stacks and its process say together, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.tables.thresholds import (
+    LATE_LOOKS,
+    QUIET_SWITCHES_PER_S,
+    STILL_SWITCHES_PER_S,
+    UNINTERRUPTIBLE_S,
+)
+from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls
+from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
+from hangtop.diagnosis.witnesses.gpu_load import Load
+
+Stance = Literal[
+    "waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"
+]
+"""Where a rank stands.
+
+``waiting`` for other ranks; ``on_gpu``: waits for its own GPU, and nothing tells what that waits for; ``working``:
+anything else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down;
+``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``refused``: the one process that could
+not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
+WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
+"""
+
+
+UNWATCHED = Moves()
+
+
+class RankStatus(NamedTuple):
+    """One rank, its process, and what it does."""
+
+    rank: int
+    node: str
+    stance: Stance
+    process: Rank | None = None
+    activity: Activity | None = None
+    """Over all recent looks."""
+    readings: Sequence[Activity] = NOTHING_SEEN
+    """One for each look alone, oldest first."""
+    moves: Moves = UNWATCHED
+    held: float = 0.0
+    """Seconds for which it was seen in this stance, at this place."""
+    load: Load = "unknown"
+    """What its own GPU does."""
+    native: bool = False
+    """Native frames of its own tell what its Python frames leave open."""
+    frozen: bool | None = None
+    """Whether it stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
+
+    @property
+    def motion(self) -> Motion:
+        """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
+        return self.moves.motion
+
+    @property
+    def busy(self) -> bool:
+        """It computes, or polls: by its process, or by the looks at it."""
+        return self.motion.busy or (self.activity is not None and self.activity.cpu == "busy")
+
+    @property
+    def blocked(self) -> bool:
+        """It hardly used its CPU: by its process, or by the looks at it."""
+        return self.motion.blocked or (self.activity is not None and self.activity.cpu == "blocked")
+
+    @property
+    def where(self) -> str:
+        """``read_shard (data.py:88)``, or what is known instead."""
+        if self.activity is None:
+            return ""
+        return self.activity.where or self.activity.label
+
+    @property
+    def pid(self) -> int | None:
+        """Process id on its node."""
+        return self.process.process.pid if self.process else None
+
+    @property
+    def present(self) -> bool:
+        """A process of this rank is there."""
+        return self.stance not in ("gone", "missing")
+
+    @property
+    def read(self) -> bool:
+        """Its frames could be read."""
+        return self.activity is not None and not self.activity.error
+
+
+def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
+    """Nodes of these ranks, as far as they are known."""
+    return tuple(sorted({status.node for status in statuses if status.node}))
+
+
+def in_stance(statuses: Mapping[int, RankStatus], *stances: Stance) -> tuple[RankStatus, ...]:
+    """Ranks in any of these stances, in order."""
+    return tuple(status for status in statuses.values() if status.stance in stances)
+
+
+def status_of(
+    job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, *, resists: bool, load: Load
+) -> RankStatus:
+    """Where a rank stands whose process is there, or of which there are dumps; not yet whether it is frozen."""
+    state = process.looks[-1].value.state if process and process.looks else ""
+    home = process.node if process else node
+    if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
+        return RankStatus(number, home, "unseen", process, load=load)
+    dumps = _untorn(dumps)
+    plain = [dump for dump in dumps if dump.method != "native"] or dumps
+    doing = activity(plain) if dumps else None
+    told = _by_native(doing, dumps) if doing is not None else None
+    moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
+    readings = Readings(plain) if plain else NOTHING_SEEN
+    found = RankStatus(
+        number, home, "unseen", process, told or doing, readings, moves, load=load, native=told is not None
+    )
+    return _stated(job, found, _stance(found, state, resists=resists))
+
+
+def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus:
+    """A rank on a node that has fallen silent, with what was seen of it last."""
+    plain = [dump for dump in _untorn(dumps) if dump.method != "native"]
+    doing = activity(plain) if plain else None
+    return RankStatus(number, process.node, "missing", process, doing, Readings(plain))
+
+
+def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
+    """The same rank with the meaning that native frames of another one at the same point give it."""
+    assert status.activity is not None
+    found = status._replace(activity=_with_meaning(status.activity, told))
+    return _stated(job, found, _stance(found, status.motion.state, resists=False))
+
+
+def _stated(job: Job, status: RankStatus, stance: Stance) -> RankStatus:
+    doing, moves = status.activity, status.moves
+    held = max(_held(stance, doing, moves), stood_still(job, doing)) if stance != "unseen" else 0.0
+    return status._replace(stance=stance, held=held)
+
+
+def frozen(status: RankStatus) -> bool | None:
+    """Tell whether a rank stood at one point over the looks.
+
+    A wait on the CPU that lasts causes no switch at all: switches of the main thread mean that one wait ended and the
+    next began, however alike the looks are; unless the library was told to poll. A rank that spins cannot be told.
+    """
+    doing = status.activity
+    if doing is None or len(status.readings) < LATE_LOOKS:
+        return None
+    if doing.moving:
+        return False
+    moved = status.motion
+    if moved.cpu is None or moved.switches is None:
+        return True if doing.cpu == "blocked" else None
+    switched = moved.switches * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
+    if status.stance in ("waiting", "on_gpu") and switched and not polls(status.process):
+        return False
+    return True if moved.blocked and not switched else None
+
+
+def in_c_code(status: RankStatus) -> bool:
+    """True for a rank that sleeps in C code which its own program called: a lock, or an operation begun earlier."""
+    doing = status.activity
+    return (
+        status.stance == "working"
+        and doing is not None
+        and doing.kind == "code"
+        and doing.waits == "unknown"
+        and doing.syscall == "futex"
+        and not status.busy
+    )
+
+
+def _untorn(dumps: list[StackDump]) -> list[StackDump]:
+    """Leave out torn reads of a process that other looks could read: a busy interpreter changes under the eye."""
+    whole = [dump for dump in dumps if not dump.error.startswith("torn")]
+    if len(whole) == len(dumps):
+        return dumps
+    return whole if any(dump.threads for dump in whole) else dumps
+
+
+def _by_native(doing: Activity, dumps: list[StackDump]) -> Activity | None:
+    """What looks with native frames at the same place add; None where there are none, or they tell no more.
+
+    Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
+    """
+    native = [dump for dump in dumps if dump.method == "native"]
+    if not native or len(native) == len(dumps):
+        return None
+    told = activity(native)
+    if told.error or told.kind == "unknown" or told.where != doing.where:
+        return None
+    return _with_meaning(doing, told)
+
+
+def _with_meaning(doing: Activity, told: Activity) -> Activity:
+    """Take the meaning from a look with native frames at the same place; time and movement from the others."""
+    return doing._replace(
+        kind=told.kind, op=told.op, label=told.label, waits=told.waits, context=doing.context | told.context,
+        decided_by=told.decided_by, holder=told.holder or doing.holder, frames=told.frames, native_would_tell=False,
+    )  # fmt: skip
+
+
+def _stance(status: RankStatus, state: str, *, resists: bool) -> Stance:
+    doing, readings, moves = status.activity, status.readings, status.moves
+    state = state or (doing.state if doing else "")
+    if state in ("T", "t") and _persists(state, readings, moves.motion, 0.0):
+        return "stopped"
+    if state == "D" and _persists(state, readings, moves.motion, UNINTERRUPTIBLE_S):
+        return "uninterruptible"
+    if doing is None:
+        return "unseen"
+    if doing.error:
+        if doing.error == "stopped":
+            return "stopped"
+        if doing.error == "gone":
+            return "gone"
+        return "refused" if resists else "unseen"
+    if doing.kind == "shutdown" and all(reading.kind == "shutdown" for reading in readings[-LATE_LOOKS:]):
+        return "leaving"
+    return _of_waits(doing, moves, status.load)
+
+
+def _of_waits(doing: Activity, moves: Moves, load: Load) -> Stance:
+    """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
+    waits = waits_for_others(doing, moves)
+    if load == "computing" and waits:
+        return "working"
+    if doing.kind != "device" or not waits:
+        return "waiting" if waits else "working"
+    return "waiting" if load == "spinning" else "on_gpu"
+
+
+def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
+    """True when it waits for other ranks, as far as one can tell.
+
+    Inside ``backward`` or a wrapper's ``forward`` a rank that uses no CPU waits: gloo and the reducer block there in
+    C++. A rank that waits for its own GPU counts as waiting too: its kernels may be NCCL's, and the GPU tells.
+    """
+    if doing.waits == "peers" or doing.kind == "device":
+        return True
+    if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
+        if doing.cpu == "blocked":
+            return True
+        moved = moves.motion if moves else Motion()
+        return moved.blocked or (doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None)
+    return False
+
+
+def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: float) -> bool:
+    """A process state counts once every one of several looks showed it, over ``least`` seconds."""
+    if moved.state == state and moved.span > 0:
+        return moved.state_for >= least and moved.state_for > 0 and (moved.switches or 0.0) <= STILL_SWITCHES_PER_S
+    states = [reading.state for reading in readings]
+    long_enough = len(readings) >= LATE_LOOKS and readings[-1].at - readings[0].at >= least
+    return long_enough and set(states[-LATE_LOOKS:]) == {state}
+
+
+def _held(stance: Stance, doing: Activity | None, moves: Moves) -> float:
+    if stance in ("stopped", "uninterruptible"):
+        return moves.motion.state_for
+    if doing is None:
+        return 0.0
+    return max(0.0, doing.at - doing.since) if doing.looks >= LATE_LOOKS else 0.0
+
+
+def stood_still(job: Job, doing: Activity | None) -> float:
+    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
+    if doing is None or job.stood_still is None or not job.live:
+        return 0.0
+    return job.stood_still if job.now - doing.at <= job.stood_still else 0.0

@@ -1,0 +1,47 @@
+"""What single looks at one rank showed, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.doing import Activity
+
+
+class Readings(Sequence[Activity]):
+    """What single looks at one rank showed, oldest first; read when asked for, as few of them are."""
+
+    __slots__ = ("_begin", "_dumps", "_known")
+
+    def __init__(self, dumps: Sequence[StackDump] = ()) -> None:
+        """Take all dumps in order: each look begins with a dump of the rank itself, its helpers' follow."""
+        self._dumps = dumps
+        self._begin = [place for place, dump in enumerate(dumps) if dump.pid == dump.rank_pid or not place]
+        self._known: dict[int, Activity] | None = None
+
+    def __len__(self) -> int:
+        return len(self._begin)
+
+    @overload
+    def __getitem__(self, index: int) -> Activity: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Activity]: ...
+
+    def __getitem__(self, index: int | slice) -> Activity | Sequence[Activity]:
+        places = range(len(self._begin))[index]
+        return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
+
+    def _at(self, place: int) -> Activity:
+        if self._known is None:
+            self._known = {}
+        known = self._known.get(place)
+        if known is None:
+            end = self._begin[place + 1] if place + 1 < len(self._begin) else len(self._dumps)
+            known = self._known[place] = activity(self._dumps[self._begin[place] : end])
+        return known
+
+
+NOTHING_SEEN = Readings()

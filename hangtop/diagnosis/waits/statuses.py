@@ -1,0 +1,207 @@
+"""The job as its stacks and processes tell it: where every rank stands, and since when."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
+from hangtop.diagnosis.waits.bystanders import only_listed
+from hangtop.diagnosis.waits.process_motion import polls
+from hangtop.diagnosis.waits.rank_status import (
+    RankStatus,
+    Stance,
+    frozen,
+    in_c_code,
+    last_known,
+    status_of,
+    stood_still,
+)
+from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
+from hangtop.diagnosis.witnesses.gpu_load import gpu_loads
+
+WAITS: tuple[Stance, ...] = ("waiting", "on_gpu")
+"""Stances of ranks that wait for something which is not their own to do."""
+SHUT_OUT = ("denied", "timeout", "failed")
+"""Errors of a dump that mean that this process resists, when its neighbours do not."""
+FEW = 256
+"""Ranks whose past is read to tell whether they stood still. Where more wait, it is read of about as many, spread
+evenly: the past is kept packed, and to unpack that of 16,384 ranks takes longer than all the rest of a verdict."""
+ENOUGH = 8
+"""Of ranks that wait at one place, so many must have been read, and agree, to speak for the others there."""
+Company = tuple[object, ...]
+"""What ranks have in common that wait for the same, in the same way."""
+
+
+def statuses_of(job: Job) -> Mapping[int, RankStatus]:
+    """Read all recent stacks of a job and tell what each rank does: by rank, including missing ones."""
+    dumps = _dumps_by_rank(job)
+    processes = {rank.rank: rank for rank in sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started))}
+    numbers = set(dumps) | set(processes)
+    world = world_size(job)
+    if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
+        numbers |= set(range(world))
+    resisting = _resisting(dumps)
+    loads = gpu_loads(job)
+    statuses = {}
+    for number in sorted(numbers):
+        node, own = dumps.get(number, ("", []))
+        process = processes.get(number)
+        statuses[number] = _absent(job, number, own, process) or status_of(
+            job, number, node, own, process, resists=number in resisting, load=loads.get(number, "unknown")
+        )
+    statuses |= told_at_same_point(job, statuses.values())
+    statuses |= told_by_gpu(job, statuses.values())
+    looked_at = [one for one in statuses.values() if one.present and (one.activity or job.patience <= 0)]
+    statuses |= _frozen(job, looked_at)
+    statuses |= _unnamed_waiters(tuple(statuses.values()))
+    if only_listed(statuses.values()):
+        statuses = {}
+    return statuses
+
+
+def is_silent(node: Node, now: float) -> bool:
+    """True for a node that gives no answer, or gave one before and does no more: what it said last is history."""
+    if node.link == "stale":
+        return node.seen_at is not None and now - node.seen_at >= SILENT_S
+    return node.link == "lost" or (node.link == "connecting" and bool(node.why))
+
+
+def _frozen(job: Job, statuses: list[RankStatus]) -> dict[int, RankStatus]:
+    """Tell of each whether it stood still.
+
+    Ranks that wait at one place wait for one another: where those that were read agree, so do the others.
+    """
+    apart = len(statuses) // FEW | 1
+    told: dict[Company, list[bool | None]] = defaultdict(list)
+    made, others = {}, []
+    for place, status in enumerate(statuses):
+        waits = status.stance in WAITS and status.read
+        if place % apart and waits:
+            others.append(status)
+            continue
+        answer = frozen(status)
+        if apart > 1 and waits:
+            told[_company(status)].append(answer)
+        made[status.rank] = _lasting(job, status, answer)
+    agreed = {key: told_[0] for key, told_ in told.items() if len(told_) >= ENOUGH and len(set(told_)) == 1}
+    for status in others:
+        key = _company(status)
+        made[status.rank] = _lasting(job, status, agreed[key] if key in agreed else frozen(status))
+    return made
+
+
+def _company(status: RankStatus) -> Company:
+    doing = status.activity
+    assert doing is not None, "nobody waits who was not looked at"
+    several = len(status.readings) >= LATE_LOOKS
+    return doing.place, doing.kind, doing.op, doing.cpu, doing.moving, several, polls(status.process)
+
+
+def _lasting(job: Job, status: RankStatus, answer: bool | None) -> RankStatus:
+    """What cannot be told by its looks alone is told by the job, once that stood still for long enough.
+
+    A rank that spins looks the same whether its wait ends or not; so do sleeps of a fifth of a second in a loop. Where
+    the job moved by no sign at all while a rank was looked at, and every look showed the same, it stood still.
+    """
+    long_still = (answer is None or _main_is_elsewhere(status)) and stood_still(job, status.activity) >= job.patience
+    return status._replace(frozen=True if long_still or _alike_while(job, status) else answer)
+
+
+def _main_is_elsewhere(status: RankStatus) -> bool:
+    """Another thread does the rank's work: how often the main one wakes, in an actor's loop, says nothing about it."""
+    doing = status.activity
+    return doing is not None and doing.thread != "main" and not doing.moving and status.motion.blocked
+
+
+def _alike_while(job: Job, status: RankStatus) -> bool:
+    """Its looks span seconds, all were alike, and in these seconds the job moved by no sign at all."""
+    doing = status.activity
+    if doing is None or doing.error or doing.moving or not job.live:
+        return False
+    if job.motion.moving or status.load == "computing":
+        return False
+    span = doing.at - doing.since
+    return span >= STOOD_STILL_S and (job.stood_still or 0.0) >= max(span, job.usual_pause or 0.0)
+
+
+def _unnamed_waiters(statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
+    """Count ranks as waiting that most of the job sits with at one line, in C code that has no frame of its own.
+
+    ``handle.wait()`` and a lock look the same without native frames. One rank there is stuck on something of its own;
+    where most are, they wait for an operation that they all began.
+    """
+    dumped = [status for status in statuses if status.activity and status.readings]
+    by_place: dict[str, list[RankStatus]] = defaultdict(list)
+    for status in dumped:
+        if in_c_code(status) and status.activity is not None:
+            by_place[status.activity.place].append(status)
+    # all of them there may as well be a step that takes long in C code: only native frames can tell
+    companies = [own for own in by_place.values() if 1 < len(own) < len(dumped) and len(own) * 2 >= len(dumped)]
+    return {status.rank: status._replace(stance="waiting") for own in companies for status in own}
+
+
+def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
+    """Dumps of each rank's newest process and its helpers, with the node; those of earlier processes are history."""
+    living = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
+    known = {**living, **job.stack_ranks}
+    newest = {rank.rank: (rank.node, rank.process.pid) for rank in job.ranks}
+    found: dict[int, tuple[str, list[StackDump]]] = {}
+    by_owner: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
+    recent = _since_it_moved(job)
+    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
+        if dump.at >= recent:
+            by_owner[node, dump.rank_pid].append(dump)
+    owners: dict[int, tuple[str, int]] = {}
+    for owner, dumps in by_owner.items():
+        rank = known.get(owner)
+        if rank is None or newest.get(rank, owner) != owner:
+            continue
+        dumps.sort(key=lambda dump: (dump.at, dump.pid))
+        if rank in found and (-found[rank][1][-1].at, owners[rank]) < (-dumps[-1].at, owner):
+            continue  # of several processes that were this rank, the one that was seen last
+        found[rank], owners[rank] = (owner[0], dumps), owner
+    return found
+
+
+def _since_it_moved(job: Job) -> float:
+    """From when on looks count: once a job stands still, what it did before says nothing about where it stands."""
+    if not job.live or not job.stood_still or job.stood_still < STOOD_STILL_S:
+        return float("-inf")
+    moved_at = job.now - job.stood_still
+    return moved_at if any(dump.at >= moved_at for dump in job.stacks) else float("-inf")
+
+
+def _resisting(dumps: Mapping[int, tuple[str, list[StackDump]]]) -> set[int]:
+    """Ranks that could not be looked into though their neighbours could.
+
+    Neighbours are the ranks of the same node. A rank that is alone there counts only for an error that is no question
+    of rights, and only where every other rank of the job could be read.
+    """
+    homes = Counter(home for home, _ in dumps.values())
+    read = Counter(home for home, own in dumps.values() if own[-1].threads)
+    shut = {n: own[-1].error.partition(":")[0] for n, (_, own) in dumps.items() if not own[-1].threads}
+    found = set()
+    for number, word in shut.items():
+        home = dumps[number][0]
+        neighbours = homes[home] - 1
+        unlike = read[home] * 2 > neighbours > 0
+        alone = not neighbours and word != "denied" and len(shut) == 1 and read.total() > 1
+        if word in SHUT_OUT and (unlike or alone):
+            found.add(number)
+    return found
+
+
+def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None) -> RankStatus | None:
+    """A rank that is not there; None for one that is, or of which there are dumps at least."""
+    if process is None:
+        return None if dumps else RankStatus(number, "", "missing")
+    if process.gone_at is not None:
+        return RankStatus(number, process.node, "gone", process, held=max(0.0, job.now - process.gone_at))
+    home = job.nodes.get(process.node)
+    if home is not None and is_silent(home, job.now):
+        return last_known(number, process, dumps)
+    return None

@@ -1,0 +1,1 @@
+"""What devices, logs and launchers say, put so that rules can ask for it."""

@@ -1,0 +1,99 @@
+"""Who ended, where the rank itself says nothing.
+
+By elimination over the ranks that speak, and by the addresses that those name who lost it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.roster import home_of, world_or_logged
+from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.messages import ranks_in, said
+
+
+class Silent(NamedTuple):
+    """Ranks without a word that others lost, and the node that they share; both empty where nothing tells."""
+
+    ranks: tuple[int, ...] = ()
+    node: str = ""
+
+
+def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> Silent:
+    """Ranks that left no word while others lost their connections.
+
+    ``told`` are the ranks that said something of their end, ``closed`` the words about lost connections. Up to a
+    quarter of all ranks counts by itself: more may only not have been read yet, unless most of the job writes to one
+    log. Then those count that live on the one
+    node which the others name as the far end of what they lost.
+    """
+    spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
+    if not spoke:
+        return Silent()
+    world = world_or_logged(job) or 1 + max(spoke)
+    staying = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+    silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
+    if not silent:
+        return Silent()
+    homes = _homes(job)
+    named = _named_nodes(job, closed)
+    there = tuple(rank for rank in silent if homes.get(rank, "") in named)
+    if len(named) == 1 and there:
+        return Silent(there, next(iter(named)))
+    if len(silent) * 4 <= world or _in_one_log(silent, closed):
+        nodes = {homes.get(rank, "") for rank in silent}
+        return Silent(silent, next(iter(nodes)) if len(nodes) == 1 else "")
+    return Silent()
+
+
+def _in_one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:
+    """Several ranks speak, all of them in one log, and fewer are silent: it is the whole job's, and was read."""
+    spoke = ranks_in(closed)
+    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(silent))
+
+
+def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
+    """Words of ranks that came to their end before others lost their connections."""
+    lost = min((event.at for event in closed if event.at is not None), default=None)
+    victims = set(ranks_in(closed))
+    return tuple(
+        event
+        for event in said(job, "job.finished")
+        if event.rank is not None
+        and event.rank not in victims
+        and (event.at is None or lost is None or event.at <= lost)
+    )
+
+
+def _homes(job: Job) -> Mapping[int, str]:
+    """Node of each rank: where its process was, else the host in its lines, else the block of ranks that it is in."""
+    homes = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
+    return homes | dict(home_of(job))
+
+
+def _named_nodes(job: Job, closed: Iterable[LogEvent]) -> set[str]:
+    return nodes_of(job, (text_of(event, "peer") for event in closed))
+
+
+def nodes_of(job: Job, addresses: Iterable[str]) -> set[str]:
+    """Nodes with these addresses, each with or without a port: by their interfaces, or by NCCL's own word."""
+    peers = {_bare(address) for address in addresses} - {""}
+    of_address = {text_of(event, "address"): event.host for event in said(job, "nccl.bootstrap") if event.host}
+    named = {of_address[peer] for peer in peers if peer in of_address}
+    return named | {name for name, node in job.nodes.items() if peers & _addresses(node)}
+
+
+def _bare(peer: str) -> str:
+    """``10.0.0.7`` of ``[10.0.0.7]:21177`` and of ``10.0.0.7<21177>``; an IPv6 address without its brackets."""
+    if peer.startswith("["):
+        return peer[1:].partition("]")[0]
+    peer = peer.partition("<")[0]
+    return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
+
+
+def _addresses(node: Node) -> set[str]:
+    own = {address.partition("/")[0] for interface in node.network.interfaces for address in interface.addresses}
+    return own | {node.name}

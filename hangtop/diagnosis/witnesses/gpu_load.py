@@ -1,0 +1,170 @@
+"""What the GPU of each rank does: it computes, it is full of a kernel that only waits, or it has nothing to do.
+
+NCCL's kernels keep a GPU "utilised" while they wait for peers, at little and steady power; a kernel that computes
+draws far more. So utilisation alone says nothing, and both together tell the three apart. One rank whose GPU is empty
+while all others are full and idle in power is the one that has not launched what the others wait in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from collectors.samples.gpus import GpuSample
+from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.job import Gpu, Job, Look, Rank
+from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.tables.thresholds import (
+    FLAT_POWER_SHARE,
+    IDLE_UTILIZATION,
+    LATE_LOOKS,
+    SPIN_POWER_SHARE,
+    SPIN_UTILIZATION,
+)
+
+FEW = 256
+"""GPUs whose past is read: it is kept packed."""
+LAST = 8
+"""Looks that are compared, at the most."""
+Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
+"""``spinning``: full at little, steady power in every look; ``idle``: empty in every look; ``mixed``: now this, now
+that; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
+Shape = Literal["all_spin", "one_idle", "all_idle", "working", "mixed"]
+"""``all_spin``: all at full utilisation and low flat power, as NCCL's kernels are that wait; ``one_idle``: that, but
+for a few at 0 %; ``all_idle``: all at 0 %, everybody is on the CPU; ``working``: power as under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The shape, the ranks whose GPUs are the idle ones in ``one_idle``, and the observation as evidence."""
+
+    shape: Shape
+    idle_ranks: tuple[int, ...]
+    evidence: Evidence
+
+
+def gpu_loads(job: Job) -> Mapping[int, Load]:
+    """What the GPUs of each living rank do, by rank; worked out once for a picture."""
+    return job.once(_loads)
+
+
+def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
+    """GPUs of a rank: those that its process is on, else the one that its settings and LOCAL_RANK give it."""
+    node = job.nodes.get(rank.node)
+    if node is None or not node.gpus:
+        return ()
+    wanted: Collection[int] = rank.gpus
+    if not wanted:
+        index = _given(rank)
+        wanted = () if index is None else (index,)
+    return tuple(gpu for gpu in node.gpus if gpu.index in wanted)
+
+
+def fingerprint(job: Job, ranks: Collection[int] | None = None) -> Fingerprint | None:
+    """Look at the GPUs of ``ranks`` (of all ranks); None where not all are known over several looks."""
+    loads = gpu_loads(job)
+    wanted = None if ranks is None else frozenset(ranks)
+    owners = [rank for rank in job.ranks if rank.gone_at is None and (wanted is None or rank.rank in wanted)]
+    by_load: dict[Load, list[int]] = defaultdict(list)
+    for owner in owners:
+        by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
+    if not by_load or "unknown" in by_load:
+        return None
+    shape = _shape(by_load, len(owners))
+    return Fingerprint(shape, tuple(by_load.get("idle", ())) if shape == "one_idle" else (), load_proof(job, owners))
+
+
+def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
+    """The GPUs of these ranks as evidence: who computes, spins or idles, and the median power."""
+    loads = gpu_loads(job)
+    by_load: dict[Load, list[int]] = defaultdict(list)
+    watts: list[float] = []
+    newest = 0.0
+    for owner in owners:
+        by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
+        for gpu in gpus_of(job, owner):
+            if gpu.looks:
+                newest = max(newest, gpu.looks[-1].at)
+                power = gpu.looks[-1].value.power
+                watts.extend(() if power is None else (power,))
+    power_told = f", median {median(watts):.0f} W" if watts else ""
+    text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
+    return Evidence(f"nvidia-smi, {count(len(owners), 'GPU')}", newest or None, f"{text}{power_told}")
+
+
+def _loads(job: Job) -> Mapping[int, Load]:
+    """Of more than :data:`FEW` ranks, about as many tell of several looks, the others of their newest."""
+    owners = [rank for rank in job.ranks if rank.gone_at is None]
+    apart = len(owners) // FEW | 1
+    found: dict[int, Load] = {}
+    for place, owner in enumerate(owners):
+        gpus = gpus_of(job, owner)
+        if gpus:
+            found[owner.rank] = _together([_load(gpu, newest_only=bool(place % apart)) for gpu in gpus])
+    return found
+
+
+def _given(rank: Rank) -> int | None:
+    """Index of the GPU that a rank was given by its settings; None where they do not tell."""
+    local, visible = rank.process.local_rank, rank.process.env.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return local
+    listed = [word.strip() for word in visible.split(",") if word.strip()]
+    own = listed[0] if len(listed) == 1 else listed[local] if local is not None and local < len(listed) else ""
+    return int(own) if own.isdecimal() and len(own) < 4 else None
+
+
+def _together(loads: Sequence[Load]) -> Load:
+    """Of a rank with several GPUs: it computes if one of them does."""
+    if len(set(loads)) == 1:
+        return loads[0]
+    return "computing" if "computing" in loads else "mixed"
+
+
+def _load(gpu: Gpu, *, newest_only: bool) -> Load:
+    if not gpu.looks:
+        return "unknown"
+    if newest_only:
+        return _of_look(gpu, gpu.looks[-1])
+    looks = list(gpu.looks)[-LAST:]
+    if len(looks) < LATE_LOOKS:
+        return "unknown"
+    loads = {_of_look(gpu, look) for look in looks}
+    if len(loads) > 1:
+        return "unknown" if "unknown" in loads else "mixed"
+    load = loads.pop()
+    return "mixed" if load == "spinning" and not _flat(gpu, looks) else load
+
+
+def _of_look(gpu: Gpu, look: Look[GpuSample]) -> Load:
+    sample = look.value
+    if sample.utilization is None:
+        return "unknown"
+    if sample.utilization <= IDLE_UTILIZATION:
+        return "idle"
+    if sample.utilization < SPIN_UTILIZATION:
+        return "computing"
+    limit = gpu.facts.power_limit if gpu.facts else None
+    if sample.power is None or not limit:
+        return "unknown"
+    return "spinning" if sample.power <= SPIN_POWER_SHARE * limit else "computing"
+
+
+def _flat(gpu: Gpu, looks: Sequence[Look[GpuSample]]) -> bool:
+    limit = gpu.facts.power_limit if gpu.facts else None
+    watts = [look.value.power for look in looks if look.value.power is not None]
+    return not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
+
+
+def _shape(by_load: Mapping[Load, list[int]], total: int) -> Shape:
+    spinning, idle = len(by_load.get("spinning", ())), len(by_load.get("idle", ()))
+    if spinning == total:
+        return "all_spin"
+    if idle == total:
+        return "all_idle"
+    if spinning + idle == total and idle * 2 < total:
+        return "one_idle"
+    return "working" if len(by_load.get("computing", ())) == total else "mixed"
