@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import Sink
 from collectors.fleet.transport import Transport
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
+
+if TYPE_CHECKING:
+    from collectors.fleet.slurm_nodes import Scheduled
 
 
 class Receiver(Sink, Protocol):
@@ -20,8 +24,35 @@ class Receiver(Sink, Protocol):
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""
 
+    def tick(self) -> None:
+        """Look at the cheap signs of progress."""
+
+    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
+        """Take what Slurm says of the nodes."""
+
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
+
+    def witness(self, said: RecorderDump | RasReport) -> None:
+        """Take what a flight recorder held, or RAS answered."""
+
+
+class Player(Protocol):
+    """What plays a recording."""
+
+    paused: bool
+    speed: float
+
+    @property
+    def ends(self) -> float:
+        """Time of the recording's last entry."""
+
+    @property
+    def ended(self) -> bool:
+        """True when everything has been delivered."""
+
+    async def seek(self, at: float) -> None:
+        """Go on to a later time at once, with the event loop running in between."""
 
 
 class Feed(Protocol):

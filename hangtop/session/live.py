@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from collectors.fleet.questions import Question
-from collectors.fleet.targets import Target, resolve
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.aside import aside
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
+from hangtop.session.reaching import Reach, reach
 from hangtop.session.session import Session
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ class LiveFeed:
     live = True
     connected = True
 
-    def __init__(self, targets: Sequence[Target], options: SessionOptions) -> None:
-        self._targets = tuple(targets)
+    def __init__(self, reached: Reach, options: SessionOptions) -> None:
+        self._reach = reached
         self._options = options
         self._fleet: Fleet | None = None
+        self._asking: asyncio.Task[None] | None = None
 
     def now(self) -> float:
         """The wall clock."""
@@ -42,22 +44,35 @@ class LiveFeed:
 
         options = self._options
         self._fleet = Fleet(
-            self._targets,
+            self._reach.targets,
             sink=receiver,
             asker=_AskThrough(receiver),
             options=FleetOptions(
                 settings=receiver.settings(),
                 ssh_config=options.ssh_config,
                 batch=options.batch,
+                way=self._reach.way,
+                instead=self._reach.instead,
                 python=options.python,
                 version=__version__,
             ),
         )
+        for note in self._reach.notes:
+            receiver.asker.tell(note)
         await self._fleet.prepare(aside)
         await self._fleet.start()
+        if self._reach.parts:
+            from collectors.fleet.slurm_nodes import keep_asking
+
+            asking = keep_asking(self._reach.parts, receiver.scheduled)
+            self._asking = asyncio.create_task(asking, name="hangtop slurm")
 
     async def close(self) -> None:
         """End every connection."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait({self._asking})
+            self._asking = None
         if self._fleet is not None:
             await self._fleet.close()
             self._fleet = None
@@ -90,11 +105,16 @@ class _AskThrough:
         """Put the question."""
         return await self._receiver.asker.ask(question)
 
+    def tell(self, text: str) -> None:
+        """Pass it on."""
+        self._receiver.asker.tell(text)
+
 
 def live_session(options: SessionOptions) -> Session:
     """A session over the nodes that the options name.
 
     Raises :class:`~collectors.fleet.targets.TargetError` when they name none that can be meant.
     """
-    targets = resolve(options.targets, hostfile=options.hostfile, slurm=options.slurm)
-    return Session(options, feed=LiveFeed(targets, options))
+    found = reach(options)
+    known = replace(options, logs=(*options.logs, *(log for log in found.logs if log not in options.logs)))
+    return Session(known, feed=LiveFeed(found, known))

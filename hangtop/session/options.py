@@ -17,6 +17,14 @@ class SessionOptions:
     hostfile: Path | None = None
     slurm: str | None = None
     """Job id whose nodes are asked of Slurm."""
+    via: str | None = None
+    """How nodes are reached, instead of by SSH: see :mod:`collectors.fleet.ways.choose`."""
+    namespace: str | None = None
+    """Of the pods, with ``--via kubectl``; None for the one that kubectl is set to."""
+    selector: str | None = None
+    """Labels that choose the pods."""
+    container: str | None = None
+    """Of each pod; None for the one that kubectl takes."""
     job: tuple[str, str] | None = None
     """Only ranks whose environment has this key with this value."""
     logs: tuple[str, ...] = ()
@@ -33,5 +41,7 @@ class SessionOptions:
     """Interpreter on the nodes, instead of the one that is found there."""
     py_spy: str | None = None
     """py-spy on the nodes, instead of the one that is found there or lent."""
+    sudo: bool = False
+    """Where the login may not read or trace what it should, ``sudo -n`` is tried."""
     label: str = ""
     """Shown beside the verdict: ``DEMO · simulated devices``, ``REPLAY …``; empty for a plain live session."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -114,6 +114,25 @@ class Growing(Past[T]):
     def frozen(self) -> Past[T]:
         """The rows of this moment."""
         return Past(self._read, self._rows, self._blocks, self._older)
+
+    def __reduce__(self) -> tuple[Callable[..., Growing[T]], tuple[object, ...]]:
+        """What a copy is made of: a decoder cannot be copied, but which of the two it is can be told."""
+        of_ranks = self._read == _reader_of_pulses()
+        return _thawed, (of_ranks, self._rows, self._blocks, self._older, self._firsts, self._seen)
+
+
+def _thawed(
+    of_ranks: bool,
+    rows: tuple[bytes, ...],
+    blocks: tuple[bytes, ...],
+    older: tuple[bytes, ...],
+    firsts: tuple[tuple[bytes, ...], ...],
+    seen: tuple[object, ...],
+) -> Growing[Any]:
+    copy: Growing[Any] = pulses() if of_ranks else gpu_rows()
+    copy._rows, copy._blocks, copy._older = rows, blocks, older  # noqa: SLF001 - this module's own
+    copy._firsts, copy._seen = firsts, seen  # noqa: SLF001
+    return copy
 
 
 def _writable(sample: object) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
-from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.job import Gpu, Job, Look, NetworkUse, Node, Port, Rank
+from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
+from hangtop.diagnosis.roster import told_size
+from hangtop.diagnosis.waits.patience import own_timeout
+from hangtop.session.one_job import one_job
 from hangtop.session.past import Past
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.trail import Looks, Trail
@@ -20,8 +22,9 @@ T = TypeVar("T", bound=NamedTuple)
 
 HELD = 0.5
 """Seconds after which an unchanged value is worth a second look of the same."""
-STACKS_KEPT = 30.0
-"""Seconds for which a dump is at hand while the job moves; while it stands still, all since then are."""
+STACKS_KEPT = 90.0
+"""Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
+it stands still, all since then are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Frame:
     patience: float
     stood_still: float | None = None
     usual_pause: float | None = None
+    motion: JobMotion = field(default_factory=JobMotion)
 
 
 NodeSheet: TypeAlias = tuple[Node, tuple[Rank, ...]]
@@ -87,14 +91,14 @@ class Sheet:
     def job(self) -> Job:
         """Make the picture."""
         frame = self.frame
-        ranks, others = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        ranks, others, bystanders = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
         return Job(
             now=frame.now,
             watched=frame.watched,
             live=frame.live,
             nodes={name: node for name, (node, _) in self.nodes.items()},
             ranks=ranks,
-            world_size=_world_size(ranks),
+            world_size=told_size(rank.process.world_size for rank in ranks),
             stacks=tuple(dump for _, dump in self.stacks),
             stack_ranks={(r.node, r.process.pid): r.rank for r in ranks},
             stack_nodes=tuple(node for node, _ in self.stacks),
@@ -106,68 +110,14 @@ class Sheet:
             patience=frame.patience,
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,
+            motion=frame.motion,
+            collective_timeout=own_timeout(
+                (rank.process.command for rank in ranks),
+                (e.data.get("timeout_ms") for _, e in self.events if e.kind == "torch.watchdog_timeout"),
+            ),
             others=others,
+            bystanders=bystanders,
         )
-
-
-RunKey: TypeAlias = tuple[str, int | None, int | None, str]
-
-
-def run_key(process: RankProcess) -> RunKey:
-    """What the processes of one run have in common; not the master's address, which each node may name its own way."""
-    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
-
-
-class Process(Protocol):
-    """A process of a rank: moving (:class:`RankState`) or frozen (:class:`Rank`)."""
-
-    @property
-    def process(self) -> RankProcess:
-        """What does not move in it."""
-
-    @property
-    def gone_at(self) -> float | None:
-        """When it ended."""
-
-
-P = TypeVar("P", bound=Process)
-
-
-def one_job(processes: Iterable[P]) -> tuple[tuple[P, ...], tuple[P, ...]]:
-    """The ranks of one job, each by its newest process, and the living processes that belong to something else.
-
-    Only when two living processes claim one rank are there two jobs (or an earlier run's orphans); then the run with
-    the most living ranks is the job, the newest one when they are even.
-    """
-    processes = list(processes)
-    living = [p.process.rank for p in processes if p.gone_at is None]
-    mine = processes if len(living) == len(set(living)) else _largest_run(processes)
-    best: dict[int, P] = {}
-    for p in mine:
-        known = best.get(p.process.rank)
-        if known is None or _age(p) > _age(known):
-            best[p.process.rank] = p
-    kept = {id(p) for p in best.values()}
-    others = tuple(p for p in processes if p.gone_at is None and id(p) not in kept)
-    return tuple(best[rank] for rank in sorted(best)), others
-
-
-def _largest_run(processes: Sequence[P]) -> list[P]:
-    runs: dict[RunKey, list[P]] = {}
-    for p in processes:
-        runs.setdefault(run_key(p.process), []).append(p)
-    return max(
-        runs.values(), key=lambda run: (sum(p.gone_at is None for p in run), max(p.process.started for p in run))
-    )
-
-
-def _age(process: Process) -> tuple[bool, float]:
-    return process.gone_at is None, process.process.started
-
-
-def _world_size(ranks: tuple[Rank, ...]) -> int | None:
-    sizes = [r.process.world_size for r in ranks if r.process.world_size is not None]
-    return max(sizes) if sizes else None
 
 
 def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: Frame) -> list[tuple[str, StackDump]]:
@@ -246,6 +196,7 @@ def _ranks(node: NodeState) -> tuple[Rank, ...]:
             helpers=tuple(rank.helpers.values()),
             gone_at=rank.gone_at,
             gpus=_gpus_of(on, pid, rank) if on else (),
+            inside=rank.inside,
         )
         for pid, rank in node.ranks.items()
     )

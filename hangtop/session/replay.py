@@ -9,16 +9,23 @@ from pathlib import Path
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
+from hangtop.session.blocks import About, BadLine, Entry, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import About, BadLine, Entry, Recording, Stacks
+from hangtop.session.recording import Recording
 from hangtop.session.session import Session
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""
 LOOK = 1.0
-"""Recorded seconds between two looks at progress while seeking: those of a live session."""
+"""Recorded seconds between two looks at progress while seeking: those of a live session, …"""
+SHORT, CLOSER = 60.0, 0.25
+"""… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
+EVENTFUL = 600.0
+"""Seconds of looks before and after a time for which nothing is recorded: what lies between is passed over, and a
+damaged recording may claim any number of years."""
 
 
 class ReplayFeed:
@@ -40,6 +47,11 @@ class ReplayFeed:
     def now(self) -> float:
         """The recording's time that is shown."""
         return self._at
+
+    @property
+    def next_at(self) -> float:
+        """When the next thing comes; the end of time when nothing does any more."""
+        return float("inf") if self._next is None else self._next.at
 
     @property
     def ended(self) -> bool:
@@ -93,6 +105,8 @@ class ReplayFeed:
             receiver.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, Stacks):
             receiver.stacks(entry.node, payload.dumps)
+        elif isinstance(payload, RecorderDump | RasReport):
+            receiver.witness(payload)
         elif not isinstance(payload, About):
             receiver.samples(entry.node, payload, 0)
 
@@ -102,8 +116,23 @@ class ReplayFeed:
             await asyncio.sleep(STEP)
             now = time.monotonic()
             if not self.paused:
-                self.play_to(self._at + (now - last) * self.speed)
+                await self.seek(self._at + (now - last) * self.speed)
             last = now
+
+    @property
+    def ends(self) -> float:
+        """Time of the recording's last entry."""
+        return self.recording.span[1]
+
+    async def seek(self, at: float) -> None:
+        """Go on to a later time at once: what a live session looks at once a second is looked at as often."""
+        assert self._receiver is not None
+        at = min(at, self.ends)
+        while at - self._at > LOOK:
+            self.play_to(self._at + LOOK)
+            self._receiver.tick()
+            await asyncio.sleep(0)
+        self.play_to(at)
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
@@ -118,15 +147,24 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
         read_only=True,
         label=f"REPLAY {path.name}",
     )
-    return Session(options, feed=feed), feed
+    session = Session(options, feed=feed)
+    session.player = feed
+    return session, feed
 
 
 def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
     """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
     feed.open(session)
     moment = feed.recording.span[0]
-    end = min(at, feed.recording.span[1])
+    first, last = feed.recording.span
+    end, step = min(at, last), CLOSER if last - first <= SHORT else LOOK
+    heard = moment
     while moment < end:
-        moment = min(moment + LOOK, end)
+        if moment < feed.next_at <= moment + step:
+            heard = moment
+        if moment - heard > EVENTFUL:
+            moment = max(moment, min(feed.next_at, end) - EVENTFUL)
+            heard = moment
+        moment = min(moment + step, end)
         feed.play_to(moment)
         session.tick()

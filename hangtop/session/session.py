@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +13,37 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import ENDED, Settings
 from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Job
-from hangtop.session.asking.looking import Glance, StackLooks
-from hangtop.session.asking.witnesses import Witnesses
-from hangtop.session.feed import Feed
+from hangtop.diagnosis.job import Job, Look
+from hangtop.diagnosis.waits.patience import alarm_after
+from hangtop.session.commands import completed
+from hangtop.session.feed import Feed, Player
+from hangtop.session.history.history import History, says
+from hangtop.session.looking import Glance, StackLooks
+from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import LATE, Pace
-from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet, one_job
+from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet
 from hangtop.session.progress import Progress
 from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.sharing import shared_stack
 from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
 from hangtop.session.watcher import Watcher
+from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
+    from collectors.fleet.slurm_nodes import Scheduled
     from hangtop.diagnosis.traces.picture import Picture as TracePicture
     from hangtop.session.probed.answer import Probed
     from hangtop.session.recording import Recorder
+    from hangtop.session.tape.ring import Ring
+
+    Keeper = Recorder | Ring
 
 CONNECTING = 20
 """Nodes of which one may be connecting while the machine is measured."""
@@ -48,6 +58,9 @@ class Nobody:
     async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - the protocol's
         """Decline."""
         return None
+
+    def tell(self, text: str) -> None:
+        """Let it be."""
 
 
 class Session:
@@ -75,7 +88,9 @@ class Session:
         self._store = Store(clock=self._clock)
         self.picture = Picture(self._store.state)
         self.progress = Progress(self._store.state)
+        self.history = History()
         self._strangers: set[tuple[str, int]] = set()
+        self._timeout: float | None = None
         self._shared_logs = SharedLogs(self._store.state)
         self._on_view: tuple[str, ...] = ()
         self._left_behind = False
@@ -89,6 +104,12 @@ class Session:
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
+        self.past: Ring | None = None
+        """What it took in lately; None while nobody asked for that to be kept, or it cannot be."""
+        self.no_past = "the past is not kept"
+        """Why, for people."""
+        self.player: Player | None = None
+        """What plays a recording in this session; None where it watches a job."""
         self.recording_fault = ""
         """Why the recording ended before the session; empty while all is well."""
 
@@ -135,7 +156,10 @@ class Session:
             await asyncio.wait([self._watching])
         if self._feed is not None:
             await self._feed.close()
-        self._keep(lambda recorder: recorder.close())
+        if self.past is not None:
+            self.past.close()
+            self.past = None
+        self._keep_recording(lambda recorder: recorder.close(self.now()))
         self._recorder = None
 
     def record(self, path: Path) -> Recorder:
@@ -143,7 +167,9 @@ class Session:
 
         Raises :class:`~hangtop.session.recording.RecordingError`.
         """
-        from hangtop.session.recording import About, Recorder  # and zstandard: not before a recording is asked for
+        # and zstandard: not before a recording is asked for
+        from hangtop.session.blocks import About
+        from hangtop.session.recording import Recorder
 
         options = self.options
         about = About(__version__, list(options.targets), self.now(), options.interval, options.patience, options.label)
@@ -155,27 +181,49 @@ class Session:
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
         self._store.samples(node, samples, size)
-        self._keep(lambda recorder: recorder.samples(self.now(), node, samples))
+        self._keep(lambda keeper: keeper.samples(self.now(), node, samples))
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
         self._store.link(change)
-        self._keep(lambda recorder: recorder.link(self.now(), change))
+        self._keep(lambda keeper: keeper.link(self.now(), change))
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode."""
         self._store.bad_line(node, text, why)
-        self._keep(lambda recorder: recorder.bad_line(self.now(), node, text, why))
+        self._keep(lambda keeper: keeper.bad_line(self.now(), node, text, why))
+
+    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
+        """Take what Slurm says of the nodes."""
+        for name, place in places.items():
+            if name in self.state.nodes:
+                self.state.nodes[name].scheduled = place
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, shared_stack(dump)) for dump in dumps]
         self.state.stacks.extend(named)
         self.progress.saw(named)
-        self._keep(lambda recorder: recorder.stacks(self.now(), node, dumps))
+        self._keep(lambda keeper: keeper.stacks(self.now(), node, dumps))
 
-    def _keep(self, write: Callable[[Recorder], None]) -> None:
-        """Add to the recording; a full disk ends the recording, not the watch."""
+    def witness(self, said: RecorderDump | RasReport) -> None:
+        """Take what a flight recorder held, or RAS answered just now."""
+        if isinstance(said, RecorderDump):
+            self.state.recorders[said.rank] = said
+        else:
+            self.state.ras.append(Look(self.now(), said))
+        self._keep(lambda keeper: keeper.witness(self.now(), said))
+
+    def _keep(self, write: Callable[[Keeper], None]) -> None:
+        """Add to the recording and to the past; a full disk ends the recording, not the watch."""
+        if self.past is not None:
+            try:
+                write(self.past)
+            except OSError as error:
+                self.forget_past(f"the past is no longer kept: {error.strerror}")
+        self._keep_recording(write)
+
+    def _keep_recording(self, write: Callable[[Recorder], None]) -> None:
         if self._recorder is None:
             return
         from hangtop.session.recording import RecordingError
@@ -185,7 +233,39 @@ class Session:
         except RecordingError as error:
             self._recorder = None
             self.recording_fault = str(error)
-            self.state.changes.append(Change(self.now(), "", f"recording ended: {error}"))
+            self.state.changes.append(Change(self.now(), "", f"recording ended: {error}", "hangtop"))
+
+    def keep_past(self) -> None:
+        """Keep all that comes from now on for a while, so that a moment of it can be shown again."""
+        from hangtop.session.tape.ring import Ring
+
+        try:
+            self.past = past = Ring(self.now())
+            if self.state.nodes:
+                deque(past.framing(self.now(), self.state), maxlen=0)
+        except OSError as error:
+            self.forget_past(f"the past cannot be kept: {error.strerror}")
+
+    def forget_past(self, why: str) -> None:
+        """Keep it no longer."""
+        if self.past is not None:
+            self.past.close()
+        self.past, self.no_past = None, why
+        self.state.changes.append(Change(self.now(), "", why, "hangtop"))
+
+    def _framing(self) -> Iterator[None]:
+        """Copy the state for the past, when it is time to."""
+        from hangtop.session.tape.ring import MOST_NODES
+
+        if self.past is None:
+            return
+        if len(self.state.nodes) > MOST_NODES:
+            self.forget_past(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
+            return
+        try:
+            yield from self.past.framing(self.now(), self.state)
+        except OSError as error:
+            self.forget_past(f"the past is no longer kept: {error.strerror}")
 
     # --- thinking ------------------------------------------------------------------------------------------------
 
@@ -197,6 +277,9 @@ class Session:
     def ticking(self) -> Iterator[None]:
         """The same in slices: between two of them the event loop may do other things."""
         yield from self.progress.looking(self.now(), self._strangers)
+        yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
+        if self.past is not None:
+            yield from self._framing()
         for node in self._shared_logs.assign():
             self._tell(node)
 
@@ -215,6 +298,7 @@ class Session:
                 patience=self.options.patience,
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
+                motion=self.progress.motion,
             ),
             nodes,
         )
@@ -222,22 +306,21 @@ class Session:
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
         job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed), traces=self.traces)
-        self._strangers = {(other.node, other.process.pid) for other in job.others}
+        self._timeout = job.collective_timeout
+        self._strangers = {(other.node, other.process.pid) for other in (*job.others, *job.bystanders)}
         return job
 
     def living(self) -> list[RankState]:
         """The living ranks of the job, by rank; cheaper than a picture."""
-        ranks, _ = one_job(rank for node in self.state.nodes.values() for rank in node.ranks.values())
-        return [rank for rank in ranks if rank.gone_at is None]
+        parted = one_job(rank for node in self.state.nodes.values() for rank in node.ranks.values())
+        return [rank for rank in parted.ranks if rank.gone_at is None]
 
     def diagnose(self) -> Verdict:
         """Judge this moment and publish the verdict."""
         # Imported here: the rules and their tables are not needed before the first frame.
-        from hangtop.diagnosis.verdict import diagnose
+        from hangtop.diagnosis.verdict.verdict import diagnose
 
-        verdict = diagnose(self.job())
-        self.publish(verdict)
-        return verdict
+        return self.publish(diagnose(self.job()))
 
     async def judge(self) -> Verdict:
         """The same without holding up the event loop for long, however large the job."""
@@ -247,18 +330,27 @@ class Session:
         """Count the time watched from here: what came before was connecting."""
         self.state.started = at
 
-    def publish(self, verdict: Verdict) -> None:
-        """Make this the session's verdict, and tell who wants to know when it says something else than before."""
+    def publish(self, verdict: Verdict) -> Verdict:
+        """Make this the session's verdict, and tell who wants to know when it says something else than before.
+
+        Returns it as it was published: its commands can be pasted.
+        """
+        if self.can_act:
+            verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
         self.progress.alarmed = verdict.outcome == "hung"
-        if before is None or _says(before) != _says(verdict):
+        self.history.judged(self.now(), verdict)
+        if before is None or before.outcome != verdict.outcome:
+            self.state.changes.append(Change(self.now(), "", verdict.summary, verdict.outcome))
+        if before is None or says(before) != says(verdict):
             for tell in self.on_verdict:
                 tell(before, verdict)
+        return verdict
 
     @property
     def alarm_after(self) -> float:
         """Seconds that the job may stand still (see :attr:`hangtop.diagnosis.job.Job.alarm_after`)."""
-        return max(self.options.patience, 2.0 * (self.progress.usual_pause or 0.0))
+        return alarm_after(self.options.patience, self.progress.usual_pause, self._timeout)
 
     # --- acting --------------------------------------------------------------------------------------------------
 
@@ -300,7 +392,7 @@ class Session:
         elif self.pace.changed(self._lateness):
             late = f", and what nodes say lies for {self.pace.late:.1f} s" if self.pace.late > LATE else ""
             text = f"hangtop takes {self.pace.share:.0%} of a core{late}: nodes look every {self.interval:g} s now"
-            self.state.changes.append(Change(self.now(), "", text))
+            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
             self._tell_all()
 
     def _lateness(self) -> float:
@@ -322,6 +414,7 @@ class Session:
             log_globs=[*options.logs, *([ENDED] if self._left_behind else [])],
             on_view=list(self._on_view),
             not_mine=list(self._shared_logs.not_mine(node)) if node else [],
+            sudo=options.sudo,
         )
 
     def _tell_all(self) -> None:
@@ -337,14 +430,15 @@ class Session:
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.asking.looking.Looks.dump`)."""
-        return await self._looks.dump(ranks, Glance(native, samples, unasked, self.options.py_spy or ""))
+        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.looking.Looks.dump`)."""
+        glance = Glance(native, samples, unasked, self.options.py_spy or "", self.options.sudo)
+        dumps = await self._looks.dump(ranks, glance)
+        if dumps and not unasked:
+            seen = len({(node, dump.rank_pid) for node, dump in dumps})
+            text = f"stacks of {seen} rank{'' if seen == 1 else 's'} were read"
+            self.state.changes.append(Change(self.now(), "", text, "dump"))
+        return dumps
 
     async def warm_stacks(self) -> None:
         """Have what looks at stacks at hand on every node with ranks: a look is likely soon."""
         await self._looks.warm(self.options.py_spy or "")
-
-
-def _says(verdict: Verdict) -> tuple[object, ...]:
-    """What a verdict says, without the seconds in its texts."""
-    return verdict.outcome, *((f.kind, f.ranks, f.nodes, f.gpus, f.ports) for f in verdict.findings)

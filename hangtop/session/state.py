@@ -9,19 +9,26 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.inside import InsideFacts
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
-from hangtop.diagnosis.job import LinkWord, Look
+from hangtop.diagnosis.finding import Outcome
+from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.past import Growing, gpu_rows, pulses
+from hangtop.session.shares import Shares
 from hangtop.session.trail import Trail
+
+if TYPE_CHECKING:
+    from collectors.fleet.slurm_nodes import Scheduled
 
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
@@ -92,6 +99,25 @@ class RankState:
     gone_at: float | None = None
     log_at: float | None = None
     """When its logs last grew."""
+    fresh_at: float | None = None
+    """When they last had a line of a kind that was not there before."""
+    launched: int = 0
+    """Collectives that it was seen to launch while watched, by NCCL's log."""
+    inside: Inside | None = None
+    """What it tells by its page; None for one that shares none."""
+    opened: InsideFacts | None = None
+    """What its ``start()`` opened."""
+
+
+@dataclass(slots=True)
+class StepState:
+    """The steps that one log tells of."""
+
+    count: StepCount
+    grown_at: float | None = None
+    """When a step was last seen to be done while watched; None while none was."""
+    told: tuple[tuple[float, float, int], ...] = ()
+    """(when, number, steps seen to be done by then) of what was told last, oldest first; few, as each rank may log."""
 
 
 @dataclass(slots=True)
@@ -118,6 +144,8 @@ class NodeState:
     gpus: dict[int, GpuState] = field(default_factory=dict)
     gpu_rows: Growing[GpuSample] = field(default_factory=gpu_rows)
     gpu_processes: tuple[GpuProcess, ...] = ()
+    gpu_users: dict[str, tuple[GpuProcess, ...]] = field(default_factory=dict)
+    """The same by the PCI address of their GPU."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     ranks: dict[int, RankState] = field(default_factory=dict)
@@ -125,6 +153,8 @@ class NodeState:
     pulses: Growing[RankPulse] = field(default_factory=pulses)
     unconfirmed: set[int] = field(default_factory=set)
     """Pids known from before a reconnect that the new stream has not named yet."""
+    held: dict[int, float] = field(default_factory=dict)
+    """Pids that a look of ours may hold for a moment, and until when that may show in their state."""
     ports: dict[str, PortState] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, InterfaceState] = field(default_factory=dict)
@@ -133,23 +163,39 @@ class NodeState:
     retransmitted_per_s: float | None = None
     port_uses: dict[int, PortUse] = field(default_factory=dict)
     log_files: dict[str, LogFile] = field(default_factory=dict)
+    steps: dict[str, StepState] = field(default_factory=dict)
+    """By path of the log."""
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)
+    scheduled: Scheduled | None = None
+    """As Slurm sees it, where Slurm is asked."""
     faults: dict[str, Fault] = field(default_factory=dict)
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""
     received_bytes: int = 0
+    communicators: int = 0
+    """Entries of the job's progress that are this node's."""
+
+
+ChangeKind = (
+    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair", "mark"]
+    | Literal["hangtop", "other"]
+    | Outcome
+)
+"""What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
+verdict says from then on; ``hangtop``: what matters to hangtop alone."""
 
 
 @dataclass(slots=True)
 class Change:
-    """Something that changed lately, for the overview."""
+    """Something that happened, for the overview and the timeline."""
 
     at: float
     node: str
     text: str
+    kind: ChangeKind = "other"
 
 
 @dataclass(slots=True)
@@ -158,12 +204,12 @@ class JobState:
 
     started: float = 0.0
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=200))
-    log_lines: deque[tuple[str, LogLines]] = field(default_factory=lambda: deque(maxlen=20_000))
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=4000))
+    log_lines: Shares[LogLines] = field(default_factory=Shares)
     """(node, lines) as they came."""
     log_serial: int = 0
     """Entries ever appended to ``log_lines``: readers keep their place by it."""
-    events: deque[tuple[str, LogEvent]] = field(default_factory=lambda: deque(maxlen=20_000))
+    events: Shares[LogEvent] = field(default_factory=Shares)
     """(node, event) with times on this machine's clock."""
     event_serial: int = 0
     """Entries ever appended to ``events``."""

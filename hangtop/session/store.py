@@ -7,45 +7,54 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
-from collectors.samples.logs import CommProgress, LogEvent, LogLines
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
-from hangtop.session.apply import gpus, host, network, ranks, stream, words
+from hangtop.diagnosis.job import LinkWord
+from hangtop.session.allowance import surplus
+from hangtop.session.apply import gpus, host, inside, messages, network, ranks, stream
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.clock import ClockOffset, shift_of
 from hangtop.session.sharing import STANDING, shared
-from hangtop.session.state import JobState, NodeState
+from hangtop.session.state import ChangeKind, JobState, NodeState
 
 APPLIERS: dict[type, Applier] = {
     **stream.APPLIERS,
     **ranks.APPLIERS,
     **gpus.APPLIERS,
     **network.APPLIERS,
-    **words.APPLIERS,
+    **messages.APPLIERS,
     **host.APPLIERS,
+    **inside.APPLIERS,
 }
 """What is done with each kind of sample, …"""
 
 TOGETHER: dict[type, Together] = {**ranks.TOGETHER, **gpus.TOGETHER}
 """… and with those that move, many at once."""
 
-TIMES: dict[type, str] = {
-    SourceState: "since",
-    RankProcess: "started",
-    RankPulse: "idle_since",
-    RankGone: "at",
-    HelperGone: "at",
-    LogLines: "at",
-    LogEvent: "at",
-    CommProgress: "at",
-    HostFacts: "booted",
-    StackDump: "at",
+TIMES: dict[type, tuple[str, ...]] = {
+    SourceState: ("since",),
+    RankProcess: ("started",),
+    RankPulse: ("idle_since",),
+    RankGone: ("at",),
+    HelperGone: ("at",),
+    LogLines: ("at",),
+    LogEvent: ("at",),
+    CommProgress: ("at",),
+    StepCount: ("at",),
+    HostFacts: ("booted",),
+    StackDump: ("at",),
+    InsidePulse: ("step_at", "phase_at"),
+    InsideResult: ("at",),
+    InsideGone: ("at",),
 }
-"""The field of each kind that is a time of the node's clock."""
+"""The fields of each kind that are times of the node's clock."""
 
 CLOCKS = (Hello, Tick)
 """Kinds that are sent at once after they were made, and so show the node's clock."""
@@ -80,12 +89,16 @@ class Store:
                 here.flushed()
                 here.at = self._flushed(state, [(kind, group[place + 1 :]), *runs[number + 1 :]], arrived)
         here.flushed()
+        much = surplus(state)
+        if much and state.link == "live":
+            self.link(LinkChange(node, "limited", f"it names {much}: more is not kept", arrived))
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
         node = self.node(change.node)
         if node.link != change.link and (node.since or change.link != "connecting"):
-            Here(self.state, node, change.at).note(change.link + (f": {change.why}" if change.why else ""))
+            why = f": {change.why}" if change.why else ""
+            Here(self.state, node, change.at).note(change.link + why, _kind(node.link, change.link))
         if node.link != change.link or not node.since:
             node.since = change.at
         node.link, node.why, node.next_try = change.link, change.why, change.next_try
@@ -123,6 +136,12 @@ class Store:
         return arrived
 
 
+def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:
+    if now in {"lost", "stale"}:
+        return "lost"
+    return "back" if now in {"live", "limited"} and before in {"lost", "stale"} else "hangtop"
+
+
 def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
     """Apply samples of one kind that came side by side."""
     if kind in STANDING:
@@ -138,6 +157,11 @@ def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
         apply(here, sample)
 
 
-def _shifted(sample: NamedTuple, field: str, shift: float) -> NamedTuple:
-    value = getattr(sample, field)
-    return sample if value is None else sample._replace(**{field: value - shift})
+def _shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:
+    # A clock that is wrong by centuries must not make of a time what no calendar knows.
+    times = {
+        field: max(bounds.FIRST_MOMENT, min(bounds.LAST_MOMENT, value - shift))
+        for field in fields
+        if (value := getattr(sample, field)) is not None
+    }
+    return sample._replace(**times) if times else sample

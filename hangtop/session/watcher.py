@@ -6,14 +6,11 @@ import asyncio
 import importlib
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.session.aside import aside
 from hangtop.session.state import Change
-
-if TYPE_CHECKING:
-    from hangtop.session.session import Session
+from hangtop.session.watched import WatchedSession
 
 PERIOD = 1.0
 """Seconds between two looks at progress,"""
@@ -45,6 +42,10 @@ AHEAD = 5.0
 look. It waits there for some seconds and goes when nobody asks it."""
 SUSPECT = 1.5
 """Seconds that a wait must last for that at the least: steps of a job that moves are shorter as a rule."""
+SAMPLE_EVERY = 10.0
+"""Seconds between two looks at the stacks of a job that moves,"""
+SAMPLED_RANKS = 256
+"""if it has no more ranks than this."""
 LOOK_SECONDS = 5.0
 """How long the verdict waits for a look; a node that is slower has its say in the next one."""
 
@@ -52,7 +53,7 @@ LOOK_SECONDS = 5.0
 class Watcher:
     """Runs beside a session from its start to its end."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WatchedSession) -> None:
         self._session = session
         self._think_at = 0.0
         self._cost = 0.0
@@ -64,12 +65,15 @@ class Watcher:
         self._looked = 0
         self._first_look_at = 0.0
         self._looks: set[asyncio.Task[object]] = set()
+        self._sample_at = 0.0
+        self._dumped = False
+        """Recorders that the job has armed were asked for dumps of the present wait."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
         # A second of imports, which is no measure of what a verdict takes; beside connecting both are felt at the keys.
         await self._let_nodes_come()
-        await aside(lambda: importlib.import_module("hangtop.diagnosis.verdict"))
+        await aside(lambda: importlib.import_module("hangtop.diagnosis.verdict.verdict"))
         try:
             while True:
                 await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost)))
@@ -91,13 +95,18 @@ class Watcher:
         due = self._look_due()
         if due:
             await self._look()
+        elif self._sample_due():
+            self._ask_once(self._session.dump_stacks(None, unasked=True), "sample")
         elif self._nearly_due():
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
             self._session.keep_pace()
             self._ask_once(self._session.witnesses.ras(), "RAS")
         if due or time.monotonic() >= self._think_at:
-            await self.think()
+            verdict = await self.think()
+            if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
+                self._dumped = True
+                self._ask_once(self._session.witnesses.recorders(fresh=True), "recorder dumps")
 
     async def _tick(self) -> None:
         """Look at progress, a slice at a time."""
@@ -113,6 +122,22 @@ class Watcher:
         looks = {self._ask(self._session.dump_stacks(None, unasked=True), "look")}
         looks |= self._ask_once(self._session.witnesses.recorders(), "recorders")
         await asyncio.wait(looks, timeout=LOOK_SECONDS)
+        await self._look_natively()
+
+    async def _look_natively(self) -> None:
+        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for."""
+        from hangtop.diagnosis.waits.native import native_wanted
+
+        sheet = self._session.sheet()
+
+        def wanted() -> tuple[int, ...]:
+            return native_wanted(self._session.pictured(sheet))
+
+        ranks = wanted() if len(sheet.nodes) <= SMALL else await aside(wanted)
+        if ranks:
+            looks = self._ask_once(self._session.dump_stacks(ranks, native=True), "native look")
+            if looks:
+                await asyncio.wait(looks, timeout=LOOK_SECONDS)
 
     def _ask(self, question: Coroutine[object, object, object], name: str) -> asyncio.Task[object]:
         """Ask in the background; a fault is shown as a change, and watching goes on."""
@@ -132,7 +157,7 @@ class Watcher:
         self._looks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             text = f"{task.get_name()}: {type(error).__name__}: {error}"
-            self._session.state.changes.append(Change(self._session.now(), "", text))
+            self._session.state.changes.append(Change(self._session.now(), "", text, "hangtop"))
 
     async def think(self) -> Verdict:
         """Make a verdict and publish it; a fault of the rules is shown as what it is, and watching goes on."""
@@ -142,12 +167,12 @@ class Watcher:
         except Exception as error:  # noqa: BLE001 - rules read what strangers' nodes send; one fault must not end the watch
             why = f"the diagnosis failed: {type(error).__name__}: {error}"
             verdict = Verdict("unknown", why, unknown=(Unknown("diagnosis", (), why),))
-        session.publish(verdict)
+        verdict = session.publish(verdict)
         self._think_at = time.monotonic() + min(LONGEST_PAUSE, max(LEAST_PAUSE, DUTY * self._cost))
         return verdict
 
     async def _judge(self) -> Verdict:
-        from hangtop.diagnosis.verdict import diagnose
+        from hangtop.diagnosis.verdict.verdict import diagnose
 
         session = self._session
         nodes = {}
@@ -177,6 +202,7 @@ class Watcher:
         still = session.progress.stood_still
         if still is None or still < self._limit():
             self._looked = 0
+            self._dumped = False
             return False
         if session.options.read_only or not session.can_act:
             return False
@@ -189,6 +215,19 @@ class Watcher:
             return False
         self._looked += 1
         return True
+
+    def _sample_due(self) -> bool:
+        """Tell whether stacks of a job that moves are due: which rank is slower than the others, only many looks tell.
+
+        Looks only read and stop nobody; a large job is not looked at as a whole.
+        """
+        session = self._session
+        now = session.now()
+        moving = session.progress.stood_still is not None and session.progress.stood_still < SUSPECT
+        if not moving or not session.can_act or session.options.read_only or now < self._sample_at:
+            return False
+        self._sample_at = now + SAMPLE_EVERY
+        return 1 < len(session.living()) <= SAMPLED_RANKS
 
     def _nearly_due(self) -> bool:
         """Tell, once a wait, that its first look is near."""

@@ -9,6 +9,8 @@ from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
 
+PROCESSES = 1024
+"""Processes on the GPUs of a node that are told apart."""
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 
 
@@ -29,8 +31,9 @@ def _gpu(node: NodeState, index: int) -> GpuState:
 
 def facts(here: Here, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
-    _gpu(here.node, sample.gpu).facts = sample
-    _place_processes(here.node)
+    gpu = _gpu(here.node, sample.gpu)
+    gpu.facts = sample
+    gpu.processes = here.node.gpu_users.get(bus_key(sample.bus_id), ())
 
 
 def rows(here: Here, samples: Sequence[GpuSample]) -> None:
@@ -49,7 +52,7 @@ def rows(here: Here, samples: Sequence[GpuSample]) -> None:
 
 def processes(here: Here, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
-    here.node.gpu_processes = tuple(sample.processes)
+    here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
     _place_processes(here.node)
 
 
@@ -57,8 +60,9 @@ def _place_processes(node: NodeState) -> None:
     by_bus: dict[str, list[GpuProcess]] = {}
     for process in node.gpu_processes:
         by_bus.setdefault(bus_key(process.bus_id), []).append(process)
+    node.gpu_users = {key: tuple(users) for key, users in by_bus.items()}
     for gpu in node.gpus.values():
-        gpu.processes = () if gpu.facts is None else tuple(by_bus.get(bus_key(gpu.facts.bus_id), ()))
+        gpu.processes = () if gpu.facts is None else node.gpu_users.get(bus_key(gpu.facts.bus_id), ())
 
 
 def fault(here: Here, sample: GpuFault) -> None:
@@ -69,7 +73,7 @@ def fault(here: Here, sample: GpuFault) -> None:
         index = next((g.index for g in here.node.gpus.values() if g.facts and bus_key(g.facts.bus_id) == key), None)
     if index is None:
         if here.node.gpu_fault is None and sample.text:
-            here.note(f"nvidia-smi: {sample.text}")
+            here.note(f"nvidia-smi: {sample.text}", "gpu")
         here.node.gpu_fault = sample if sample.text else None
         return
     gpu = _gpu(here.node, index)
@@ -77,14 +81,14 @@ def fault(here: Here, sample: GpuFault) -> None:
         _answers_again(here, gpu)
         return
     if gpu.fault is None:
-        here.note(f"GPU {index}: {sample.text}")
+        here.note(f"GPU {index}: {sample.text}", "gpu")
     gpu.fault = sample
 
 
 def _answers_again(here: Here, gpu: GpuState) -> None:
     if gpu.fault is not None:
         gpu.fault = None
-        here.note(f"GPU {gpu.index} answers again")
+        here.note(f"GPU {gpu.index} answers again", "back")
 
 
 def nvlink(here: Here, sample: NvlinkCounters) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
-from hangtop.session.state import Change, JobState, NodeState
+from hangtop.session.state import Change, ChangeKind, JobState, NodeState
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ class Here:
             self.node.gpu_rows.append(self.at, self.gpu_rows)
             self.gpu_rows = []
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, kind: ChangeKind = "other") -> None:
         """Remember a change that people want to see."""
-        self.job.changes.append(Change(self.at, self.node.name, text))
+        self.job.changes.append(Change(self.at, self.node.name, text, kind))
 
 
 Applier = Callable[[Here, Any], None]

@@ -28,7 +28,7 @@ def port(here: Here, sample: PortFacts) -> None:
         before = (known.facts.state, known.facts.phys_state)
         after = (sample.state, sample.phys_state)
         if before != after:
-            here.note(f"port {name}: {' '.join(before)} → {' '.join(after)}")
+            here.note(f"port {name}: {' '.join(before)} → {' '.join(after)}", "port")
         elif known.facts == sample:
             return
         known.facts = sample
@@ -74,7 +74,7 @@ def interface(here: Here, sample: Interface) -> None:
         here.node.roster += 1
         return
     if known.facts.up != sample.up:
-        here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}")
+        here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}", "port")
     if known.facts.mtu != sample.mtu:
         here.note(f"interface {sample.name}: MTU {known.facts.mtu} → {sample.mtu}")
     known.facts = sample

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.unnumbered import Unnumbered
+from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import RankState
 from hangtop.session.trail import Trail
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
+HELPERS = 1024
+"""Processes that one rank forked, at most."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
@@ -17,24 +22,32 @@ GONE_KEPT = 64
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     here.node.unconfirmed.discard(sample.pid)
+    if sample.rank < 0:
+        sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
+        if known.process.rank != sample.rank:
+            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
         known.process = sample
         here.node.roster += 1
         return
     ranks = here.node.ranks
+    if len(ranks) > THINGS["ranks"] and sample.pid not in ranks:
+        return  # too many already: the node is shown limited
     # A reused pid is another process: dropped first, so that it takes its place at the end of the dictionary.
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
         del ranks[ended]
     ranks[sample.pid] = RankState(here.node.name, sample, Trail(here.node.pulses, sample.pid))
     here.node.roster += 1
-    here.note(f"rank {sample.rank} started (pid {sample.pid})")
+    here.note(f"{rank_text(sample.rank)} started" + ("" if sample.rank < 0 else f" (pid {sample.pid})"), "started")
 
 
 def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
+    if here.node.held:
+        samples = _unheld(here, samples)
     for sample in samples:
         rank = ranks.get(sample.pid)
         if rank is not None:
@@ -46,16 +59,32 @@ def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     here.pulses += samples
 
 
+def _unheld(here: Here, samples: Sequence[RankPulse]) -> list[RankPulse]:
+    """The same, but for a pause that a look of ours makes: what such a rank did before is what it does."""
+    found = []
+    for sample in samples:
+        if sample.state == "t" and here.at <= here.node.held.get(sample.pid, 0.0):
+            rank = here.node.ranks.get(sample.pid)
+            newest = rank.looks.newest if rank is not None else None
+            found.append(sample._replace(state=newest.state if newest is not None else "S"))
+        else:
+            found.append(sample)
+    return found
+
+
 def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
     before, after = ALARMING.get(was), ALARMING.get(now)
     if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
-        here.note(f"rank {rank.process.rank} is {after or 'running again'}")
+        here.note(f"{rank_text(rank.process.rank)} is {after or 'running again'}", "stopped" if after else "back")
 
 
 def gone(here: Here, sample: RankGone) -> None:
     """A rank's process is no longer there."""
     rank = here.node.ranks.get(sample.pid)
-    if rank is not None:
+    if rank is not None and not sample.ended and rank.process.rank < 0:
+        del here.node.ranks[sample.pid]  # it was taken for one while it had not started those that are
+        here.node.roster += 1
+    elif rank is not None:
         end_rank(here, rank, min(sample.at, here.at))
 
 
@@ -65,13 +94,14 @@ def end_rank(here: Here, rank: RankState, at: float) -> None:
         rank.gone_at = at
         here.node.roster += 1
         rank.helpers.clear()
-        here.note(f"rank {rank.process.rank} is gone (pid {rank.process.pid})")
+        number = rank.process.rank
+        here.note(f"{rank_text(number)} is gone" + ("" if number < 0 else f" (pid {rank.process.pid})"), "ended")
 
 
 def helper(here: Here, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.node.ranks.get(sample.rank_pid)
-    if rank is not None:
+    if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
         rank.helpers[sample.pid] = sample
 
 

@@ -19,7 +19,7 @@ def hello(here: Here, sample: Hello) -> None:
     """A stream began: what was known of processes must be named again to count as alive."""
     before = here.node.hello
     if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
-        here.note("was rebooted")
+        here.note("was rebooted", "lost")
         for rank in here.node.ranks.values():
             end_rank(here, rank, here.at)
         for port in here.node.ports.values():
@@ -55,7 +55,8 @@ def source_state(here: Here, sample: SourceState) -> None:
     before = here.node.sources.get(sample.source)
     here.node.sources[sample.source] = sample
     if before is not None and before.state != sample.state:
-        here.note(f"{sample.source}: {before.state} → {sample.state}" + (f": {sample.why}" if sample.why else ""))
+        why = f": {sample.why}" if sample.why else ""
+        here.note(f"{sample.source}: {before.state} → {sample.state}{why}", "back" if sample.state == "ok" else "late")
 
 
 def fault(here: Here, sample: Fault) -> None:

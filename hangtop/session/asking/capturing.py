@@ -12,9 +12,9 @@ from collectors.formats.pcap import segments
 from collectors.formats.tcp_flows import Flow, flows
 from collectors.probes.capture.run import Captured, CaptureNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
-from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import count, size
+from hangtop.diagnosis.measured.captured import Traffic
+from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.asking.probing import Connections
 
 ROWS = 40

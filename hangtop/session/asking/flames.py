@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import TransportError
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
 
@@ -82,7 +83,7 @@ async def record_flames(
         answer = recorded[rank.node, rank.process.pid]
         if answer.error:
             errors[rank.rank] = answer.error
-        stacks.append((f"rank {rank.rank} on {rank.node}", answer.stacks))
+        stacks.append((ranks_on([rank.rank], [rank.node]), answer.stacks))
     tree = profile(stacks, name)
     return FlameGraph(tree, await asyncio.to_thread(save, tree, folder, name), errors)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from collectors.probes.infiniband.survey import Direction, Looked
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis import infiniband, probes
 from hangtop.diagnosis.finding import Finding, Unknown
-from hangtop.diagnosis.infiniband import Carried, PortSeen
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import count, listed
+from hangtop.diagnosis.measured import infiniband, probes
+from hangtop.diagnosis.measured.infiniband import Carried, PortSeen
+from hangtop.diagnosis.phrasing import count, listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from collectors.probes.path.around import Around, look_around
 from collectors.probes.path.survey import PathNode, survey
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis import paths, surroundings
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.surroundings import Surroundings
-from hangtop.diagnosis.words import count
+from hangtop.diagnosis.measured import paths, surroundings
+from hangtop.diagnosis.measured.surroundings import Surroundings
+from hangtop.diagnosis.phrasing import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collectors.probes.allreduce.plan import OPERATIONS, ProbeNode, ProbePlan
 from collectors.probes.allreduce.ports import Port
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
-from hangtop.diagnosis.expected import active_cards
 from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.measured.expected import active_cards
 
 if TYPE_CHECKING:
     from collectors.probes.allreduce.run import AllreduceProbe, Progress

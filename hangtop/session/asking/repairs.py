@@ -17,7 +17,7 @@ from collectors.probes.repair import ask
 from collectors.probes.repair.free import FreePort, choose
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.words import duration, listed, size
+from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
 

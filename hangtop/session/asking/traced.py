@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from collectors.samples.traces import RankTrace, TraceStep
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.phrasing import count, size
 from hangtop.diagnosis.traces import Picture, findings, outcome, picture
 from hangtop.diagnosis.traces.words import lasting
-from hangtop.diagnosis.words import count, size
 
 Part = Literal["compute", "exposed", "copy", "data", "idle", "text", "dim", "strong"]
 """What a piece of a line is: a part of a bar, or text."""

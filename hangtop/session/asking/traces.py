@@ -31,7 +31,7 @@ HOW_TO_ENABLE = (
     "        torch.profiler.tensorboard_trace_handler('/tmp/traces'))",
 )
 
-_PID = re.compile(r"(\d+)(?:\.json(?:\.gz)?)?$")
+_PID = re.compile(r"(?<!\d)(\d{1,11})(?:\.json(?:\.gz)?)?$")
 
 
 def read_here(
@@ -202,6 +202,6 @@ def _with_ranks(job: Job, traces: Iterable[RankTrace]) -> list[RankTrace]:
     found = []
     for trace in traces:
         match = _PID.search(trace.path)
-        rank = ranks.get((trace.node, int(match.group(1)))) if match and len(match.group(1)) < 12 else None
+        rank = ranks.get((trace.node, int(match.group(1)))) if match else None
         found.append(trace if rank is None or trace.world_size is not None else trace._replace(rank=rank))
     return found

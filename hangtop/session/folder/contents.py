@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from collectors.node.nvidia_smi_rows import Row
-from collectors.node.perfquery import Block
+from collectors.node.perfquery import PortBlock
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFault, GpuProcess
@@ -46,7 +46,7 @@ class Contents:
     """Who was on the GPUs, as nvidia-smi listed them, by node."""
     ports: dict[str, list[PortFacts]] = field(default_factory=dict)
     """Ports of ibstat by node."""
-    counters: dict[str, list[Block]] = field(default_factory=dict)
+    counters: dict[str, list[PortBlock]] = field(default_factory=dict)
     """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
     traces: list[RankTrace] = field(default_factory=list)
     newest: float | None = None

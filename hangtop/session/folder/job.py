@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from collectors.node.nvidia_smi_rows import bus_key
+from collectors.node.nvidia_smi_rows import Row, bus_key
+from collectors.node.perfquery import PortBlock
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.counters import Counters
@@ -14,6 +16,8 @@ from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators
 
+GPUS, PORTS, LOOKS = 256, 256, 20_000
+"""GPUs and ports of one node, and looks at one of them, that count."""
 NAMELESS = "node"
 """The node of files that name none."""
 
@@ -96,8 +100,11 @@ def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
     rows = contents.gpus.get(name, [])
     apps = list(dict.fromkeys(contents.gpu_processes.get(name, [])))
     faults = {fault.gpu: fault for fault in contents.gpu_faults.get(name, []) if fault.gpu is not None}
-    for index in sorted({row.facts.gpu for row in rows} | set(faults)):
-        own = [row for row in rows if row.facts.gpu == index]
+    by_index: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_index[row.facts.gpu].append(row)
+    for index in sorted(by_index.keys() | faults.keys())[:GPUS]:
+        own = by_index.get(index, [])[-LOOKS:]
         yield Gpu(
             index=index,
             facts=own[-1].facts if own else None,
@@ -108,12 +115,11 @@ def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
 
 
 def _ports(name: str, contents: Contents) -> Iterator[Port]:
-    for facts in contents.ports.get(name, []):
-        blocks = [
-            block.values
-            for block in contents.counters.get(name, [])
-            if block.port == facts.port and block.lid in (None, facts.lid)
-        ]
+    by_port: dict[int, list[PortBlock]] = defaultdict(list)
+    for block in contents.counters.get(name, [])[-LOOKS:]:
+        by_port[block.port].append(block)
+    for facts in contents.ports.get(name, [])[:PORTS]:
+        blocks = [block.values for block in by_port[facts.port] if block.lid in (None, facts.lid)]
         merged = {counter: value for values in blocks for counter, value in values.items()}
         first = {counter: value for values in reversed(blocks) for counter, value in values.items()}
         yield Port(facts, Counters.of(merged), Counters.of(first))

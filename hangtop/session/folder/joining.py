@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from collectors.samples.logs import CommProgress, LogEvent
-from hangtop.diagnosis.unlabelled import with_ranks
+from hangtop.diagnosis.witnesses.unlabelled import with_ranks
 from hangtop.session.folder.contents import Contents
 
 Process = tuple[str, int]

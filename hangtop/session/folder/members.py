@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -13,20 +14,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 import zstandard
+
+from collectors.fleet.clean import clean
 
 CHUNK = 256 << 10
 """Bytes of one read."""
 HEAD = 1 << 16
 """Bytes by which a file is recognised."""
 
+DEPTH = 64
+"""Folders within one another that are gone into."""
+MOST_FILES = 50_000
+"""Files, and members of archives, that are read at all."""
+LARGEST_HEADER = 1 << 20
+"""Bytes of one header of a tar that comes before a member: its long name, or what pax adds."""
+
 _DAMAGED = (
     OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, tarfile.TarError, zipfile.BadZipFile,
     RuntimeError, NotImplementedError,
+    ValueError, LookupError, struct.error, TypeError, AttributeError, AssertionError, ArithmeticError, MemoryError,
 )  # fmt: skip
-"""What the libraries raise on damaged archives; the last two are zipfile's for passwords and unknown methods."""
+"""What the libraries raise on damaged archives: what they document, and below that what mutated ones have shown."""
 
 
 def _gzip(raw: BinaryIO) -> BinaryIO:
@@ -77,7 +88,7 @@ class Member:
             try:
                 chunk = self.stream.read(CHUNK)
             except _DAMAGED as error:
-                self.damage = f"damaged: {error}"
+                self.damage = f"damaged: {clean(str(error))[:300]}"
                 return
 
     def whole(self, limit: int) -> bytes | None:
@@ -100,6 +111,14 @@ class Unreadable:
 
 def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member | Unreadable]:
     """Every file under the paths, in order of their names. ``advance`` is told how many bytes were read from disk."""
+    for number, member in enumerate(_members(paths, advance)):
+        if number == MOST_FILES:
+            yield Unreadable("…", f"there are more than {MOST_FILES:,} files: the others were not read")
+            return
+        yield member
+
+
+def _members(paths: Sequence[Path], advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
     for path in paths:
         for file in _files(path):
             if isinstance(file, Unreadable):
@@ -108,22 +127,25 @@ def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: No
             yield from _opened(file, advance)
 
 
-def _files(path: Path) -> Iterator[Path | Unreadable]:
-    if not path.exists():
-        yield Unreadable(str(path), "there is no such file")
-        return
-    if not path.is_dir():
-        yield path
-        return
-    try:
-        inside = sorted(path.iterdir())
-    except OSError as error:
-        yield Unreadable(str(path), error.strerror or str(error))
-        return
-    for entry in inside:
-        if entry.is_symlink() and entry.is_dir():
-            continue  # a loop, or what is found elsewhere
-        yield from _files(entry)
+def _files(start: Path) -> Iterator[Path | Unreadable]:
+    waiting = [(start, 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        try:
+            if not path.exists():
+                yield Unreadable(clean(str(path)), "there is no such file")
+                continue
+            if not path.is_dir():
+                yield path
+                continue
+            if depth > DEPTH:
+                yield Unreadable(clean(str(path)), f"more than {DEPTH} folders deep")
+                continue
+            inside = sorted(path.iterdir(), reverse=True)
+            # a link to a folder is a loop, or what is found elsewhere
+            waiting += [(entry, depth + 1) for entry in inside if not (entry.is_symlink() and entry.is_dir())]
+        except OSError as error:
+            yield Unreadable(clean(str(path))[:1000], error.strerror or str(error))
 
 
 class _Counted(io.RawIOBase):
@@ -158,14 +180,15 @@ class _Counted(io.RawIOBase):
 
 def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
     if not path.is_file():
-        yield Unreadable(str(path), "no regular file")
+        yield Unreadable(clean(str(path)), "no regular file")
         return
     try:
         with path.open("rb", buffering=0) as file:
             counted = cast("BinaryIO", io.BufferedReader(_Counted(cast("BinaryIO", file), advance), CHUNK))
-            yield from _stream(str(path), counted, path.stat().st_mtime, seekable=True)
+            yield from _stream(clean(str(path)), counted, path.stat().st_mtime, seekable=True)
     except _DAMAGED as error:
-        yield Unreadable(str(path), getattr(error, "strerror", None) or str(error) or type(error).__name__)
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        yield Unreadable(clean(str(path)), clean(why)[:300])
 
 
 def _stream(
@@ -218,12 +241,35 @@ class _Joined(io.RawIOBase):
         return len(data)
 
 
+class _Header(tarfile.TarInfo):
+    """A header that is refused when the library would read gigabytes of it into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header. Raises :class:`tarfile.ReadError` for one that announces too much."""
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in _ANNOUNCING and made.size > LARGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {made.size:,} bytes")
+        return made
+
+
+_ANNOUNCING = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+"""Types of headers that the library reads whole."""
+
+
+def _inside(archive: str, name: str) -> str:
+    """Name of a member: the archive's and its own, which may be anything."""
+    return f"{archive}/{clean(name)[:1000]}"
+
+
 def _tar(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
         for entry in archive:
             file = archive.extractfile(entry) if entry.isfile() else None
             if file is not None:
-                yield from _stream(f"{name}/{entry.name}", cast("BinaryIO", file), entry.mtime, depth=depth + 1)
+                yield from _stream(_inside(name, entry.name), cast("BinaryIO", file), entry.mtime, depth=depth + 1)
 
 
 def _zip(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
@@ -232,4 +278,4 @@ def _zip(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadabl
             if entry.is_dir():
                 continue
             with archive.open(entry) as file:
-                yield from _stream(f"{name}/{entry.filename}", cast("BinaryIO", file), None, depth=depth + 1)
+                yield from _stream(_inside(name, entry.filename), cast("BinaryIO", file), None, depth=depth + 1)

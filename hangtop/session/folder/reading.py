@@ -20,6 +20,10 @@ from hangtop.session.folder.members import Member, Unreadable, members
 
 DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
+EVENTS = 20_000
+"""Events of one log that are kept."""
+TOOL = 16 << 20
+"""Bytes of what a tool printed: hundreds of its answers."""
 Advance = Callable[[int], None]
 
 
@@ -69,7 +73,7 @@ def _whole(document: _Document, member: Member, contents: Contents) -> Recognise
     try:
         found = document.take(data, member, contents)
     except BadFormat as error:
-        return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {error}")
+        return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {clean(str(error))[:300]}")
     return Recognised(member.name, document.kind, len(data), data.count(b"\n"), found, member.damage)
 
 
@@ -98,6 +102,8 @@ def _log(member: Member, contents: Contents) -> Recognised:
     events: list[LogEvent] = []
     for chunk in member.chunks():
         events += parser.feed(chunk)
+        if len(events) > EVENTS:
+            del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
     events = [_cleaned(event) for event in finished(events, parser, hints)]
     progress = parser.progress()
@@ -198,8 +204,10 @@ DOCUMENTS: tuple[_Document, ...] = (
         _error_file,
     ),
     _Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
-    _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy),
-    _Document("nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
+    _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy, TOOL),
+    _Document(
+        "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
+    ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
     _Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )

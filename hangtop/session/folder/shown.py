@@ -14,7 +14,7 @@ from collectors.node.logs.follow import Followed, Owner
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict import diagnose
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.feed import Receiver
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.options import SessionOptions
@@ -94,7 +94,9 @@ class FilesFeed:
             by_node[event.host or NOWHERE].append(event)
             if event.text and event.line < ends.get(event.source, NOTHING).first:
                 lines = event.text.splitlines()
-                by_node[NOWHERE].append(LogLines(event.source, event.pid, event.rank, "extra", self._job.now, lines, 0))
+                at = self._job.now if event.at is None else event.at
+                told = LogLines(event.source, event.pid, event.rank, "extra", at, lines, 0, before=event.at is None)
+                by_node[NOWHERE].append(told)
         for end in ends.values():
             by_node[NOWHERE] += end.lines
         for progress in self._job.progress:
@@ -102,7 +104,7 @@ class FilesFeed:
         for file in self._contents.files:
             by_node[NOWHERE].append(LogFile(file.name, file.name, None, None, "extra", file.size, "", file.why))
         for node, samples in by_node.items():
-            receiver.link(LinkChange(node, "live", "read from files", self._job.now))
+            receiver.link(LinkChange(node, "offline", "read from files", self._job.now))
             receiver.samples(node, samples, 0)
         for node, dump in zip(self._job.stack_nodes, self._job.stacks, strict=True):
             receiver.stacks(node or NOWHERE, [dump])

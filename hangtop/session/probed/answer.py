@@ -12,9 +12,9 @@ from collectors.probes.allreduce import nccl_tests
 from collectors.probes.allreduce.plan import ProbePlan
 from collectors.probes.allreduce.run import cancelled
 from collectors.samples.probes import ProbePair, ProbeReport
-from hangtop.diagnosis import expected, probes
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured import expected, probes
 from hangtop.session.asking.probing import Connections, allreduce_probe
 from hangtop.session.probed import kept
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.asked import PathFigure
-from hangtop.diagnosis import surroundings
-from hangtop.diagnosis.probes import LOST_SHARE
+from hangtop.diagnosis.measured import surroundings
+from hangtop.diagnosis.measured.probes import LOST_SHARE
 from hangtop.session.asking.paths import PathResult
 from hangtop.session.probed.heat import heat_map
 from hangtop.session.probed.shades import Line, Piece, Shade

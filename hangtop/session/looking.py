@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import inf
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
 
-if TYPE_CHECKING:
-    from hangtop.session.session import Session
+HELD_SECONDS = 2.5
+"""For so long after a look that pauses a process, its samples may still tell of that pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,14 @@ class Glance:
     """Nobody asked for it: it only reads, and never pauses a process."""
     py_spy: str = ""
     """py-spy on the nodes; empty looks for one."""
+    sudo: bool = False
+    """``sudo -n`` may be tried where the login may not trace."""
 
 
 class StackLooks:
     """The looks of one session, node by node; each node's dumps go into the session as they come."""
 
-    def __init__(self, session: Session, feed: Feed | None) -> None:
+    def __init__(self, session: AskingSession, feed: Feed | None) -> None:
         self._session = session
         self._feed = feed
         self._looking: Counter[str] = Counter()
@@ -71,13 +74,20 @@ class StackLooks:
 
     async def _look(self, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
         self._looking[node] += 1
+        pauses = glance.native or not glance.unasked
+        held = self._session.state.nodes[node].held
+        if pauses:
+            held.update(dict.fromkeys(pids, inf))
         try:
             dumps = await dump_node(self._feed, node, pids, glance)
         finally:
             self._looking[node] -= 1
+            if pauses:
+                held.update(dict.fromkeys(pids, self._session.now() + HELD_SECONDS))
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
-        self._session.stacks(node, shifted)
+        # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
+        self._session.stacks(node, [dump for dump in shifted if not (glance.native and dump.error)])
         return shifted
 
 
@@ -88,7 +98,10 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: G
 
     if feed is None:
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
-    manner = Manner(native=glance.native, blocking=not glance.unasked, samples=glance.samples, py_spy=glance.py_spy)
+    manner = Manner(
+        native=glance.native, blocking=not glance.unasked, samples=glance.samples, py_spy=glance.py_spy,
+        sudo=glance.sudo,
+    )  # fmt: skip
     try:
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))
     except TransportError as error:

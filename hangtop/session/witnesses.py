@@ -1,7 +1,8 @@
 """What a job's own libraries can be asked for: flight recorder dumps, and NCCL's RAS.
 
 Both only read: a dump that lies on a node's disk is fetched, and RAS is asked gently, by one node for the whole job.
-A *fresh* dump is written by the ranks, and so only asked for by a key press or a command.
+A *fresh* dump is written by the ranks, through the pipe that a job arms for that: it is asked for by a key press or a
+command, and once a wait by itself where a job hangs and no rank is odd.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from typing import TYPE_CHECKING
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
-from hangtop.diagnosis.job import Look
-from hangtop.session.picture import Process
+from hangtop.session.asker import AskingSession
+from hangtop.session.one_job import Process
 from hangtop.session.state import RankState
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
-    from hangtop.session.session import Session
 
 RAS_SINCE = (2, 24)
+RAS_SAFE = (2, 28)
+"""Older ones can crash when they are asked (NVIDIA/nccl#1669, #1718, #1762): those are left alone."""
 RAS_SEEK = 5.0
 """Seconds between two looks for ranks that have RAS, while none has."""
 RAS_PERIOD = 15.0
@@ -35,7 +37,7 @@ RAS_RETRY = 120.0
 class Witnesses:
     """Asks for a session, and puts the answers into its state."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AskingSession) -> None:
         self._session = session
         self._ras_at = 0.0
         self.ras_fault = ""
@@ -58,6 +60,8 @@ class Witnesses:
 
         session = self._session
         shift = session.state.nodes[node].clock_offset or 0.0
+        # torch writes the number of the rank into the name of a dump: without one there is none to look for
+        ranks = [rank for rank in ranks if rank.process.rank >= 0]
         rows = [(rank.process.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
         try:
             dumps = await fetch(session.transport(node), session.python(node), rows, fresh=fresh)
@@ -65,18 +69,19 @@ class Witnesses:
             return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         for dump in dumps:
             if dump.data:
-                self._keep(dump)
+                await self._keep(dump)
         return dumps
 
-    def _keep(self, dump: Dump) -> None:
+    async def _keep(self, dump: Dump) -> None:
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:
-            read = flight_recorder.read(dump.data, f"{dump.node}:{dump.path}", dump.rank)
+            # Megabytes of somebody else's opcodes: not on the event loop.
+            read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
             self._session.bad_line(dump.node, dump.path, str(error))
             return
-        self._session.state.recorders[dump.rank] = read
+        self._session.witness(read._replace(written=dump.modified))
 
     async def ras(self) -> RasReport | None:
         """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's."""
@@ -94,11 +99,17 @@ class Witnesses:
             return None
         from collectors.probes import ras
 
+        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=_release)
+        if _release(oldest) < RAS_SAFE:
+            self._ras_at = now + RAS_RETRY
+            self.ras_fault = f"NCCL {oldest} can crash a job that is asked for its state: RAS is not asked"
+            return None
         asked = min(ranks, key=lambda rank: rank.process.rank)
         self._ras_at = now + RAS_PERIOD
         try:
             where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
-            report = await ras.ask(session.transport(asked.node), where, now)
+            node, python = session.transport(asked.node), session.python(asked.node)
+            report = await ras.ask(node, python, asked.process.pid, where, now)
         except TransportError as error:
             self.ras_fault, self._ras_at = str(error), now + RAS_RETRY
             return None
@@ -106,7 +117,7 @@ class Witnesses:
             self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
             return None
         self.ras_fault = ""
-        session.state.ras.append(Look(now, report))
+        session.witness(report)
         return report
 
 
@@ -123,4 +134,4 @@ def _release(version: str) -> tuple[int, ...]:
 def about(report: RasReport, ranks: Iterable[Process]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
-    return bool(told & {rank.process.pid for rank in ranks})
+    return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)

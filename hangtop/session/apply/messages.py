@@ -1,0 +1,98 @@
+"""What logs, kernel and libraries say.
+
+What is read counts for nothing here: a panel that asks for lines gets those of an hour ago. Only what the job writes
+while it is watched shows that it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.stacks import StackDump
+from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.state import NodeState, RankState, StepState
+
+TOLD = 8
+"""Words of one log on its steps that are remembered."""
+COMMUNICATORS = 65_536
+"""Communicators of all ranks of a node that are known at once."""
+
+
+def file(here: Here, sample: LogFile) -> None:
+    """A followed file, or one that cannot be read."""
+    before = here.node.log_files.get(sample.path)
+    here.node.log_files[sample.path] = sample
+    rank = _rank(here.node, sample.pid)
+    if rank is not None and before is not None and before.size != sample.size:
+        rank.log_at = here.at
+
+
+def lines(here: Here, sample: LogLines) -> None:
+    """Lines of a file on view, its last old ones first."""
+    here.job.log_lines.add(here.node.name, sample)
+    here.job.log_serial += 1
+
+
+def event(here: Here, sample: LogEvent) -> None:
+    """A line that says something."""
+    here.job.events.add(here.node.name, sample)
+    here.job.event_serial += 1
+    # At the start of a stream the kernel tells its old stories too: those are no change.
+    if sample.kind.startswith("kernel.") and (sample.at is None or sample.at >= here.job.started):
+        here.note(sample.text.partition("\n")[0][:200], "kernel")
+
+
+def progress(here: Here, sample: CommProgress) -> None:
+    """Last collective that a rank launched on a communicator."""
+    key = here.node.name, sample.comm, sample.rank
+    before = here.job.progress.get(key)
+    if before is None:
+        if here.node.communicators >= COMMUNICATORS:
+            return
+        here.node.communicators += 1
+    here.job.progress[key] = sample
+    rank = _rank(here.node, sample.pid)
+    if rank is not None and before is not None and before.pid == sample.pid:
+        rank.launched += max(0, sample.launched - before.launched)
+
+
+def steps(here: Here, sample: StepCount) -> None:
+    """How far a log says that training is."""
+    known = here.node.steps.get(sample.path)
+    if known is None:
+        known = here.node.steps[sample.path] = StepState(sample)
+        grown = fresh = False
+    else:
+        # A new stream counts from zero again, and its first word is about what was there before.
+        before, known.count = known.count, sample
+        grown, fresh = 0 <= before.grown < sample.grown, before.fresh < sample.fresh
+    at = here.at if sample.at is None else min(sample.at, here.at)
+    if grown:
+        known.grown_at = at
+    if sample.value is not None and sample.at is not None:
+        last = known.told[-1] if known.told else None
+        anew = last is None or last[1] > sample.value or last[2] > sample.grown
+        known.told = (*(() if anew else known.told), (at, sample.value, sample.grown))[-TOLD:]
+    rank = _rank(here.node, sample.pid)
+    if rank is not None and (grown or fresh):
+        rank.fresh_at = here.at
+
+
+def stack(here: Here, sample: StackDump) -> None:
+    """One look at one process."""
+    here.job.stacks.append((here.node.name, sample))
+
+
+def _rank(node: NodeState, pid: int | None) -> RankState | None:
+    return None if pid is None else node.ranks.get(pid)
+
+
+APPLIERS: Mapping[type, Applier] = {
+    LogFile: file,
+    LogLines: lines,
+    LogEvent: event,
+    CommProgress: progress,
+    StepCount: steps,
+    StackDump: stack,
+}

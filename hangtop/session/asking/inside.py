@@ -1,0 +1,122 @@
+"""Asks a job that called ``hangtop.inside.start()`` for a check: which it can make, what each costs, who is asked.
+
+All ranks that tell their steps get the same question with the same step, some seconds ahead of the foremost of them,
+so that they make the check at the same point. The answer comes back on their pages, as findings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from collectors.fleet.transport import TransportError
+from collectors.probes.inside import ask
+from collectors.probes.repair.ask import sender
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
+from hangtop.session.asking.probing import Connections
+from hangtop.session.options import SessionOptions
+
+AHEAD = 6.0
+"""Seconds that the step of the question lies ahead: all nodes have written it by then."""
+LEAST = 2
+"""Steps that it does at the least."""
+DEADLINE = 60.0
+"""Seconds that ranks wait for one another, at most."""
+
+COSTS: Mapping[str, str] = {
+    "same": "the step takes as long as reading all parameters and states once (10 GB: seconds on a CPU, less on a GPU)",
+    "placement": "some milliseconds a thousand parameters; reads no tensor",
+    "mesh": "some milliseconds",
+    "barrier": "holds every rank until the last one has come",
+    "bandwidth": "all-reduces of 1 to 64 MiB over all ranks: loads the network for seconds",
+    "stragglers": "twenty small matrix products and all-reduces: well under a second",
+}
+"""What a check costs the job; every one holds all ranks at the end of one step until all have come, or a minute."""
+
+
+class InsideRefused(Exception):
+    """It cannot be asked; the text says why."""
+
+
+class Askable(Connections, Protocol):
+    """What this needs of a session."""
+
+    options: SessionOptions
+
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOrder:
+    """One question, and whom it goes to."""
+
+    check: str
+    at_step: int
+    ranks: tuple[Rank, ...]
+    number: int
+
+    def nodes(self) -> dict[str, list[int]]:
+        """Pids by node."""
+        found: dict[str, list[int]] = {}
+        for rank in self.ranks:
+            found.setdefault(rank.node, []).append(rank.process.pid)
+        return found
+
+    def command(self) -> str:
+        """What is done on the nodes."""
+        places = "; ".join(f"{node}: {listed([str(pid) for pid in pids])}" for node, pids in self.nodes().items())
+        return (
+            f"write “check {self.check} at the end of step {self.at_step:,}” onto the pages of {places}\n"
+            f"Sent by: {sender()} (the program comes through its input)"
+        )
+
+    def cost(self) -> str:
+        """What the job pays for it."""
+        ranks = count(len(self.ranks), "rank")
+        return f"{COSTS[self.check]}. All {ranks} stop for it at the end of that step, {DEADLINE:g} s at most."
+
+
+def plan(job: Job, check: str, every: float | None) -> CheckOrder:
+    """A question to all ranks. ``every`` are the seconds of a step, where they are known.
+
+    Raises :class:`InsideRefused` where too few ranks could answer, or they do not move.
+    """
+    tells = [rank for rank in job.ranks
+             if rank.gone_at is None and rank.inside is not None and rank.inside.pulse.step is not None]  # fmt: skip
+    if not tells:
+        raise InsideRefused("no rank tells its steps: the job must call hangtop.inside.start() and step()")
+    silent = [rank.rank for rank in job.ranks if rank.gone_at is None and rank not in tells]
+    if silent:
+        raise InsideRefused(f"{ranks_text(silent)} would not come: they tell no steps (hangtop.inside.start())")
+    if job.motion.moving is False:
+        raise InsideRefused("the job stands still: no rank comes to the end of a step")
+    if not every:
+        raise InsideRefused("not yet known how long a step takes: ask again after the next steps")
+    ahead = max(LEAST, math.ceil(AHEAD / every))
+    last = max(rank.inside.pulse.step or 0 for rank in tells if rank.inside is not None)
+    return CheckOrder(check, last + ahead, tuple(tells), int(time.time() * 1000))
+
+
+async def ask_ranks(session: Askable, order: CheckOrder) -> list[str]:
+    """Write the question everywhere at once; what to say of it. Raises :class:`InsideRefused` when read-only."""
+    if session.options.read_only:
+        raise InsideRefused("--read-only refuses checks: they hold the job for a moment")
+    parts = await asyncio.gather(*(_ask(session, node, pids, order) for node, pids in order.nodes().items()))
+    return [line for part in parts for line in part]
+
+
+async def _ask(session: Askable, node: str, pids: Sequence[int], order: CheckOrder) -> list[str]:
+    try:
+        asked = await ask.write(
+            session.transport(node), session.python(node), pids,
+            number=order.number, check=order.check, at_step=order.at_step, seconds=DEADLINE,
+        )  # fmt: skip
+    except TransportError as error:
+        return [f"{node}: {error}"]
+    return [f"{node}, pid {one.pid}: {one.why}" for one in asked if not one.written]

@@ -1,0 +1,160 @@
+"""Watch a job until its verdict is sure: a hang is told as soon as it is proven, doubt is watched on for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.rules.slow import judged
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.waits.job_status import status_of_job
+from hangtop.diagnosis.waits.native import native_wanted
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
+
+STEP = 0.25
+"""Seconds between two glances at the cheap signs."""
+LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
+"""When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
+THEN_EVERY = 2.0
+"""Seconds between two looks once the watch is over and nothing is decided."""
+LEAST = 1.0
+"""Seconds before any answer: two looks that show the same."""
+AT_MOST = 6.0
+"""Watches that an undecided job is given at the most,"""
+AT_LEAST_TO = 24.0
+"""or so many seconds, whichever is more."""
+SLOWNESS = 3.0
+"""Watches in which a job that moves may be looked at until a slow rank could be told."""
+REST = 4.0
+"""Times that a verdict takes, until the next one."""
+LAST_LOOK = 4.0
+"""Seconds that the answer waits for stacks that were asked for last; what comes later is not known."""
+
+
+async def watch_until_sure(session: Session, watch: float, say: Callable[[str], None]) -> Verdict:
+    """Watch for ``watch`` seconds, less where the job is seen to hang before, more where nothing is decided by then.
+
+    Stacks are looked at meanwhile, and native frames of one rank a point once the job stands still; nothing of that
+    under ``--read-only``. A slow node delays nobody else's next look. In the end flight recorder dumps that lie there
+    are fetched; recorders that are armed are asked for new ones where the job hangs and no rank is odd.
+    """
+    watching = _Watching(session)
+    session.watched_from(session.now())
+    try:
+        return await watching.run(watch, say)
+    finally:
+        watching.stop()
+
+
+class _Watching:
+    """The looks of one watch."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._began = time.monotonic()
+        self._looks: list[asyncio.Task[object]] = []
+        self._asked: set[int] = set()
+        """Ranks whose native frames were asked for."""
+        self._judge_at = 0.0
+        self._watch = 0.0
+
+    async def run(self, watch: float, say: Callable[[str], None]) -> Verdict:
+        session = self._session
+        self._watch = watch
+        limit = max(AT_LEAST_TO, AT_MOST * watch)
+        due = [share * watch for share in LOOKS]
+        while True:
+            past = time.monotonic() - self._began
+            if due and past >= due[0]:
+                due.pop(0)
+                self._look()
+            elif not due and past >= watch + THEN_EVERY * (len(self._looks) - len(LOOKS)):
+                self._look()
+            say(f"watching {len(session.living())} ranks: {past:.0f} of {watch:.0f} s")
+            await asyncio.sleep(STEP)
+            session.tick()
+            self._raise_faults()
+            past = time.monotonic() - self._began
+            if past < LEAST:
+                continue
+            await self._ask_natively(say)
+            if time.monotonic() < self._judge_at or (past < watch and not self._stands()):
+                continue
+            began = time.monotonic()
+            verdict = await session.judge()
+            self._judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
+            if _proven(verdict) or (past >= watch and not self._undecided(verdict)) or past >= limit:
+                break
+        await self._last_looks(say)
+        verdict = await session.judge()
+        say("fetching what flight recorders hold")
+        await session.witnesses.recorders(fresh=verdict.names_nobody and not session.options.read_only)
+        return await session.judge()
+
+    def stop(self) -> None:
+        """Leave the looks alone that have not answered."""
+        for late in self._looks:
+            late.cancel()
+
+    def _look(self) -> None:
+        if not self._session.options.read_only:
+            self._looks.append(asyncio.create_task(self._session.dump_stacks(None, unasked=True)))
+
+    async def _ask_natively(self, say: Callable[[str], None]) -> None:
+        """Read native frames where Python's leave open what happens, of ranks of a job that stands still."""
+        session = self._session
+        if session.options.read_only or not self._stands():
+            return
+        ranks = [rank for rank in native_wanted(session.job()) if rank not in self._asked]
+        if ranks:
+            say("reading native frames of one rank a place")
+            self._asked.update(ranks)
+            with suppress(TimeoutError):  # a node that is slower has no say in this
+                await asyncio.wait_for(session.dump_stacks(ranks, native=True), LAST_LOOK)
+
+    async def _last_looks(self, say: Callable[[str], None]) -> None:
+        waiting = [look for look in self._looks if not look.done()]
+        if waiting:
+            say("waiting for the last stacks")
+            await asyncio.wait(waiting, timeout=LAST_LOOK)
+        self._session.tick()
+        self._raise_faults()
+        await self._ask_natively(say)
+
+    def _raise_faults(self) -> None:
+        for look in self._looks:
+            if look.done() and not look.cancelled():
+                look.result()
+
+    def _stands(self) -> bool:
+        still = self._session.progress.stood_still
+        return still is not None and still >= LEAST
+
+    def _undecided(self, verdict: Verdict) -> bool:
+        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
+        if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
+            return self._readable() and not judged(status_of_job(self._session.job()))
+        return verdict.outcome == "unknown" and bool(self._session.living())
+
+    def _readable(self) -> bool:
+        """Stacks of two ranks at the least could be read."""
+        return len({dump.rank_pid for _, dump in self._session.state.stacks if dump.threads}) > 1
+
+
+def _proven(verdict: Verdict) -> bool:
+    """A hang whose culprit is named: watching on would only make it older."""
+    first = verdict.findings[0] if verdict.findings else None
+    return (
+        first is not None
+        and verdict.outcome == "hung"
+        and first.severity == "critical"
+        and not verdict.names_nobody
+        and word_of(first.kind) == "hung"
+        and bool(first.ranks)
+    )

@@ -1,0 +1,156 @@
+"""The history of one job: its figures at three grains, what each rank and GPU did, and the verdicts that were given.
+
+Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank or GPU half a kilobyte,
+and of a job of more than :data:`FINE` ranks only the coarse half of that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from hangtop.diagnosis.finding import Outcome, Verdict
+from hangtop.session.history.figures import NAMES, Part, part_of, summed
+from hangtop.session.history.lanes import FULL, Lanes
+from hangtop.session.history.series import Series
+from hangtop.session.progress import Progress
+from hangtop.session.state import JobState, NodeState
+from hangtop.session.tracks import Track
+
+WORDS: tuple[Outcome, ...] = ("idle", "healthy", "starting", "unknown", "slow", "at_risk", "crashed", "hung")
+"""Words of verdicts, the worst last: of a stretch of time the worst is shown."""
+FINE = 1024
+"""Ranks of a job of which each is remembered by the second."""
+EVERY = 10
+"""Ticks in which each node of a larger job is looked at once."""
+FRESH = 1.2
+"""Ticks of its node within which a rank has moved, to count as one that moves."""
+SILENT = 3.0
+"""Ticks that a node may be silent; what it does then is not known."""
+MOVED, WOKE, STILL = FULL, FULL // 3, 0
+"""What a rank did in a cell: it moved; it merely woke; neither."""
+VERDICTS = 500
+"""Verdicts that are kept: one of each change of what they say, and of each minute."""
+SLICE = 48
+"""Nodes in one go."""
+
+Key: TypeAlias = tuple[str, int]
+"""Node and pid of a rank, or node and index of a GPU."""
+
+
+class Said(NamedTuple):
+    """A verdict, and when it was given."""
+
+    at: float
+    verdict: Verdict
+
+
+class History:
+    """Call :meth:`taking` about once a second."""
+
+    def __init__(self) -> None:
+        self.series: Mapping[str, Series] = {name: Series() for name in NAMES}
+        self.ranks: dict[Key, Lanes] = {}
+        self.gpus: dict[Key, Lanes] = {}
+        self.verdicts: list[Said] = []
+        self.began: float | None = None
+        """When the first figures were taken."""
+        self._parts: dict[str, Part] = {}
+        """Figures of each node that answers, as they were when it was last looked at."""
+        self._ticks = 0
+
+    def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
+        """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
+        tracks, between = progress.tracks, progress.between
+        fine = len(tracks) <= FINE
+        self.began = now if self.began is None else self.began
+        self._ticks += 1
+        nodes, parts = state.nodes, self._parts
+        for number, node in enumerate(tuple(nodes.values()), 1):
+            if node.link not in {"live", "limited"} or node.seen_at is None:
+                parts.pop(node.name, None)
+            elif fine or node.name not in parts or (number + self._ticks) % EVERY == 0:
+                moved, seen = self._ranks(now, node, tracks, between, fine=fine)
+                parts[node.name] = part_of(node, moved, seen)
+                self._gpus(node, between, fine=fine)
+            if number % SLICE == 0:
+                yield
+        for name in parts.keys() - nodes.keys():
+            del parts[name]
+        figures = summed(parts.values())
+        figures["steps"] = progress.steps_per_s(now)
+        figures["verdict"] = None if verdict is None else float(WORDS.index(verdict.outcome))
+        for name, series in self.series.items():
+            series.add(now, figures[name])
+        self._forget(state)
+
+    def _ranks(
+        self, now: float, node: NodeState, tracks: Mapping[Key, Track], between: float, *, fine: bool
+    ) -> tuple[int, int]:
+        """Take the ranks of a node; how many moved, and how many there are."""
+        moved = seen = 0
+        for pid, rank in node.ranks.items():
+            known = tracks.get((node.name, pid))
+            if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
+                continue
+            did = _did(known, known.seen_at - FRESH * between)
+            seen += 1
+            moved += did == MOVED
+            lanes = self.ranks.get((node.name, pid))
+            if lanes is None:
+                lanes = self.ranks[node.name, pid] = Lanes(fine=fine)
+            if did == STILL and lanes.since is None and known.looks:
+                # what was taken for a sign of life may have been none: a wait that polls is known after some looks
+                lanes.lower(known.still_since, STILL)
+            lanes.since = known.still_since if did == STILL else None
+            lanes.put(known.seen_at, did, 3.0 * between if fine else EVERY + 3.0 * between)
+        return moved, seen
+
+    def _gpus(self, node: NodeState, between: float, *, fine: bool) -> None:
+        hold = 3.0 * between if fine else EVERY + 3.0 * between
+        for index, gpu in node.gpus.items():
+            row = gpu.looks.newest
+            if row is None or row.power is None or gpu.fault is not None:
+                continue
+            lanes = self.gpus.get((node.name, index))
+            if lanes is None:
+                lanes = self.gpus[node.name, index] = Lanes(fine=fine)
+            limit = gpu.facts.power_limit if gpu.facts is not None else None
+            assert node.seen_at is not None
+            lanes.put(node.seen_at, min(FULL, max(0, round(FULL * row.power / (limit or 700.0)))), hold)
+
+    def _forget(self, state: JobState) -> None:
+        """Drop ranks and GPUs that the state has dropped: those that ended stay as long as they do there."""
+        nodes = state.nodes
+        for lanes, what in ((self.ranks, "ranks"), (self.gpus, "gpus")):
+            if len(lanes) > sum(len(getattr(node, what)) for node in nodes.values()):
+                for key in [key for key in lanes if key[0] not in nodes or key[1] not in getattr(nodes[key[0]], what)]:
+                    del lanes[key]
+
+    def judged(self, at: float, verdict: Verdict) -> None:
+        """Keep a verdict: each that says something else than the one before, and one a minute."""
+        last = self.verdicts[-1] if self.verdicts else None
+        before = self.verdicts[-2] if len(self.verdicts) > 1 else None
+        same = last is not None and says(last.verdict) == says(verdict)
+        if same and before is not None and says(before.verdict) == says(verdict) and at - before.at < 60.0:
+            self.verdicts[-1] = Said(at, verdict)
+        else:
+            self.verdicts.append(Said(at, verdict))
+        del self.verdicts[:-VERDICTS]
+
+    def verdict_at(self, at: float) -> Verdict | None:
+        """The verdict that stood at a time; None before the first."""
+        place = bisect_right(self.verdicts, at, key=lambda said: said.at)
+        return self.verdicts[place - 1].verdict if place else None
+
+
+def says(verdict: Verdict) -> tuple[object, ...]:
+    """What a verdict says, without the seconds in its texts."""
+    return verdict.outcome, *((f.kind, f.ranks, f.nodes, f.gpus, f.ports) for f in verdict.findings)
+
+
+def _did(known: Track, since: float) -> int:
+    if known.moved_at >= since and known.moves:
+        return MOVED
+    return WOKE if known.woke_at >= since and not known.polling and known.looks == 0 else STILL

@@ -1,0 +1,124 @@
+"""One moment of the past as a session: every panel shows it as it shows the present, and nobody can be asked in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Transport, TransportError
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.control import Settings
+from collectors.samples.logs import LogEvent, LogLines
+from collectors.samples.stacks import StackDump
+from hangtop.session.blocks import BadLine, Entry, Stacks
+from hangtop.session.feed import Receiver
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from hangtop.session.state import JobState
+from hangtop.session.tape.ring import Frame, Ring, thawed
+
+KEPT = (LogLines, LogEvent, StackDump)
+"""What the session keeps itself for as long as the ring does, or longer: it is taken from there."""
+
+
+class Still:
+    """A feed that stands at one moment."""
+
+    live = True
+    connected = False
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        """The moment."""
+        return self.at
+
+    async def start(self, receiver: Receiver) -> None:
+        """Nothing comes by itself."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    def transport(self, node: str) -> Transport:
+        """There is none."""
+        raise TransportError(f"{node}: this is a moment of the past")
+
+    def python(self, node: str) -> str:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: this is a moment of the past")
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """Nothing to set."""
+
+
+class Moment(Session):
+    """A session as it was. Made by :func:`moment_at`; :meth:`show` completes it from the session that runs."""
+
+    def __init__(self, options: SessionOptions, frame: Frame) -> None:
+        self.still = Still(frame.at)
+        super().__init__(options, feed=self.still)
+        self._copied = {name: copy.at for name, copy in frame.nodes.items()}
+        self.state.nodes.update({name: thawed(copy) for name, copy in frame.nodes.items()})
+        self.state.progress.update(frame.progress)
+        self.state.recorders.update(frame.recorders)
+
+    @property
+    def at(self) -> float:
+        """The moment."""
+        return self.still.at
+
+    def play(self, entries: Sequence[Entry], until: float) -> None:
+        """Go on to a later moment, by what was taken meanwhile."""
+        for entry in entries:
+            if entry.at <= self._copied.get(entry.node, 0.0):
+                continue  # came before the node was copied, a moment after the frame was begun
+            self.still.at = max(self.still.at, entry.at)
+            self._take(entry)
+        self.still.at = max(self.still.at, until)
+
+    def _take(self, entry: Entry) -> None:
+        payload = entry.payload
+        if isinstance(payload, LinkChange):
+            self.link(payload)
+        elif isinstance(payload, BadLine):
+            self.bad_line(entry.node, payload.text, payload.why)
+        elif isinstance(payload, RecorderDump | RasReport):
+            self.witness(payload)
+        elif isinstance(payload, Sequence) and not isinstance(payload, Stacks):
+            samples = cast("Sequence[NamedTuple]", payload)  # a tuple of fields is a sequence, too, for the checker
+            rest = [sample for sample in samples if not isinstance(sample, KEPT)]
+            self.samples(entry.node, rest, 0)
+
+    def show(self, head: Session) -> None:
+        """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
+        at, now, here = self.at, head.state, self.state
+        here.started = now.started
+        here.changes = deque((change for change in now.changes if change.at <= at), now.changes.maxlen)
+        _known(now, here, at)
+        self.verdict = head.history.verdict_at(at)
+        self.history, self.pace, self.traces = head.history, head.pace, head.traces
+        self.probed = [answer for answer in head.probed if answer.report.at <= at]
+
+
+def _known(now: JobState, here: JobState, at: float) -> None:
+    here.stacks.clear()
+    here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
+    here.ras.clear()
+    here.ras.extend(look for look in now.ras if look.at <= at)
+    here.log_lines.clear()
+    here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
+    here.log_serial = len(here.log_lines)
+    here.events.clear()
+    here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
+    here.event_serial = len(here.events)
+
+
+def moment_at(options: SessionOptions, ring: Ring, at: float) -> Moment:
+    """Make a moment; takes some milliseconds a second since the frame before it, so not on the event loop."""
+    at = max(at, ring.first)
+    moment = Moment(options, ring.frame(at))
+    moment.play(ring.read(moment.at, at), at)
+    return moment

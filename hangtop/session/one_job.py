@@ -1,0 +1,166 @@
+"""Which of all processes are the ranks of one job, and which belong to something else.
+
+Processes that say their rank tell by that who belongs together. Of those that say none, what they run tells: whose they
+are, from which folder, with which command and which master.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from collectors.samples.ranks import RankProcess
+
+RunKey: TypeAlias = tuple[str, int | None, int | None, str]
+
+TOGETHER_S = 30.0
+"""Ours: seconds within which the nodes of one job start their ranks."""
+_NUMBER = re.compile(r"\d+")
+
+
+def run_key(process: RankProcess) -> RunKey:
+    """What the processes of one run have in common; not the master's address, which each node may name its own way."""
+    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
+
+
+class Process(Protocol):
+    """A process of a rank: moving (:class:`~hangtop.session.state.RankState`) or frozen
+    (:class:`~hangtop.diagnosis.job.Rank`)."""  # noqa: D205, D209
+
+    @property
+    def process(self) -> RankProcess:
+        """What does not move in it."""
+
+    @property
+    def gone_at(self) -> float | None:
+        """When it ended."""
+
+
+P = TypeVar("P", bound=Process)
+
+
+class Parted(NamedTuple, Generic[P]):
+    """All processes, parted."""
+
+    ranks: tuple[P, ...]
+    """Of the job, by rank, each rank by its newest process; those without a number stand first."""
+    others: tuple[P, ...]
+    """Living ones that claim a rank in another run."""
+    bystanders: tuple[P, ...]
+    """Living ones without a number that belong to something else."""
+
+
+def one_job(processes: Iterable[P]) -> Parted[P]:
+    """The ranks of one job, and the living processes that belong to something else.
+
+    There are two jobs (or an earlier run's orphans) when two living processes claim one rank, or belong to different
+    runs of different programs or times; then the run with the most living ranks is the job, the newest one when they
+    are even. Ranks of one start that look for different masters are one job, and a fault of it. Processes without a
+    number belong to it when they run the same, and are a job themselves where nobody has a number.
+    """
+    every = list(processes)
+    processes = [p for p in every if p.process.rank >= 0]
+    without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
+    living = [p.process for p in processes if p.gone_at is None]
+    one = len(living) == len({p.rank for p in living}) and not _strange(living)
+    mine = processes if one else _largest_run(processes)
+    best: dict[int, P] = {}
+    for p in mine:
+        known = best.get(p.process.rank)
+        if known is None or _age(p) > _age(known):
+            best[p.process.rank] = p
+    joined = _joined(without, list(best.values()), alone=not living)
+    over = max((p.gone_at or 0.0 for p in processes), default=0.0)
+    if not living and any(p.gone_at is None and p.process.started >= over for p in joined):
+        best = {}  # another job came after the one whose ranks had numbers
+    elif not living and processes:
+        joined = ()  # a notebook beside a job that has ended
+    best.update((p.process.rank, p) for p in joined)
+    kept = {id(p) for p in best.values()}
+    return Parted(
+        tuple(best[rank] for rank in sorted(best)),
+        tuple(p for p in processes if p.gone_at is None and id(p) not in kept),
+        tuple(p for p in without if p.gone_at is None and id(p) not in kept),
+    )
+
+
+def _strange(processes: Sequence[RankProcess]) -> bool:
+    """True for ranks of different runs that run different programs, or that did not start together."""
+    begun: dict[RunKey, float] = {}
+    for p in processes:
+        begun[run_key(p)] = min(p.started, begun.get(run_key(p), p.started))
+    if len(begun) < 2:
+        return False
+    return len({_runs(p) for p in processes}) > 1 or max(begun.values()) - min(begun.values()) > TOGETHER_S
+
+
+def _joined(without: Sequence[P], ranks: Sequence[P], *, alone: bool) -> Sequence[P]:
+    """Processes without a number that are of the job: those that run what its ranks run, else the largest group."""
+    if not without:
+        return ()
+    if not alone:
+        programs = {_runs(p.process) for p in ranks}
+        masters = {_master(p.process) for p in ranks} - {None}
+        found = [p for p in without if _master(p.process) in masters or _may_meet(p.process, programs, masters)]
+    else:
+        found = max(
+            _groups(without), key=lambda group: (sum(p.gone_at is None for p in group), max(_age(p) for p in group))
+        )
+    # Each run has pids of its own, so those that ended before the newest process came are an earlier run's.
+    begun = max((p.process.started for p in [*ranks, *found] if p.gone_at is None), default=None)
+    if begun is None:
+        begun = max((p.process.started for p in [*ranks, *found]), default=0.0)
+    return [p for p in found if p.gone_at is None or p.gone_at >= begun]
+
+
+def _may_meet(process: RankProcess, programs: set[Hashable], masters: set[Hashable]) -> bool:
+    """It runs what ranks run, and does not say that it meets others than they do."""
+    return _runs(process) in programs and (_master(process) is None or not masters)
+
+
+def _groups(processes: Sequence[P]) -> list[list[P]]:
+    """Processes that run the same; where these meet at several places, those apart.
+
+    One that has no place yet goes with the most: the rank that is stuck before it sets MASTER_PORT is of the job.
+    """
+    by_program: dict[Hashable, list[P]] = {}
+    for p in processes:
+        by_program.setdefault(_runs(p.process), []).append(p)
+    groups: list[list[P]] = []
+    for same in by_program.values():
+        by_master: dict[Hashable, list[P]] = {}
+        for p in same:
+            by_master.setdefault(_master(p.process), []).append(p)
+        homeless = by_master.pop(None, [])
+        largest = max(by_master.values(), key=len, default=None)
+        if largest is None:
+            groups.append(homeless)
+        else:
+            largest += homeless
+            groups += by_master.values()
+    return groups
+
+
+def _runs(process: RankProcess) -> Hashable:
+    """What processes of one job have in common that say no rank: numbers in commands tell descriptors and places."""
+    program = _NUMBER.sub("#", process.command)
+    return process.uid, process.env.get("SLURM_JOB_ID", ""), process.cwd, program
+
+
+def _master(process: RankProcess) -> Hashable:
+    """Whose processes, and where they meet; None where that is not known."""
+    return None if process.master_port is None else (process.uid, process.master_port)
+
+
+def _largest_run(processes: Sequence[P]) -> list[P]:
+    runs: dict[RunKey, list[P]] = {}
+    for p in processes:
+        runs.setdefault(run_key(p.process), []).append(p)
+    return max(
+        runs.values(), key=lambda run: (sum(p.gone_at is None for p in run), max(p.process.started for p in run))
+    )
+
+
+def _age(process: Process) -> tuple[bool, float]:
+    return process.gone_at is None, process.process.started

@@ -1,0 +1,85 @@
+"""Which nodes a session is about, and by which way it reaches them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+
+from collectors.fleet.slurm import Part, parts_of_job
+from collectors.fleet.targets import Target, TargetError, parse, resolve
+from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
+from collectors.fleet.ways.kubectl import Kubectl, Place, list_pods
+from collectors.fleet.ways.srun import Srun
+from collectors.fleet.ways.way import Way
+from hangtop.session.options import SessionOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Nodes, and the way to all of them."""
+
+    targets: tuple[Target, ...]
+    way: Way | None = None
+    """None for SSH."""
+    instead: Way | None = None
+    """For nodes that SSH does not get into."""
+    parts: tuple[Part, ...] = ()
+    """Of the Slurm job."""
+    logs: tuple[str, ...] = ()
+    """Files that the scheduler says the job writes, as globs."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of the way, once."""
+
+
+def reach(options: SessionOptions) -> Reach:
+    """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
+    job = options.slurm or (os.environ.get("SLURM_JOB_ID") if options.via == SLURM else None)
+    if options.via == KUBECTL:
+        return _reach_pods(options)
+    if any((options.namespace, options.selector, options.container)):
+        raise TargetError("-n, -l and --container are of pods: say --via kubectl too")
+    if options.via == SLURM and not job:
+        raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
+    parts = parts_of_job(job) if job else ()
+    targets = resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
+    logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
+    if options.via == SLURM:
+        srun = Srun(parts)
+        return Reach(targets, srun, parts=parts, logs=logs, notes=tuple(filter(None, [srun.needs()])))
+    way = way_of(options.via)
+    if way is not None and any(target.local for target in targets):
+        raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
+    return Reach(targets, way, Srun(parts) if _can_step(options, parts) else None, parts, logs)
+
+
+def _reach_pods(options: SessionOptions) -> Reach:
+    """Pods by their names, or by their labels."""
+    if options.slurm or options.hostfile:
+        raise TargetError("--via kubectl goes into pods, not into the nodes of a --slurm job or a --hostfile")
+    place = Place(options.namespace, options.selector, options.container)
+    named = [target.host for target in parse(options.targets)]
+    if named and options.selector:
+        raise TargetError("name pods, or choose them by -l, not both")
+    way = Kubectl(place, list_pods(place, named))
+    if not way.names:
+        raise TargetError(f"no pod is chosen by -l {options.selector}" if options.selector else "no such pod")
+    return Reach(tuple(parse(way.names)), way)
+
+
+def _can_step(options: SessionOptions, parts: tuple[Part, ...]) -> bool:
+    """True where steps may stand in for SSH: nobody has said which way to take, and they can be started here."""
+    return options.via is None and bool(parts) and shutil.which("srun") is not None
+
+
+def shell_words(node: str, options: SessionOptions) -> list[str] | None:
+    """Argv of a shell for a person on a node by the session's ``--via``; None where that is SSH.
+
+    Asks Slurm where that is the way. Raises :class:`TargetError`, and
+    :class:`~collectors.fleet.transport.Refused` for a node that the way cannot name.
+    """
+    if options.via is None:
+        return None
+    way = reach(options).way
+    (target,) = resolve([node])
+    return None if way is None else way.terminal(target)

@@ -1,0 +1,134 @@
+"""The steps that a job's logs tell of, all logs together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hangtop.session.state import NodeState, StepState
+
+NUMBERED = ("step", "iteration", "update")
+"""Counters whose number is that of a training step."""
+FRESH = 10.0
+"""Seconds for which a step that was done shows that the job moves, while nobody knows how often it logs one."""
+LONGEST = 120.0
+"""The same for one that logs seldom, at the most; …"""
+RHYTHMS = 2.0
+"""… for one whose rhythm is known so many times the usual time between two steps, and …"""
+LATE = 3.0
+"""… so many seconds more, for logs are looked at every other second."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """What all logs of a job tell."""
+
+    now: float
+    best: StepState | None = None
+    """The log that proves most."""
+    ranks: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Node and pid of the ranks whose own logs went on lately → their number, -1 where nobody knows it."""
+    last: int | None = None
+    """Number of the last training step that was told, …"""
+    last_at: float | None = None
+    """… and when the last line that counts was written, with or without a number of a step."""
+    grown_at: float | None = None
+    """When a step was last seen to be done."""
+    every: float | None = None
+    """Seconds between two steps that are logged, as far as one knows."""
+    numbered_at: float = float("-inf")
+
+    def take(self, node: NodeState, strangers: Collection[tuple[str, int]]) -> None:
+        """Take what the logs of a node tell; ``strangers`` are processes of other runs."""
+        here = node.link in {"live", "limited"}
+        for log in node.steps.values():
+            pid = log.count.pid
+            rank = None if pid is None else node.ranks.get(pid)
+            if pid is None or ((node.name, pid) not in strangers and (rank is None or rank.gone_at is None)):
+                fresh = self._log(log, seen=here)
+                if fresh and rank is not None:
+                    self.ranks[node.name, rank.process.pid] = rank.process.rank
+
+    def _log(self, log: StepState, *, seen: bool) -> bool:
+        """Take one log; True when it went on lately."""
+        if log.told:
+            at, value, _ = log.told[-1]
+            self.last_at = at if self.last_at is None else max(at, self.last_at)
+            if log.count.name in NUMBERED and at > self.numbered_at:
+                self.numbered_at, self.last = at, int(value)
+        every = _every(log)
+        if every is not None and (self.every is None or every < self.every):
+            self.every = every
+        grown_at = log.grown_at
+        if grown_at is None or not seen:
+            return False
+        self.grown_at = grown_at if self.grown_at is None else max(grown_at, self.grown_at)
+        if log.told and (self.best is None or _worth(log) > _worth(self.best)):
+            self.best = log
+        return self.now - grown_at <= _fresh(every)
+
+    def going_on(self) -> bool:
+        """Whether the logs show that steps are being done."""
+        return self.grown_at is not None and self.now - self.grown_at <= self.fresh
+
+    @property
+    def fresh(self) -> float:
+        """Seconds for which a step is news."""
+        return _fresh(self.every)
+
+    def per_second(self, now: float) -> float | None:
+        """Steps a second as the best log told them last; 0 when the next line is overdue, None without two of them."""
+        best = self.best
+        if best is None or len(best.told) < 2:
+            return None
+        (began, first, _), (newest, last, _) = best.told[0], best.told[-1]
+        gaps = sorted(after[0] - before[0] for before, after in pairwise(best.told))
+        if newest <= began or now - newest > max(LATE, RHYTHMS * gaps[len(gaps) // 2] + LATE / 2):
+            return 0.0
+        return max(0.0, (last - first) / (newest - began))
+
+    def proof(self) -> str:
+        """``4 ranks, steps 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""
+        best = self.best
+        if best is None:
+            return ""
+        newest, number, _ = best.told[-1]
+        if len(best.told) == 1:
+            return f"{self._who()}{best.count.name or 'count'} {_number(number)} is done"
+        since = newest - max(FRESH, self.fresh)
+        told = [each for each in best.told if each[0] >= since]
+        began, first, _ = told[0] if len(told) > 1 else best.told[-2]
+        name = {"batch": "batches", "bar": "progress bar", "": "count"}.get(best.count.name, f"{best.count.name}s")
+        span = max(1.0, newest - began)
+        return f"{self._who()}{name} {_number(first)} to {_number(number)} in {span:,.0f} s"
+
+    def _who(self) -> str:
+        if not self.ranks:
+            return ""
+        number = next(iter(self.ranks.values()))
+        if len(self.ranks) == 1:
+            return f"rank {number}, " if number >= 0 else "1 process, "
+        return f"{len(self.ranks):,} ranks, "
+
+
+def _every(log: StepState) -> float | None:
+    """Seconds between two steps of one log: as its lines say, or as they came while watched."""
+    if log.count.every is not None:
+        return log.count.every
+    if len(log.told) < 3:
+        return None
+    spans = sorted((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
+    return spans[len(spans) // 2]
+
+
+def _worth(log: StepState) -> tuple[bool, float]:
+    return log.count.name in NUMBERED, log.grown_at or 0.0
+
+
+def _fresh(every: float | None) -> float:
+    return FRESH if every is None else min(LONGEST, RHYTHMS * every + LATE)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"

@@ -1,0 +1,257 @@
+"""What one rank does, from one look to the next: signs that it computes, exchanges, reads or writes, or merely wakes.
+
+CPU time by itself is no sign: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
+waking up: JAX looks five times a second whether its peers came, a file lock is tried ten times a second, torch's
+blocking wait looks a thousand times. Such a wait is told by its price: it wakes as often each second as in the one
+before, and does nothing then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collectors.samples.ranks import RankPulse
+from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.tables.thresholds import IDLE_CORES
+from hangtop.session.state import GpuState, RankState
+
+SWITCHES = 2
+"""Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
+IO_RATE = 64 * 1024.0
+"""Bytes per second: heartbeats and log lines stay far below."""
+IO_ONCE = 1e6
+"""Bytes in one look that count though the look before had none; less may be somebody who reads figures now and then."""
+SHARE = 0.1
+"""Of what is usual for this rank: less is a pause."""
+HALF_LIFE = 600.0
+"""Seconds in which a usual rate that is no longer seen is half forgotten."""
+ASLEEP, AWAKE = IDLE_CORES, 0.3
+"""Cores in use under which a process sleeps, and over which it computes or spins; between them it stays what it was."""
+SELDOM = 25.0
+"""Wakes per second of a wait in a script or a library, at the most, …"""
+A_SCRIPTS_WAKE = 2e-3
+"""… and seconds of CPU for each time that one wakes, more than a look at a file or a flag takes: steps of even a tiny
+model take longer."""
+A_WAKE = 100e-6
+"""Seconds of CPU for each time that one wakes that looks oftener: it does so in C."""
+RHYTHM = 3
+"""Looks in a row with the same rate of waking that make it a wait that polls."""
+SLACK = 3.0
+"""Switches per second by which an even rate varies, at the least; else by half of itself."""
+HELPERS = 0.3
+"""Cores of helpers in use that are work: compilers, data workers."""
+POWER = 0.03
+"""Share of the power limit by which a GPU's power moves when work comes and goes; a kernel that spins is flat."""
+UTILIZATION = 20
+"""Per cent: a GPU with nothing to do flickers by less."""
+HOT, FULL = 0.45, 50
+"""Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
+DRIFT = 0.1
+"""Part of the way by which the level that power is compared with follows it at each look: temperature moves it too."""
+WITNESSED = 2
+"""Looks at a still rank after which the node's word on since when counts: until then another thread may do its work."""
+LOOP = 3
+"""Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
+MAIN_THREADS = ("MainThread", "")
+
+
+@dataclass(slots=True)
+class Track:
+    """What is known of one rank's movement. Times are on this machine's clock."""
+
+    pulse: RankPulse
+    first_at: float
+    seen_at: float
+    moved_at: float
+    """When it last did something that is no mere waking."""
+    woke_at: float
+    """When it last woke oftener than a wait does, whatever for."""
+    fresh_at: float | None
+    launched: int
+    launched_at: float | None = None
+    """When it launched a collective, …"""
+    glowed_at: float | None = None
+    """… its GPU computed, …"""
+    worked_at: float | None = None
+    """… and it computed, read or wrote, the last time."""
+    moves: int = 0
+    """Looks in which it had moved."""
+    switches: float = 0.0
+    """Usual rate per second, forgotten slowly; the same for ``io``."""
+    io: float = 0.0
+    busy_io: bool = False
+    """It read or wrote in earnest in the last look."""
+    rate: float = 0.0
+    """Switches per second since it wakes at the present rate: for ``even`` looks and …"""
+    even: int = 0
+    lasted: float = 0.0
+    """… so many seconds, in which it used …"""
+    spent: float = 0.0
+    """… so many seconds of CPU, and before which it …"""
+    woke_before: float = 0.0
+    """… woke then."""
+    polling: bool = False
+    """It wakes only to see whether what it waits for is there, or sleeps."""
+    awake: bool | None = None
+    gpu: tuple[float, float] | None = None
+    """Share of the power limit and per cent that movement is measured from."""
+    frames: Sequence[Frame] | None = None
+    """The main thread's stack in the last look at it, the innermost first."""
+    looks: int = 0
+    """Looks since it last moved."""
+
+    @property
+    def still_since(self) -> float:
+        """Since when it is still: from before it was watched, too, once it was seen to be so for a moment."""
+        since = max(self.moved_at, self.woke_at)
+        idle_since = self.pulse.idle_since
+        return since if idle_since is None or self.looks < WITNESSED else min(since, idle_since)
+
+    @property
+    def ever_moved(self) -> bool:
+        """Whether it moved since it is watched."""
+        return self.moves > 0
+
+    def follow(self, at: float, rank: RankState, gpu: GpuState | None, *, exchanged: float | None, own: bool) -> None:
+        """Take the next look at it, as of ``at``. Every sign is learned from, so none is skipped.
+
+        ``exchanged`` is when its node had the job's traffic, if it is seen to have had it since the last look; ``own``
+        says that we stopped the process for a moment meanwhile.
+        """
+        pulse, before, span = rank.looks.newest, self.pulse, at - self.seen_at
+        assert pulse is not None
+        self.looks += 1
+        self.pulse, self.seen_at = pulse, at
+        fresh, self.fresh_at = rank.fresh_at != self.fresh_at, rank.fresh_at
+        launched, self.launched = rank.launched > self.launched, rank.launched
+        if own:
+            return
+        fading = 0.5 ** (span / HALF_LIFE)
+        switches = max(0, pulse.voluntary_switches - before.voluntary_switches) / span
+        cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
+        self.switches = max(switches, self.switches * fading)
+        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
+        worked = self._computes(wakes, switches, cores, span)
+        worked |= self._reads(before, pulse, span, fading)
+        worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
+        worked |= self._changed(cores, pulse)
+        glowed = self._glows(light(gpu))
+        if launched:
+            self.launched_at = at
+        if glowed:
+            self.glowed_at = at
+        if worked:
+            self.worked_at = at
+        if wakes and not self.polling:
+            self.woke_at = at
+        if launched or glowed or worked or fresh or exchanged is not None:
+            alone = exchanged is not None and not (launched or glowed or worked or fresh)
+            self.moved_at = max(self.moved_at, exchanged or at) if alone else at
+            self.moves += 1
+            self.looks = 0
+        elif wakes and not self.polling:
+            self.looks = 0
+
+    def _computes(self, wakes: bool, switches: float, cores: float, span: float) -> bool:
+        """Whether it hands over and is handed work, rather than polls or sleeps."""
+        highest = 2 * self.rate + SLACK if self.polling else self.rate + max(SLACK, 0.5 * self.rate)
+        lowest = 0.0 if self.polling else self.rate - max(SLACK, 0.5 * self.rate)
+        if not lowest <= switches <= highest:
+            self.rate, self.even, self.lasted, self.spent = switches, 0, 0.0, 0.0
+            self.woke_before, self.polling = self.woke_at, False
+        self.even += 1
+        self.lasted += span
+        self.spent += cores * span
+        usual = self.spent / self.lasted
+        seldom = self.rate <= SELDOM
+        least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches)) if seldom else min(AWAKE, A_WAKE * self.rate)
+        if usual >= least and (not seldom or cores >= least):
+            self.polling = False
+            return wakes
+        if self.even >= RHYTHM and not self.polling:
+            self.polling, self.woke_at = True, self.woke_before
+        return False
+
+    def _reads(self, before: RankPulse, now: RankPulse, span: float, fading: float) -> bool:
+        amount = _grown(before.read_bytes, now.read_bytes) + _grown(before.written_bytes, now.written_bytes)
+        io = amount / span
+        self.io = max(io, self.io * fading)
+        busy = io >= max(IO_RATE, SHARE * self.io)
+        earnest = busy and (self.busy_io or amount >= IO_ONCE)
+        self.busy_io = busy
+        return earnest
+
+    def _changed(self, cores: float, pulse: RankPulse) -> bool:
+        """Whether it went from sleeping to computing or back. Who spins but is given no CPU does not sleep."""
+        asleep = cores < ASLEEP and pulse.state != "R"
+        awake = False if asleep else True if cores > AWAKE else self.awake
+        changed = self.awake is not None and awake != self.awake
+        self.awake = awake
+        return changed
+
+    def _glows(self, now: tuple[float, float, bool] | None) -> bool:
+        if now is None:
+            return False
+        power, used, known = now
+        before, self.gpu = self.gpu, (power, used)
+        if known and power >= HOT and used >= FULL:
+            return True
+        if before is None:
+            return False
+        if abs(power - before[0]) >= POWER or abs(used - before[1]) >= UTILIZATION:
+            return True
+        self.gpu = before[0] + DRIFT * (power - before[0]), before[1] + DRIFT * (used - before[1])
+        return False
+
+    def saw(self, dump: StackDump) -> bool:
+        """Take a look at its stacks: a main thread that is elsewhere than before has moved."""
+        frames = _main_frames(dump)
+        if frames is None:
+            return False
+        before, self.frames = self.frames, frames
+        # A wait that polls is now in its check and now in its sleep.
+        near = LOOP if self.polling and self.rate > 0.0 else 0
+        moved = before is not None and _apart(before, frames) > near
+        if moved:
+            self.moved_at, self.looks = max(self.moved_at, dump.at), 0
+            self.worked_at = self.moved_at
+            self.moves += 1
+        return moved
+
+
+def track(rank: RankState, at: float, gpu: GpuState | None) -> Track:
+    """Begin to follow a rank, as of ``at``."""
+    pulse = rank.looks.newest
+    assert pulse is not None
+    begun = Track(pulse, at, at, at, at, rank.fresh_at, rank.launched, woke_before=at)
+    shine = light(gpu)
+    begun.gpu = None if shine is None else shine[:2]
+    return begun
+
+
+def light(gpu: GpuState | None) -> tuple[float, float, bool] | None:
+    """Power as a share of its limit, utilisation, and whether that limit is known, of the GPU that a rank is on."""
+    if gpu is None or (sample := gpu.looks.newest) is None:
+        return None
+    limit = gpu.facts.power_limit if gpu.facts else None
+    power = 0.0 if sample.power is None else sample.power / (limit or 700.0)
+    return power, float(sample.utilization or 0), limit is not None
+
+
+def _grown(before: int | None, now: int | None) -> int:
+    return 0 if before is None or now is None else max(0, now - before)
+
+
+def _main_frames(dump: StackDump) -> Sequence[Frame] | None:
+    for thread in dump.threads:
+        if thread.name in MAIN_THREADS and thread.frames and thread.os_thread_id in {None, dump.pid}:
+            return thread.frames
+    return None
+
+
+def _apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
+    """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
+    a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
+    same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return max(len(a), len(b)) - same

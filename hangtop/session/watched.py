@@ -1,0 +1,65 @@
+"""What the parts of a session ask of the session that they are a part of: so that none of them imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
+
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job
+from hangtop.session.options import SessionOptions
+from hangtop.session.picture import NodeSheet, Picture, Sheet
+from hangtop.session.progress import Progress
+from hangtop.session.state import JobState, RankState
+from hangtop.session.witnesses import Witnesses
+
+
+class WatchedSession(Protocol):
+    """A session as the watcher sees it; each member is described where :class:`~hangtop.session.session.Session` is."""
+
+    options: SessionOptions
+    picture: Picture
+    progress: Progress
+    witnesses: Witnesses
+
+    @property
+    def state(self) -> JobState:
+        """The latest of everything."""
+
+    @property
+    def can_act(self) -> bool:
+        """True when nodes can be asked for more than they send."""
+
+    @property
+    def alarm_after(self) -> float:
+        """Seconds that the job may stand still."""
+
+    def now(self) -> float:
+        """The session's present."""
+
+    def ticking(self) -> Iterator[None]:
+        """Look at the cheap signs of progress, a slice at a time."""
+
+    def sheet(self, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
+        """What the picture of this moment is made of."""
+
+    def pictured(self, sheet: Sheet) -> Job:
+        """Make the picture."""
+
+    def living(self) -> list[RankState]:
+        """The living ranks of the job."""
+
+    def keep_pace(self) -> None:
+        """Have the nodes look less often while this machine cannot keep up."""
+
+    def publish(self, verdict: Verdict) -> Verdict:
+        """Make this the session's verdict."""
+
+    async def dump_stacks(
+        self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
+    ) -> list[tuple[str, StackDump]]:
+        """Look at the stacks of these ranks, or of all."""
+
+    async def warm_stacks(self) -> None:
+        """Have what looks at stacks at hand on every node with ranks."""
