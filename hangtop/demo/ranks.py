@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hangtop.demo.backend import NCCL
 from hangtop.demo.job import witness
+from hangtop.demo.job.nccl.library import NAME, build
 from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
 NODE = "HANGTOP_DEMO_NODE"
@@ -23,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Seat:
     """Where a rank lives."""
 
     rank: int
@@ -31,9 +33,9 @@ class Place:
     local: int
 
 
-def places(options: DemoOptions) -> list[Place]:
+def places(options: DemoOptions) -> list[Seat]:
     """Consecutive ranks share a node, as launchers have it."""
-    return [Place(rank, *divmod(rank, options.ranks_per_node)) for rank in range(options.ranks)]
+    return [Seat(rank, *divmod(rank, options.ranks_per_node)) for rank in range(options.ranks)]
 
 
 def free_port() -> int:
@@ -44,7 +46,7 @@ def free_port() -> int:
         return port
 
 
-def environment(options: DemoOptions, place: Place, port: int, devices: Path) -> dict[str, str]:
+def environment(options: DemoOptions, place: Seat, port: int, devices: Path) -> dict[str, str]:
     """A rank's environment: this process's own, less what another job may have left in it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "TORCH", "SLURM_"))}
     return {
@@ -70,10 +72,12 @@ def environment(options: DemoOptions, place: Place, port: int, devices: Path) ->
 def command(options: DemoOptions, folder: Path) -> list[str]:
     """What every rank runs. A device's fault is none of the job's."""
     fault = "" if options.fault in DEVICE_FAULTS else options.fault
+    library = ("--library", str(folder.parent / NAME)) if options.backend == NCCL else ()
     return [
         sys.executable, str(_JOBS / f"{options.job}.py"), "--folder", str(folder),
         "--fault", fault, "--fault-rank", str(options.fault_rank), "--after", str(options.after),
         "--step-time", str(options.step_time), "--workers", str(options.workers),
+        *library, *options.shape, *options.extra,
     ]  # fmt: skip
 
 
@@ -82,12 +86,15 @@ def start(
 ) -> list[subprocess.Popen[bytes]]:
     """Start every rank; ``setup`` runs in each before its program. Logs are ``folder/logs/rankN.{out,err}``.
 
-    They lie where torchrun keeps its ranks', too: below the node's temporary folder.
+    They lie where torchrun keeps its ranks', too: below the node's temporary folder. Raises :class:`NoCompilerError`
+    when the library that ranks over NCCL wait in cannot be made.
     """
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
     data.mkdir()
+    if options.backend == NCCL:
+        build(folder)
     port = free_port()
     started = []
     for place in places(options):
@@ -107,7 +114,7 @@ def start(
     return started
 
 
-def _keep(temporary: Path, place: Place, logs: Path) -> None:
+def _keep(temporary: Path, place: Seat, logs: Path) -> None:
     """Let a rank's logs be found by the names that torchelastic gives them."""
     folder = temporary / "torchelastic_demo" / "demo_0" / "attempt_0" / str(place.local)
     folder.mkdir(parents=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from hangtop.demo.devices.state import IDLE, Node, Use
+from hangtop.demo.job.device import KernelKind
 
 IDLE_WATTS, SPIN_WATTS, WORK_WATTS = 71.0, 252.0, 480.0
 """Power without kernels, in a collective that spins, and in kernels that compute, as on an H100."""
@@ -39,7 +41,7 @@ class Gpu:
         load = self._load(use, now)
         spinning = use.spins(now)
         slowed = "throttled" in faults and load > 0
-        watts = IDLE_WATTS + load * ((SPIN_WATTS if spinning or slowed else WORK_WATTS) - IDLE_WATTS)
+        watts = IDLE_WATTS + load * ((SPIN_WATTS if spinning or slowed else _work_watts(use, now)) - IDLE_WATTS)
         clock = (SLOWED_CLOCK if slowed else MAX_CLOCK) if load else IDLE_CLOCK
         heat = 89 if slowed else round(24 + watts / 14)
         total = int(self._node.hardware["memory_mib"])
@@ -106,6 +108,11 @@ class Gpu:
         if last is None or last[0] != use.pid or now - last[1] < 0.01:
             return 1.0 if use.busy_since else 0.0
         return max(0.0, min(1.0, (use.busy(now) - last[2]) / (now - last[1])))
+
+
+def _work_watts(use: Use, now: float) -> float:
+    """Power while a kernel computes: that of layers differs, that of a collective does not."""
+    return WORK_WATTS + (60 * math.sin(7 * now) if use.kernel is KernelKind.COMPUTES else 0.0)
 
 
 def uuid(gpu: int) -> str:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hangtop.demo.job.device import RECORD
+from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
 
 WAITING = 2.0
 """Seconds of one kernel after which it is taken for a collective that spins: no step here computes for so long."""
@@ -23,13 +23,17 @@ class Use(NamedTuple):
     """0 when no kernel runs."""
     busy_before: float
     """Seconds of kernels that ended."""
+    kernel: KernelKind = KernelKind.IDLE
+    """What runs, where the rank says it."""
 
     def busy(self, now: float) -> float:
         """Seconds of kernels until ``now``."""
         return self.busy_before + (now - self.busy_since if self.busy_since else 0.0)
 
     def spins(self, now: float) -> bool:
-        """True when the running kernel has lasted longer than any that computes."""
+        """True when the running kernel does not compute; unknown, when it has lasted longer than any that does."""
+        if self.kernel is not KernelKind.IDLE:
+            return self.kernel is not KernelKind.COMPUTES
         return bool(self.busy_since) and now - self.busy_since > WAITING
 
 
@@ -59,10 +63,11 @@ class Node:
             record = (self.folder / f"gpu{gpu}.state").read_bytes()
         except FileNotFoundError:
             return IDLE
-        if len(record) != RECORD.size:
+        if len(record) not in (RECORD.size, RECORD.size + KERNEL.size):
             return IDLE
-        pid, since, before, memory = RECORD.unpack(record)
-        return Use(pid, memory, since, before) if _alive(pid) else IDLE
+        pid, since, before, memory = RECORD.unpack_from(record)
+        kernel = KERNEL.unpack_from(record, RECORD.size)[0] if len(record) > RECORD.size else 0
+        return Use(pid, memory, since, before, KernelKind(kernel)) if _alive(pid) else IDLE
 
 
 def _alive(pid: int) -> bool:

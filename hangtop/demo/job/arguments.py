@@ -25,6 +25,11 @@ class Arguments:
 
 def parse(description: str) -> Arguments:
     """Read the command line; a mistake in it ends the process with a usage message."""
+    return arguments(parser(description).parse_args())
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """What reads the options that all jobs have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--fault", choices=["", *FAULTS], default="", help="what goes wrong (default: nothing)")
     parser.add_argument("--fault-rank", type=int, default=1, help="on which rank")
@@ -36,7 +41,11 @@ def parse(description: str) -> Arguments:
     parser.add_argument("--compile-time", type=float, default=0.0, help="what a compilation before step 1 takes")
     parser.add_argument("--workers", type=int, default=0, help="data loader workers per rank")
     parser.add_argument("--folder", type=Path, required=True, help="where shards and checkpoints are")
-    given = parser.parse_args()
+    return parser
+
+
+def arguments(given: argparse.Namespace) -> Arguments:
+    """What :func:`parser` has read."""
     return Arguments(
         Plan(given.fault, given.fault_rank, given.after),
         given.steps,

@@ -12,10 +12,37 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 
 RECORD = struct.Struct("<qddq")
 """pid, busy since (CLOCK_MONOTONIC; 0: idle), seconds busy in all before that, bytes of memory."""
+KERNEL = struct.Struct("<q")
+"""Behind the record where a rank knows it: what runs, a :class:`KernelKind`."""
+
+
+class KernelKind(IntEnum):
+    """What runs on a GPU."""
+
+    IDLE = 0
+    COMPUTES = 1
+    COLLECTIVE = 2
+    """Spins until its peers are there and the data has gone round."""
+    HANGS = 3
+
+
+def shared_record(memory: int) -> mmap.mmap | bytearray:
+    """The record and the kind of kernel of this rank's GPU, which holds ``memory`` bytes; nobody's without a GPU."""
+    size = RECORD.size + KERNEL.size
+    record: mmap.mmap | bytearray = bytearray(size)
+    folder = os.environ.get("HANGTOP_DEMO_DEVICES")
+    if folder:
+        path = Path(folder) / f"gpu{os.environ.get('LOCAL_RANK', '0')}.state"
+        path.write_bytes(bytes(size))
+        with path.open("r+b") as file:
+            record = mmap.mmap(file.fileno(), size)
+    RECORD.pack_into(record, 0, os.getpid(), 0.0, 0.0, memory)
+    return record
 
 
 class Gpu:

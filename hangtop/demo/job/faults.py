@@ -33,6 +33,9 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "crash": "one rank raises an exception",
         "oom": "one rank runs out of GPU memory",
         "unused": "one rank's parameters take no part in the loss",
+        "missing": "one rank leaves a collective out (nccl)",
+        "gpu-hang": "a kernel on one GPU never ends (nccl)",
+        "network": "the network of one rank dies without a word: all wait in the same collective (nccl)",
     }
 )
 """Name of each fault, and what happens."""

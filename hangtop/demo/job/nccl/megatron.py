@@ -1,0 +1,126 @@
+"""A job split three ways, tensor, pipeline and data, that waits as jobs over NCCL do.
+
+``--tp 2 --pp 2`` of four ranks; ``--pp 4`` is a pipeline alone. The first and the last stage read data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from hangtop.demo.job import faults
+from hangtop.demo.job.checkpoint import save_checkpoint
+from hangtop.demo.job.data import LENGTH, SEQUENCES, ShardedTokens, write_shards
+from hangtop.demo.job.join import join
+from hangtop.demo.job.mishaps import TokenBudget, suffer
+from hangtop.demo.job.nccl.asked import Asked, parse
+from hangtop.demo.job.nccl.groups import Groups
+from hangtop.demo.job.nccl.habits import between_steps, settle
+from hangtop.demo.job.nccl.schedule import forward_backward
+from hangtop.demo.job.nccl.stream import Stream
+
+LAYERS = 2
+
+
+class Stage:
+    """The layers of one stage, of which this rank has its tensor-parallel share."""
+
+    def __init__(self, asked: Asked, groups: Groups, stream: Stream) -> None:
+        self.asked, self.groups, self.stream = asked, groups, stream
+        self._budget = TokenBudget()
+        self._samples = self._read()
+        slower = 1 + asked.uneven * groups.rank / dist.get_world_size()
+        self._layer = slower * asked.common.step_time / asked.micro_batches / LAYERS / 3
+
+    def _read(self) -> Iterator[Tensor]:
+        """Sequences without end."""
+        dataset = ShardedTokens(self.asked.common.folder / f"shards-{self.groups.rank}")
+        while True:
+            for index in range(SEQUENCES):
+                yield dataset[index]
+
+    def get_batch(self) -> Tensor:
+        """Read a sequence."""
+        return next(self._samples)
+
+    def forward_step(self) -> None:
+        """One micro-batch forward: each layer sums over the tensor-parallel group."""
+        if self.groups.first or self.groups.last or faults.struck("dataloader"):
+            self.get_batch()
+        suffer(self._budget, self.asked.common.folder)
+        if faults.struck("network"):
+            self.stream.lose_network()
+        if faults.struck("gpu-hang"):
+            self.stream.hang()
+        for _layer in range(LAYERS):
+            self.stream.compute(self._layer * (10 if faults.struck("straggler") else 1))
+            self._reduce_from_tensor_parallel_region()
+
+    def backward_step(self) -> None:
+        """One micro-batch backward."""
+        for _layer in range(LAYERS):
+            self.stream.compute(2 * self._layer)
+            self._reduce_from_tensor_parallel_region()
+
+    def _reduce_from_tensor_parallel_region(self) -> None:
+        if self.groups.sizes.tensor > 1:
+            self.stream.all_reduce(torch.zeros(1024), self.groups.tensor)
+
+    def finalize_model_grads(self) -> None:
+        """Average gradients over the data-parallel group."""
+        if self.groups.sizes.data > 1:
+            self.stream.all_reduce(torch.zeros(4096), self.groups.data)
+
+    def optimizer_step(self) -> None:
+        """Sum the norm over all parts of the model and update; with a planted fault this rank skips the sum."""
+        if not faults.struck("missing"):
+            self.stream.all_reduce(torch.zeros(1), self.groups.model)
+        if faults.struck("conditional"):
+            self.stream.all_reduce(torch.zeros(1), self.groups.model)
+        self.stream.compute(self._layer)
+
+
+def train(asked: Asked) -> None:
+    """Train until the steps are done."""
+    arguments = asked.common
+    groups = Groups(asked.tensor_parallel, asked.pipeline_parallel)
+    write_shards(arguments.folder / f"shards-{groups.rank}")
+    stream = Stream(asked.library, (44 + 6 * groups.stage) << 30, asked.launch_queue)
+    stage = Stage(asked, groups, stream)
+    weights = torch.nn.Linear(LENGTH, LENGTH)
+    dist.barrier()
+    settle(asked.heartbeat)
+    faults.arm(arguments.plan, groups.rank)
+    for step in range(1, arguments.steps + 1):
+        started = time.monotonic()
+        between_steps(asked, stream, groups.rank, step)
+        forward_backward(groups, stream, asked.micro_batches, stage.forward_step, stage.backward_step)
+        stage.finalize_model_grads()
+        stage.optimizer_step()
+        if step % asked.sync_every == 0:
+            stream.item()
+        if step % asked.log_every == 0:
+            took = 1000 * (time.monotonic() - started)
+            print(
+                f" iteration {step:8d}/ {arguments.steps:8d} | elapsed time per iteration (ms): {took:.1f} |",
+                flush=True,
+            )
+        if faults.struck("checkpoint") or (step % arguments.save_every == 0 and groups.rank == 0):
+            save_checkpoint(weights, step, arguments.folder / "checkpoints", arguments.save_time)
+
+
+def main() -> None:
+    """Join the job and train."""
+    asked = parse("Train over a simulated NCCL, split in tensors, stages and data.")
+    torch.set_num_threads(1)
+    join()
+    train(asked)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
