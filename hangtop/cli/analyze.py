@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ from hangtop.cli.common import CONFIG, ScreenChoices, screen
 from hangtop.session.folder.contents import Contents, Recognised
 
 NAMED = 12
-"""Files that people are told by name; scripts get all."""
+"""Files that people are told by name …"""
+LISTED = 2000
+"""… and scripts."""
 
 
 @click.command("analyze")
@@ -33,7 +37,7 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     perfquery, dmesg.
     """
     from hangtop.cli.answer import Answer, print_answer
-    from hangtop.diagnosis.verdict import diagnose
+    from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import job_of, read
 
     began = time.monotonic()
@@ -50,7 +54,7 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
         show(shown_session(contents, job, ", ".join(path.name for path in paths)), choices)
         return
     answer = Answer(diagnose(job), job, time.monotonic() - began)
-    print_answer(answer, json=json, more={"files": [_file(file) for file in contents.files]} if json else None)
+    print_answer(answer, json=json, more=_files(contents) if json else None)
     if not json:
         click.echo(_summary(contents))
     ctx.exit(answer.exit_code)
@@ -60,9 +64,25 @@ def _size_of(paths: Sequence[Path]) -> int:
     """Bytes on disk under the paths."""
     total = 0
     for path in paths:
-        files = path.rglob("*") if path.is_dir() else [path]
-        total += sum(file.stat().st_size for file in files if file.is_file())
+        waiting = [str(path)] if path.is_dir() else []
+        total += 0 if waiting else path.stat().st_size
+        while waiting:
+            with suppress(OSError), os.scandir(waiting.pop()) as entries:  # folders may be a thousand deep
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.is_file():
+                        total += entry.stat().st_size
     return total
+
+
+def _files(contents: Contents) -> dict[str, Any]:
+    """What was read, file by file; of very many those that could not be, and the first of the others."""
+    files = contents.files
+    if len(files) > LISTED:
+        files = sorted(files, key=lambda file: not file.why)[:LISTED]
+    left_out = len(contents.files) - len(files)
+    return {"files": [_file(file) for file in files], **({"files_left_out": left_out} if left_out else {})}
 
 
 def _file(file: Recognised) -> dict[str, Any]:

@@ -12,11 +12,14 @@ from typing import Any, TextIO
 
 import click
 
-from hangtop.diagnosis.finding import Finding, Outcome, Verdict
+from collectors.node import secrets
+from hangtop.diagnosis.finding import Finding, Outcome, Verdict, WaitBox
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.words import count
+from hangtop.diagnosis.phrasing import count, outcome_words
+from hangtop.diagnosis.unnumbered import numbered, unnumbered
+from hangtop.diagnosis.verdict.chain import chain_lines
 
-SCHEMA = 1
+SCHEMA = 2
 EVIDENCE_SHOWN = 4
 """Pieces of evidence of one finding that people are shown; scripts get all."""
 WIDTH = 120
@@ -25,6 +28,7 @@ COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan
 OUTCOME_COLOURS: dict[Outcome, str] = {
     "hung": "red",
     "crashed": "red",
+    "at_risk": "red",
     "slow": "yellow",
     "starting": "cyan",
     "healthy": "green",
@@ -54,7 +58,8 @@ def as_json(answer: Answer) -> dict[str, Any]:
     """The answer in the shape of ``docs/findings.md``, of plain JSON types."""
     verdict, job = answer.verdict, answer.job
     ranks_of: dict[str, list[int]] = {}
-    for rank in job.ranks:
+    known = [rank for rank in job.ranks if rank.rank >= 0]
+    for rank in known:
         ranks_of.setdefault(rank.node, []).append(rank.rank)
     return {
         "schema": SCHEMA,
@@ -62,14 +67,29 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "took_s": round(answer.took, 1),
         "verdict": verdict.outcome,
         "summary": verdict.summary,
+        "motion": {
+            "moving": job.motion.moving,
+            "proof": job.motion.proof,
+            "last_step": job.motion.last_step,
+            "last_step_at": _time(job.motion.last_step_at),
+        },
+        "stands_since": _time(_stands_since(verdict, job)),
         "job": {
             "world_size": job.world_size,
-            "ranks_seen": len(job.ranks),
+            "ranks_seen": len(known),
+            "processes_unnumbered": [f"{rank.node}:{rank.process.pid}" for rank in job.unnumbered],
             "nodes": [_node(node, ranks_of.get(name, [])) for name, node in job.nodes.items()],
         },
         "findings": [_finding(finding) for finding in verdict.findings],
         "unknown": [{"source": u.source, "nodes": list(u.nodes), "why": u.why} for u in verdict.unknown],
+        "waits": [_box(box) for box in verdict.waits],
     }
+
+
+def _stands_since(verdict: Verdict, job: Job) -> float | None:
+    """Since when a job that hangs has shown no sign of motion; None for one that moves, or where it is not known."""
+    hangs = verdict.outcome == "hung" and job.live and job.stood_still is not None
+    return job.now - (job.stood_still or 0.0) if hangs else None
 
 
 def _time(at: float | None) -> str | None:
@@ -87,9 +107,11 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "severity": finding.severity,
-        "confidence": round(finding.confidence, 2),
+        "certainty": finding.certainty,
+        "confidence": finding.confidence,
         "summary": finding.summary,
-        "ranks": list(finding.ranks),
+        "ranks": list(numbered(finding.ranks)),
+        "processes": [str(process) for process in unnumbered(finding.ranks)],
         "nodes": list(finding.nodes),
         "gpus": list(finding.gpus),
         "ports": list(finding.ports),
@@ -97,6 +119,18 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "advice": finding.advice,
         "next": [{"key": n.key, "command": n.command} for n in finding.next],
         "cause": finding.cause,
+    }
+
+
+def _box(box: WaitBox) -> dict[str, Any]:
+    return {
+        "ranks": list(numbered(box.ranks)),
+        "processes": [str(process) for process in unnumbered(box.ranks)],
+        "nodes": list(box.nodes),
+        "doing": box.doing,
+        "blamed": box.blamed,
+        "waits_for": list(box.waits_for),
+        "operation": box.operation,
     }
 
 
@@ -110,12 +144,16 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
         return click.style(text, **style) if colour else text
 
     verdict, job = answer.verdict, answer.job
-    yield paint(verdict.outcome.upper(), fg=OUTCOME_COLOURS[verdict.outcome], bold=True) + "  " + verdict.summary
+    yield (
+        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOME_COLOURS[verdict.outcome], bold=True)
+        + "  "
+        + verdict.summary
+    )
     yield paint(_scope(answer), dim=True)
     for number, finding in enumerate(verdict.findings, 1):
         yield ""
         kind = paint(finding.kind, fg=COLOURS[finding.severity], bold=True)
-        sure = f"{finding.severity}, {finding.confidence:.0%} sure"
+        sure = f"{finding.severity}, {finding.certainty}"
         yield f"{number}. {kind}  ({sure}{f', follows from {finding.cause}' if finding.cause else ''})"
         yield from _wrapped(finding.summary, "   ")
         for piece in finding.evidence[:EVIDENCE_SHOWN]:
@@ -128,6 +166,10 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
             yield from _wrapped("→ " + finding.advice, "   ")
         for step in finding.next:
             yield f"   $ {step.command}"
+    if len(verdict.waits) > 1:
+        yield ""
+        yield "who waits for whom:"
+        yield from (f"   {line}" for line in chain_lines(verdict.waits))
     if verdict.unknown:
         yield ""
         yield "not known:"
@@ -148,7 +190,13 @@ def _scope(answer: Answer) -> str:
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
     of = "" if job.world_size is None else f" of {job.world_size}"
     watched = f", watched {job.watched:.0f} s" if job.live else ""
-    return f"{live} of {len(job.nodes)} nodes, {len(job.ranks)}{of} ranks{watched}; took {answer.took:.1f} s"
+    ranks = sum(rank.rank >= 0 for rank in job.ranks)
+    without = len(job.unnumbered)
+    who = f"{ranks}{of} ranks" if ranks or not without else ""
+    if without:
+        said = "that says no rank" if without == 1 else "that say no rank"
+        who += f"{', ' if who else ''}{count(without, 'process', 'processes')} {said}"
+    return f"{live} of {len(job.nodes)} nodes, {who}{watched}; took {answer.took:.1f} s"
 
 
 def _age(at: float | None, now: float) -> str:
@@ -182,5 +230,6 @@ def print_answer(answer: Answer, *, json: bool, more: Mapping[str, Any] | None =
     else:
         text = as_text(answer, colour=wants_colour(sys.stdout))
     encoding = sys.stdout.encoding or "utf-8"
+    text = secrets.shapes(text)  # what somebody pastes elsewhere
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()

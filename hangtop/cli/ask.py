@@ -30,6 +30,10 @@ class NobodyAsker:
             print(f"hangtop: {question.node}: {what} ({self._why})", file=self._errors or sys.stderr)
         return None
 
+    def tell(self, text: str) -> None:
+        """Say it on standard error."""
+        print(f"hangtop: {text}", file=self._errors or sys.stderr)
+
 
 class TerminalAsker:
     """Asks on the terminal, one question at a time; what is typed for a secret is not shown."""
@@ -41,6 +45,10 @@ class TerminalAsker:
         """Put the question; None when it is answered with nothing, or with no."""
         async with self._one:
             return await asyncio.to_thread(_ask, question)
+
+    def tell(self, text: str) -> None:
+        """Say it on standard error."""
+        print(f"hangtop: {text}", file=sys.stderr)
 
 
 TERMINAL = Path("/dev/tty")

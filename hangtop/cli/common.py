@@ -54,6 +54,14 @@ CONNECTION: tuple[Decorator, ...] = (
     click.option("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
     click.option("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
     click.option("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
+    click.option(
+        "--via",
+        metavar="CMD",
+        help="Another way than SSH: slurm, kubectl, or a command that gives a shell there ('docker exec -i %h sh').",
+    ),
+    click.option("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
+    click.option("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),
+    click.option("--container", metavar="NAME", help="The container of each pod, with --via kubectl."),
     click.option("--job", type=KeyValue(), help="Only ranks whose environment has KEY=VALUE."),
     click.option("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
     click.option(
@@ -76,6 +84,7 @@ CONNECTION: tuple[Decorator, ...] = (
     click.option("--batch", is_flag=True, help="Ask nothing: a node that needs an answer is reported as such."),
     click.option("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     click.option("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
+    click.option("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
 )
 
 SCREEN: tuple[Decorator, ...] = (
@@ -111,6 +120,11 @@ class ScreenChoices:
     """Action id → keys, from ``[keys]`` of the configuration file."""
 
 
+_AS_THEY_ARE = tuple(
+    "slurm via namespace selector container job interval patience read_only batch python py_spy sudo".split()
+)
+
+
 def connection(function: Function) -> Function:
     """Give a command the options of a session; it gets them as ``options: SessionOptions``, without the targets."""
 
@@ -125,10 +139,7 @@ def connection(function: Function) -> Function:
             ssh_config=path("ssh_config"),
             hostfile=path("hostfile"),
             logs=tuple(values.pop("logs")),
-            **{
-                name: values.pop(name)
-                for name in ("slurm", "job", "interval", "patience", "read_only", "batch", "python", "py_spy")
-            },
+            **{name: values.pop(name) for name in _AS_THEY_ARE},
         )
         return function(*args, options=options, **values)
 

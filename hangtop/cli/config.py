@@ -6,6 +6,7 @@ Keys at the top are for every command that has such an option; a table named lik
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +59,9 @@ def read(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: its lists and tables are too deep in one another") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number that is too long for Python
         raise ConfigError(f"{path}: not TOML: {error}") from None
 
 
@@ -122,7 +125,7 @@ def _checked(path: Path, key: str, value: Any, option: click.Option, ctx: click.
     else:
         expected, fits = "a string", isinstance(value, str)
     if not fits:
-        raise ConfigError(f"{path}: {key}: wants {expected}, not {value!r}")
+        raise ConfigError(f"{path}: {key}: wants {expected}, not {reprlib.repr(value)}")
     try:
         option.type_cast_value(ctx, value)
     except click.BadParameter as error:

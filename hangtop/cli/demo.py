@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import CONFIG, ScreenChoices, screen
-from hangtop.demo.options import FAULTS, DemoOptions
+from hangtop.demo.backend import AUTO, GLOO, NCCL, CannotRunError, choose
+from hangtop.demo.options import FAULTS, LAYOUTS, DemoOptions
 from hangtop.session.options import SessionOptions
 
 
@@ -47,6 +48,20 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     show_default=True,
     help="Seconds that a wait may take before it is called a hang.",
 )
+@click.option(
+    "--job",
+    type=click.Choice([AUTO, NCCL, GLOO]),
+    default=AUTO,
+    show_default=True,
+    help="How its ranks wait: below Python for their GPUs, as over NCCL (needs a C compiler), or over gloo.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default="data",
+    show_default=True,
+    help="With --job nccl: data parallel; tensors, stages and data; a pipeline.",
+)
 @click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
 def command(
     choices: ScreenChoices,
@@ -56,19 +71,35 @@ def command(
     ranks: int,
     nodes: int,
     patience: float,
+    job: str,
+    layout: str,
     headless: bool,
 ) -> None:
     """Start a small real job on two simulated nodes and watch it over SSH.
 
-    Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
+    Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo; with --job nccl their GPUs and
+    how they wait for them are simulated), the SSH servers are embedded,
     nvidia-smi, ibstat and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
     """
-    from hangtop.demo.demo import LABEL, Demo, DemoError
+    from hangtop.demo.demo import Demo, DemoError
 
     try:
-        asked = DemoOptions(nodes=nodes, ranks=ranks, fault=fault or "", fault_rank=fault_rank, after=after)
+        backend, why = choose(NCCL if job == AUTO and layout != LAYOUTS[0] else job, fault or "")
+        asked = DemoOptions(
+            nodes=nodes,
+            ranks=ranks,
+            fault=fault or "",
+            fault_rank=fault_rank,
+            after=after,
+            backend=backend,
+            layout=layout,
+        )
+    except CannotRunError as error:
+        raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if why:
+        click.echo(f"the job over {backend} runs: {why}", err=True)
     try:
         with Demo(asked) as demo:
             if headless:
@@ -77,7 +108,8 @@ def command(
             from hangtop.cli.screen import watch
 
             watch(
-                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL), choices
+                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=demo.label),
+                choices,
             )
     except DemoError as error:
         raise click.ClickException(str(error)) from None

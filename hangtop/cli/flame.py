@@ -14,6 +14,7 @@ from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.stacks import Ranks
 from hangtop.cli.status import Status
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.asking.flames import FlameGraph, flame_commands, record_flames
 from hangtop.session.options import SessionOptions
 
@@ -44,7 +45,7 @@ def command(
         click.echo(line)
     click.echo(f"\n{graph.saved.svg}\n{graph.saved.speedscope}")
     for rank, why in sorted(graph.errors.items()):
-        click.echo(f"rank {rank}: {why}", err=True)
+        click.echo(f"{rank_text(rank)}: {why}", err=True)
     ctx.exit(int(bool(graph.errors) or not graph.tree.samples))
 
 

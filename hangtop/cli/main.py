@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import sys
@@ -16,6 +17,9 @@ from hangtop.cli.words import arrange
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells count it (128 + SIGINT)."""
+_UNWRITABLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+OUTPUT_LOST = 74
+"""Exit code when our output could not be written: a full disk (EX_IOERR)."""
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away (128 + SIGPIPE)."""
 CRASHED = 70
@@ -61,7 +65,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="hangtop")
 def group() -> None:
-    """Show which rank of a distributed training job holds the others up, and why, over SSH."""
+    """Show which rank of a distributed training job holds the others up, and why, over SSH, srun or kubectl."""
 
 
 def main(args: Iterable[str] | None = None) -> NoReturn:
@@ -83,13 +87,22 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         _drop_stdout()
         code = PIPE_CLOSED
+    except OSError as error:
+        if error.filename is None and error.errno in _UNWRITABLE:
+            _drop_stdout()
+            _complain(f"standard output cannot be written: {error.strerror}")
+            code = OUTPUT_LOST
+        else:
+            code = _failed(error)
     except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
         code = _failed(error)
     raise SystemExit(code)
 
 
 def _complain(message: str) -> None:
-    print("hangtop: " + " ".join(message.split()), file=sys.stderr)
+    from collectors.fleet.clean import clean  # what is complained of may be in it
+
+    print("hangtop: " + " ".join(clean(message).split()), file=sys.stderr)
 
 
 def _drop_stdout() -> None:

@@ -78,28 +78,23 @@ def command(ctx: click.Context, options: SessionOptions, master: tuple[str, int]
 
 async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> Preflight:
     """Connect, survey, and put together what the checks look at."""
-    from collectors.probes.preflight.survey import Place, survey
+    from collectors.probes.preflight.survey import Surveyed, survey
 
     status = Status()
     async with connected_session(options, status, NEEDS) as session:
         job = session.job()
-        scene = _scene(job, master)
+        scene = replace(_scene(job, master), way=options.via or "")
         places = []
         for node in scene.nodes():
             place = _reachable(session, scene, node)
             if place is not None:
-                places.append(Place(node.name, *place))
+                places.append(Surveyed(node.name, *place))
         status.say(f"surveying {len(places)} nodes")
         found = await survey(
             places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
         )
-    broken = {
-        name: replace(job.nodes[name], link="limited", why=why)
-        for name, why in found.errors.items()
-        if name in job.nodes
-    }
-    job = replace(job, nodes={**job.nodes, **broken})
-    return replace(scene, job=job, answers=found.answers, offsets=found.offsets)
+    silent = {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
+    return replace(scene, answers=found.answers, offsets=found.offsets, silent=silent)
 
 
 def _reachable(session: Session, scene: Preflight, node: Node) -> tuple[Any, str, str] | None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
+from hangtop.diagnosis.phrasing import outcome_words
 
 
 def answered(
@@ -19,7 +20,7 @@ def answered(
     if json:
         click.echo(codec.dumps(as_json(answer) | {"verdict": outcome} | figures, indent=2, ensure_ascii=False))
     else:
-        click.echo(f"{outcome.upper()}  {answer.verdict.summary}\n")
+        click.echo(f"{outcome_words(outcome).upper()}  {answer.verdict.summary}\n")
         click.echo("\n".join(table))
         if answer.verdict.findings:
             click.echo("".join(as_text(answer, colour=wants_colour(sys.stdout)).partition("\n\n")[1:]), nl=False)

@@ -18,11 +18,11 @@ from hangtop.cli.consent import confirm, refuse_read_only
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
-from hangtop.diagnosis import captured
-from hangtop.diagnosis.captured import Traffic
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.words import count
+from hangtop.diagnosis.measured import captured
+from hangtop.diagnosis.measured.captured import Traffic
+from hangtop.diagnosis.phrasing import count
 from hangtop.session.asking.capturing import capture_nodes, lines, names_by_address, read
 from hangtop.session.asking.probing import NEEDED
 from hangtop.session.options import SessionOptions
@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Capture the TCP headers of the job's network with tcpdump, and count what was sent again.
 
-    Needs tcpdump on the nodes, and root or sudo -n there. Nothing is written on the nodes. Exit code: 0 ok, 1 loss or
+    Needs tcpdump on the nodes, and root there, or --sudo. Nothing is written on the nodes. Exit code: 0 ok, 1 loss or
     no capture, 2 wrong usage, 3 no node reachable.
     """
     refuse_read_only(options, "captures: they run tcpdump on the nodes")
@@ -71,12 +71,12 @@ async def _capture(
         job = session.job()
         places, absent = capture_nodes(session, job)
         status.clear()
-        *commands, how = describe(places, seconds, most)
+        *commands, how = describe(places, seconds, most, sudo=options.sudo)
         confirm("\n".join(["", *commands, how]), (node.name for node in places), job, yes=yes, effect=EFFECT)
         status.say(f"capturing on {count(len(places), 'node')} for {seconds:g} s")
         name = time.strftime("capture-%Y%m%d-%H%M%S")
         try:
-            captures = await capture(places, folder, name, seconds=seconds, most=most)
+            captures = await capture(places, folder, name, seconds=seconds, most=most, sudo=options.sudo)
         except OSError as error:
             raise click.ClickException(f"{folder}: the capture cannot be written: {error.strerror or error}") from None
         captures += [Captured(node, None, 0, None, None, why) for node, why in absent.items()]

@@ -17,9 +17,9 @@ from hangtop.cli.consent import confirm, refuse_read_only
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
-from hangtop.diagnosis import surroundings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured import surroundings
 from hangtop.session.asking.paths import PathResult, measure
 from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions

@@ -18,7 +18,7 @@ from hangtop.cli.default_group import DefaultGroup
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.environment.catching import Catching, catching
-from hangtop.diagnosis.words import count
+from hangtop.diagnosis.phrasing import count
 from hangtop.session.asking import repairs
 from hangtop.session.asking.repairs import Looked, Order, Patient, Result
 from hangtop.session.options import SessionOptions

@@ -34,6 +34,8 @@ def command(
     session, feed = replay_session(Path(file), speed=speed)
     first, last = feed.recording.span
     judged = json or text
+    if not judged:
+        session.keep_past()
     if judged or seconds is not None:
         run_to(session, feed, last if seconds is None else first + seconds)
     if feed.recording.damage:

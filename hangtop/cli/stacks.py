@@ -14,6 +14,7 @@ from hangtop.cli.connecting import connected_session, tell_unreached
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, parse_ranks, summary
 from hangtop.session.options import SessionOptions
 
@@ -72,7 +73,7 @@ def command(
     else:
         click.echo(as_text(merged) or "no ranks found: is the job running on these nodes?\n", nl=False)
         for rank in sorted(missing):
-            click.echo(f"\nrank {rank}: not found on these nodes", err=True)
+            click.echo(f"\n{rank_text(rank)}: not found on these nodes", err=True)
     ctx.exit(_exit_code(job, merged, missing))
 
 

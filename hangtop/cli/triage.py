@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hangtop.cli.ask import asker
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
-from hangtop.diagnosis.follow_up import native_wanted, ripens_in
+from hangtop.session.aside import aside
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -34,12 +34,6 @@ NEEDED = 6.0
 _SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
 """Every source that all nodes have."""
 STEP = 0.05
-LAST_LOOK = 4.0
-"""Seconds that the answer waits for the last stacks; what comes later is not known."""
-MORE_LOOKS = 2
-"""Looks more at a wait that began while it was watched; the first usually settles it."""
-LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
-"""When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
 
 
 @click.command("triage")
@@ -85,29 +79,25 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
     status = Status()
     try:
         await session.start(watching=False)
-        await connected(session, status.say)
+        # The rules take as long to load as nodes take to answer.
+        rules = asyncio.create_task(aside(lambda: importlib.import_module("hangtop.session.deciding")))
+        await all_answered(session, status.say)
+        if not session.living():
+            await all_spoken(session)
+        await rules
         if any(node.seen_at is not None for node in session.state.nodes.values()):
-            await look(session, watch, status.say)
-            await session.witnesses.recorders()
+            if not session.living():
+                session.read_left_behind()
+            from hangtop.session.deciding import watch_until_sure
+
+            verdict = await watch_until_sure(session, watch, status.say)
+        else:
+            verdict = await session.judge()
         status.clear()
-        verdict = await session.judge()
         return Answer(verdict, session.job(), time.monotonic() - began)
     finally:
         status.clear()
         await session.close()
-
-
-async def _let_ripen(session: Session, say: Callable[[str], None]) -> None:
-    """Where a wait began while it was watched, watch until it has lasted long enough to be told from a pause."""
-    for _ in range(MORE_LOOKS):
-        left = ripens_in(session.job())
-        if left is None:
-            return
-        say(f"a wait has just begun: watching {left:.0f} s more")
-        await asyncio.sleep(left + STEP)
-        session.tick()
-        with suppress(TimeoutError):  # a node that is slower has no say in this look
-            await asyncio.wait_for(session.dump_stacks(None, unasked=True), LAST_LOOK)
 
 
 async def connected(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
@@ -116,6 +106,12 @@ async def connected(session: Session, say: Callable[[str], None], needs: Collect
     ``needs`` names sources whose first word a command cannot do without: who has some waits for the last nodes, too,
     for as long as a node may take.
     """
+    await all_answered(session, say, needs)
+    await all_spoken(session, needs)
+
+
+async def all_answered(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
+    """The first half of it: every node has said its first word, which tells of its ranks, or failed."""
     began = time.monotonic()
     half_at: float | None = None
     while True:
@@ -133,6 +129,10 @@ async def connected(session: Session, say: Callable[[str], None], needs: Collect
             break
         say(f"{len(answered)} of {len(nodes)} nodes; waiting for {', '.join(waiting[:3])}{' …' * (len(waiting) > 3)}")
         await asyncio.sleep(STEP)
+
+
+async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
+    """The second half: every source of the nodes has looked once, the slower ones if they are needed."""
     await _spoken(session, _SOURCES, SETTLE)
     await _spoken(session, needs, NEEDED)
 
@@ -152,37 +152,3 @@ def _give_up(session: Session, after: float) -> None:
     for node in list(session.state.nodes.values()):
         if node.link == "connecting" and not node.why:
             session.link(LinkChange(node.name, "connecting", f"no answer within {after:.0f} s", session.now()))
-
-
-async def look(session: Session, watch: float, say: Callable[[str], None]) -> None:
-    """Watch for so long, and look at all stacks meanwhile; a slow node delays nobody else's next look."""
-    began = time.monotonic()
-    session.watched_from(session.now())
-    if not session.living():
-        session.read_left_behind()
-    looks: list[asyncio.Task[object]] = []
-    try:
-        for share in LOOKS:
-            while (left := began + share * watch - time.monotonic()) > 0:
-                say(f"watching {len(session.job().ranks)} ranks: {time.monotonic() - began:.0f} of {watch:.0f} s")
-                await asyncio.sleep(min(left, 0.5))
-                session.tick()
-            if not session.options.read_only:
-                looks.append(asyncio.create_task(session.dump_stacks(None, unasked=True)))
-        if looks:
-            say("waiting for the last stacks")
-            await asyncio.wait(looks, timeout=LAST_LOOK)
-        session.tick()
-        for done in looks:
-            if done.done():
-                done.result()
-        if looks:
-            await _let_ripen(session, say)
-        ranks = native_wanted(session.job()) if looks else ()
-        if ranks:
-            say("asking those whose Python frames do not tell for their native ones")
-            looks.append(asyncio.create_task(session.dump_stacks(ranks, native=True)))
-            await asyncio.wait(looks[-1:], timeout=LAST_LOOK)
-    finally:
-        for late in looks:
-            late.cancel()
