@@ -1,0 +1,278 @@
+"""``check_same``: whether replicas are still equal: fingerprints first, then down to the elements that differ."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
+
+from hangtop.inside.checks import digests
+from hangtop.inside.checks.items import Item, items_of
+from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.results import FINDINGS, CheckResult, Noted
+
+FEW = 16384
+"""Elements of which the values themselves are exchanged."""
+NAMES = 20_000
+"""Items of which one cell tells the fingerprints."""
+NAMED = 4
+"""Ranks with other bits whose elements are compared with those of the others."""
+ADVICE = (
+    "Replicas that differ train different models and hide it: look for code that runs on some ranks only, data or "
+    "seeds per rank before the model is built, a buffer that is not broadcast, and for hardware if it comes again at "
+    "one rank."
+)
+
+
+@harmless("same")
+def check_same(*things: Any, group: Any = None, seconds: float = 60.0, number: int = 0) -> CheckResult:
+    """Compare replicas bit by bit, over the ranks of ``group`` (all of the job without one).
+
+    ``things``: modules (parameters and buffers; followed by ``"buffers"`` these alone), optimizers, tensors, mappings
+    and sequences of them, ``"rng"``. A DTensor is compared among ranks that hold the same shard. All ranks of the group
+    must call it at the same point; who does not come within ``seconds`` is named.
+    """
+    members = group_of(group)
+    mine = Comparing(items_of(things))
+    return confer("same", members, seconds, mine.cells(), Judging(), mine.reply, number)
+
+
+class Comparing:
+    """This rank's side: fingerprints, from coarse to fine."""
+
+    def __init__(self, items: List[Item]) -> None:
+        self._items = {item.name: item for item in items}
+        tensors = [item for item in items if item.tensor is not None]
+        self._digests: Dict[str, str] = {item.name: item.text for item in items if item.tensor is None}
+        for item, found in zip(tensors, digests.digests([item.tensor for item in tensors])):
+            self._digests[item.name] = "%016x" % found
+
+    def cells(self) -> Said:
+        """By cell: how many items, and one fingerprint for all of them."""
+        cells: Dict[str, List[Any]] = {}
+        for name, item in sorted(self._items.items()):
+            known = cells.setdefault(item.cell, [0, 0])
+            known[0] += 1
+            for letter in (name + "=" + self._digests[name]).encode():
+                known[1] = (known[1] * 1_000_003 + letter + 1) & digests.MASK
+        return cells
+
+    def reply(self, request: Said) -> Said:
+        """Fingerprints of the items of some cells; or, of single items, of their parts, or their elements."""
+        if "cells" in request:
+            wanted = set(request["cells"])
+            named = [name for name, item in self._items.items() if item.cell in wanted][:NAMES]
+            return {name: [self._items[name].cell, self._digests[name]] for name in named}
+        said: Said = {}
+        for name, (begin, end) in request["ranges"].items():
+            item = self._items.get(name)
+            if item is None:
+                continue
+            if item.tensor is None:
+                said[name] = {"text": item.text if item.shown else ""}
+                continue
+            flat = digests.flat_of(item.tensor)
+            last = flat.numel() if end < 0 else min(end, flat.numel())
+            size = {"begin": begin, "end": last, "shape": list(item.tensor.shape), "dtype": str(item.tensor.dtype)}
+            if last - begin <= FEW:
+                said[name] = {**size, "values": _packed(flat[begin:last])}
+            else:
+                said[name] = {**size, "blocks": digests.block_digests(flat, begin, last)}
+        return said
+
+
+class Apart(NamedTuple):
+    """One item that is not the same on all ranks that hold the same part of it."""
+
+    name: str
+    cell: str
+    like: int
+    """A rank of the majority."""
+    ranks: List[int]
+    """Those that differ from it."""
+    others: int
+    """How many do not."""
+    absent: bool = False
+    """They do not have it at all."""
+
+
+class Judging:
+    """The leader's side."""
+
+    def __init__(self) -> None:
+        self._apart: List[Apart] = []
+        self._compared = 0
+        self._alone = 0
+        self._ranges: Dict[str, Tuple[int, int]] = {}
+        self._parts: Dict[str, str] = {}
+        """By item: in how many of its parts it differs."""
+
+    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        """First cells, then items, then parts of them, at last elements."""
+        if round_ == 0:
+            return self._cells(said)
+        if round_ == 1:
+            return self._names(said)
+        return self._elements(said)
+
+    def _cells(self, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        differ: List[str] = []
+        for cell in sorted({cell for cells in said.values() for cell in cells}):
+            told = [cells[cell] for cells in said.values() if cell in cells]
+            if len(told) == 1 and len(said) > 1:
+                self._alone += told[0][0]
+            else:
+                self._compared += max(count for count, _ in told)
+            if any(one != told[0] for one in told):
+                differ.append(cell)
+        if differ:
+            return More({"cells": differ})
+        return Conclusion(self._counted(len(said)))
+
+    def _counted(self, ranks: int) -> str:
+        if not self._compared:
+            return "nothing to compare: no two of %d ranks hold the same part of anything" % ranks
+        alone = "" if not self._alone else ", %d held by one rank alone" % self._alone
+        return "%d tensors and states are equal on %d ranks, bit by bit%s" % (self._compared, ranks, alone)
+
+    def _names(self, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        by_name: Dict[Tuple[str, str], Dict[int, str]] = {}
+        cells: Dict[str, List[int]] = {}
+        for rank, rows in said.items():
+            for name, (cell, found) in rows.items():
+                by_name.setdefault((name, cell), {})[rank] = found
+            for cell in {cell for cell, _ in rows.values()}:
+                cells.setdefault(cell, []).append(rank)
+        for (name, cell), told in sorted(by_name.items()):
+            usual = Counter(told.values()).most_common(1)[0][0]
+            like = min(rank for rank, found in told.items() if found == usual)
+            odd = sorted(rank for rank, found in told.items() if found != usual)
+            if odd:
+                self._apart.append(Apart(name, cell, like, odd, len(told) - len(odd)))
+            lacking = sorted(set(cells[cell]) - set(told))
+            if lacking:
+                self._apart.append(Apart(name, cell, like, lacking, len(told), absent=True))
+        self._ranges = {apart.name: (0, -1) for apart in self._apart[:FINDINGS] if not apart.absent}
+        if not self._ranges:
+            return self._conclusion({})
+        return More({"ranges": self._ranges})
+
+    def _elements(self, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        """Go on into the first part that differs of each item, until its elements are at hand."""
+        deeper: Dict[str, Tuple[int, int]] = {}
+        for apart in self._apart[:FINDINGS]:
+            mine, other = (said.get(rank, {}).get(apart.name) for rank in (apart.like, apart.ranks[0]))
+            if mine is None or other is None or "blocks" not in mine or "blocks" not in other:
+                continue
+            differing = [place for place, pair in enumerate(zip(mine["blocks"], other["blocks"])) if pair[0] != pair[1]]
+            self._parts.setdefault(apart.name, "%d of %d parts" % (len(differing), len(mine["blocks"])))
+            if differing:
+                size = digests.block_size(mine["begin"], mine["end"])
+                begin = mine["begin"] + differing[0] * size
+                deeper[apart.name] = begin, min(begin + size, mine["end"])
+        if deeper:
+            self._ranges.update(deeper)
+            return More({"ranges": self._ranges})
+        return self._conclusion(said)
+
+    def _conclusion(self, said: Dict[int, Said]) -> Conclusion:
+        findings = [self._finding(apart, said) for apart in self._apart[:FINDINGS]]
+        more = len(self._apart) - len(findings)
+        names = ", ".join(apart.name for apart in self._apart[:3])
+        summary = "%d of %d tensors and states differ among replicas: %s%s" % (
+            len(self._apart), max(self._compared, len(self._apart)), names, " …" if len(self._apart) > 3 else "",
+        )  # fmt: skip
+        if more > 0:
+            findings[-1] = findings[-1]._replace(evidence=[*findings[-1].evidence, "and %d more items differ" % more])
+        return Conclusion(summary, findings)
+
+    def _finding(self, apart: Apart, said: Dict[int, Said]) -> Noted:
+        where = " (shard %s)" % apart.cell if apart.cell else ""
+        if apart.absent:
+            return Noted(
+                "replicas_differ", "critical",
+                "%s%s is not on %s, but on %s"
+                % (apart.name, where, ranks_text(apart.ranks), counted(apart.others, "other")), apart.ranks, [], ADVICE,
+            )  # fmt: skip
+        even = apart.others == len(apart.ranks)
+        against = "that of rank %d" % apart.like if even else counted(apart.others, "other")
+        evidence = []
+        if apart.name in self._parts:
+            evidence.append("it differs in %s; the first of them:" % self._parts[apart.name])
+        for rank in apart.ranks[:NAMED]:
+            mine, other = (said.get(one, {}).get(apart.name) for one in (apart.like, rank))
+            if mine is not None and other is not None:
+                evidence += compared(mine, other, apart.like, rank)
+        summary = "%s%s differs on %s from %s" % (apart.name, where, ranks_text(apart.ranks), against)
+        ranks = sorted([apart.like, *apart.ranks]) if even else apart.ranks
+        return Noted("replicas_differ", "critical", summary, ranks, evidence, ADVICE)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 other``, ``3 others``."""
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
+
+
+def compared(mine: Said, other: Said, like: int, rank: int) -> List[str]:
+    """How far apart two ranks are, in words."""
+    if "text" in mine or "text" in other:
+        if not mine.get("text"):
+            return []
+        return ["rank %d has %s, rank %d has %s" % (like, mine.get("text"), rank, other.get("text"))]
+    if mine["shape"] != other["shape"]:
+        return ["shapes: %s on rank %d, %s on rank %d" % (mine["shape"], like, other["shape"], rank)]
+    if mine.get("dtype") != other.get("dtype"):
+        return ["types: %s on rank %d, %s on rank %d" % (mine.get("dtype"), like, other.get("dtype"), rank)]
+    return ["ranks %d and %d: %s" % (like, rank, _elements(mine, other))]
+
+
+def _elements(mine: Said, other: Said) -> str:
+    import torch
+
+    one, two = _unpacked(mine), _unpacked(other)
+    width = one.element_size()
+    differ = (one.view(torch.uint8) != two.view(torch.uint8)).reshape(-1, width).any(dim=1)
+    places = differ.nonzero().reshape(-1).tolist()
+    if not places:
+        return "these %d elements are equal" % one.numel()
+    first = places[0]
+    at = _place(mine["begin"] + first, mine["shape"])
+    told = "%d of %d elements, the first at %s: %s and %s" % (
+        len(places), one.numel(), at, _shown(one[first]), _shown(two[first]),
+    )  # fmt: skip
+    if one.dtype.is_floating_point or one.dtype.is_complex:
+        finite = torch.isfinite(one) & torch.isfinite(two) & differ
+        if bool(finite.any()):
+            wide = torch.complex128 if one.dtype.is_complex else torch.float64
+            told += "; at most %.3g apart" % (one.to(wide) - two.to(wide)).abs()[finite].max().item()
+        for word, test in (("NaN", torch.isnan), ("infinity", torch.isinf)):
+            counts = int(test(one).sum()), int(test(two).sum())
+            if any(counts):
+                told += "; %s: %d and %d" % (word, counts[0], counts[1])
+    return told
+
+
+def _place(number: int, shape: Sequence[int]) -> str:
+    place: List[int] = []
+    for size in reversed(shape):
+        place.append(number % size if size else 0)
+        number //= size or 1
+    return "[%s]" % ", ".join(map(str, reversed(place)))
+
+
+def _shown(value: Any) -> str:
+    return "%.9g" % value.item() if value.dtype.is_floating_point else str(value.item())
+
+
+def _packed(flat: Any) -> str:
+    import torch
+
+    raw = flat.cpu().contiguous().view(torch.uint8) if flat.dtype is not torch.uint8 else flat.cpu()
+    return base64.b64encode(bytes(raw.tolist())).decode("ascii")
+
+
+def _unpacked(said: Said) -> Any:
+    import torch
+
+    raw = bytearray(base64.b64decode(said["values"]))
+    return torch.frombuffer(raw, dtype=getattr(torch, said["dtype"].partition(".")[2]))

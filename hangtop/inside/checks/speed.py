@@ -1,0 +1,176 @@
+"""``bandwidth`` and ``stragglers``: what the job's own groups reach, measured from within, NCCL included.
+
+The ranks sign in at the store first, and only where all have come a collective is launched: it can only hang where the
+network does. It is launched asynchronously and watched, so that even then the deadline holds; what has been launched
+cannot be taken back, though, which the result says.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+
+from hangtop.inside.checks.meeting import Conclusion, Group, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.results import CheckResult, Noted
+
+SIZES = (1 << 20, 16 << 20, 64 << 20)
+"""Bytes of a tensor."""
+REPEATS = 5
+LATE = 1.3
+"""Times the median of all ranks that a straggler needs for the same work."""
+WORK = 512
+"""Rows of the matrices that are multiplied."""
+PAUSE = 0.0005
+
+
+class Stuck(Exception):
+    """A collective did not end in time."""
+
+
+@harmless("bandwidth")
+def bandwidth(
+    *, group: Any = None, sizes: Sequence[int] = SIZES, seconds: float = 60.0, number: int = 0
+) -> CheckResult:
+    """Time all-reduces of these sizes (bytes) over ``group``; the bus bandwidth of each is in the summary."""
+    members = group_of(group)
+    until = time.monotonic() + seconds
+
+    def measured(request: Said) -> Said:
+        del request
+        try:
+            return {"times": [_all_reduce_times(group, size, until) for size in sizes]}
+        except Stuck as stuck:
+            return {"stuck": str(stuck)}
+
+    return confer("bandwidth", members, seconds, {}, _Bandwidth(members, sizes), measured, number)
+
+
+@harmless("stragglers")
+def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, number: int = 0) -> CheckResult:
+    """Have every rank do the same work and then an all-reduce, so many times; names those that need far longer."""
+    members = group_of(group)
+    until = time.monotonic() + seconds
+
+    def measured(request: Said) -> Said:
+        del request
+        try:
+            return {"times": _rounds(group, rounds, until)}
+        except Stuck as stuck:
+            return {"stuck": str(stuck)}
+
+    return confer("stragglers", members, seconds, {}, _Stragglers(), measured, number)
+
+
+class _Bandwidth:
+    """The leader's side."""
+
+    def __init__(self, members: Group, sizes: Sequence[int]) -> None:
+        self._ranks = len(members.ranks)
+        self._sizes = sizes
+
+    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        if round_ == 0:
+            return More({"go": True})
+        stuck = _stuck(said)
+        if stuck is not None:
+            return stuck
+        parts = []
+        for place, size in enumerate(self._sizes):
+            seconds = statistics.median(max(one["times"][place][turn] for one in said.values())
+                                        for turn in range(REPEATS))  # fmt: skip
+            bus = size / seconds * 2 * (self._ranks - 1) / self._ranks / 1e9
+            parts.append("%d MiB %.3g GB/s (%.3g ms)" % (size >> 20, bus, seconds * 1e3))
+        return Conclusion("all_reduce over %d ranks, bus bandwidth: %s" % (self._ranks, ", ".join(parts)))
+
+
+class _Stragglers:
+    """The leader's side."""
+
+    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        if round_ == 0:
+            return More({"go": True})
+        stuck = _stuck(said)
+        if stuck is not None:
+            return stuck
+        own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
+        wait = {rank: statistics.median(waited for _, waited in one["times"]) for rank, one in said.items()}
+        usual = statistics.median(own.values())
+        late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
+        lines = ["rank %d: work %.3g ms, wait %.3g ms" % (rank, 1e3 * own[rank], 1e3 * wait[rank]) for rank in own]
+        summary = "the same work takes %.3g to %.3g ms, median %.3g ms, on %d ranks" % (
+            min(own.values()) * 1e3, max(own.values()) * 1e3, usual * 1e3, len(own),
+        )  # fmt: skip
+        if not late or len(late) * 2 > len(own):
+            return Conclusion(summary)
+        worst = max(own[rank] for rank in late) / usual
+        return Conclusion(summary, [
+            Noted("straggler_rank", "warning", "%s needs up to %.1f times as long as the others for the same work"
+                  % (ranks_text(late), worst), late, [next(line for line in lines if line.startswith("rank %d:" % rank))
+                  for rank in late], "Compare its clocks, temperature and neighbours with those of the others.")
+        ])  # fmt: skip
+
+
+def _stuck(said: Dict[int, Said]) -> "Union[Conclusion, None]":
+    held = sorted(rank for rank, one in said.items() if "stuck" in one)
+    if not held:
+        return None
+    why = "an all-reduce that all ranks had launched did not end in time on %s" % ranks_text(held)
+    return Conclusion(why, [
+        Noted("collective_stalled", "critical", why, (), [said[rank]["stuck"] for rank in held[:4]],
+              "It cannot be taken back: the group is of no more use. Probe the network between these ranks.")
+    ])  # fmt: skip
+
+
+def _all_reduce_times(group: Any, size: int, until: float) -> List[float]:
+    import torch
+
+    tensor = torch.zeros(size // 4, dtype=torch.float32, device=_device(torch))
+    _launch(group, tensor, until)  # the first one makes connections
+    return [_timed(torch, lambda: _launch(group, tensor, until)) for _ in range(REPEATS)]
+
+
+def _rounds(group: Any, rounds: int, until: float) -> List[Tuple[float, float]]:
+    import torch
+
+    device = _device(torch)
+    one = torch.ones(WORK, WORK, device=device)
+    token = torch.zeros(1, device=device)
+    found = []
+    _launch(group, token, until)
+    for turn in range(rounds + 1):
+        work = _timed(torch, lambda: one @ one)
+        waited = _timed(torch, lambda: _launch(group, token, until))
+        if turn:  # the first one warms up
+            found.append((work, waited))
+    return found
+
+
+def _launch(group: Any, tensor: Any, until: float) -> None:
+    from torch.distributed import all_reduce
+
+    work = all_reduce(tensor, group=group, async_op=True)
+    while not work.is_completed():
+        if time.monotonic() > until:
+            raise Stuck("all_reduce of %d bytes" % (tensor.numel() * tensor.element_size()))
+        time.sleep(PAUSE)
+    work.wait()
+
+
+def _timed(torch: Any, call: Callable[[], Any]) -> float:
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    if cuda:
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    call()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def _device(torch: Any) -> Any:
+    """The current GPU of a rank whose groups work on GPUs, else the CPU."""
+    from torch.distributed import get_backend
+
+    on_gpu = "nccl" in str(get_backend()) and torch.cuda.is_available()
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")

@@ -1,0 +1,53 @@
+"""Hugging Face Transformers: a callback of its Trainer that tells steps and phases.
+
+trainer = Trainer(…, callbacks=[hangtop.inside.trainer_callback()])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hangtop.inside import hooks
+from hangtop.inside.steps import phase, step
+
+
+def trainer_callback() -> Any:
+    """A callback for a Trainer. Raises :class:`ImportError` where transformers is not installed."""
+    base: Any = importlib.import_module("transformers").TrainerCallback
+
+    class HangtopTrainerCallback(base):  # type: ignore[misc]  # transformers is not followed
+        """Tells hangtop step and phase."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """Have the model at hand: its forward tells that it runs, and that evaluation does."""
+            model, optimizer = more.get("model"), more.get("optimizer")
+            if model is not None:
+                hooks.follow(model, *[getattr(optimizer, "optimizer", optimizer)] if optimizer is not None else [])
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """Batches have come."""
+            phase("forward")
+
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """Gradients are there."""
+            phase("optimizer")
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """The step is done."""
+            step(state.global_step)
+            phase("data")
+
+        def on_prediction_step(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """A batch of an evaluation is done."""
+            phase("evaluation")
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """An evaluation is over."""
+            phase("data")
+
+        def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """A checkpoint was written."""
+            phase("data")
+
+    return HangtopTrainerCallback()

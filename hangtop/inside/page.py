@@ -1,0 +1,174 @@
+"""The shared page of this process: written here with a few stores, read by the node side without a word to us.
+
+:mod:`collectors.samples.page` says what lies where. What runs in every step takes no lock and no system call but the
+clock's. Where two threads write at once, or a processor shows its stores to another in another order, a reader may meet
+the time of one step beside the number of the next: a matter of microseconds, and of no weight.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import time
+from types import TracebackType
+from typing import Callable, List, NamedTuple, Optional, Type
+
+from collectors.samples import page as layout
+
+
+class Question(NamedTuple):
+    """A check that somebody at the screen asked for."""
+
+    number: int
+    check: str
+    at_step: int
+    deadline: float
+    """Seconds."""
+
+
+class Standing(NamedTuple):
+    """Who this process is in its job; -1 for what it does not know."""
+
+    rank: int = -1
+    world_size: int = -1
+    local_rank: int = -1
+
+
+class Page:
+    """The page of one process. Raises :class:`OSError` where the kernel gives none."""
+
+    def __init__(self, standing: Standing) -> None:
+        file = os.memfd_create(layout.NAME, os.MFD_CLOEXEC)
+        try:
+            os.fchmod(file, 0o600)
+            os.ftruncate(file, layout.SIZE)
+            view = memoryview(mmap.mmap(file, layout.SIZE))
+        finally:
+            os.close(file)  # the map has one of its own, and closes it when nobody writes any more
+        self._bytes = view
+        self._words = view.cast("q")
+        self._floats = view.cast("d")
+        self.step = _writer(view, layout.STEP)
+        """Writes the number of a step that is done; True while somebody asks something."""
+        self.phase = _writer(view, layout.PHASE)
+        """Writes the number of the phase that begins."""
+        self.back_to = [Phase(self, number) for number in range(len(layout.PHASE_NAMES))]
+        """For each phase what goes back to it: made once, not in every step."""
+        self._name(standing)
+        self._words[layout.STEP] = -1
+        # last: whoever finds the magic finds the rest
+        view[:8] = layout.MAGIC
+
+    def _name(self, standing: Standing) -> None:
+        words = self._words
+        words[layout.VERSION_WORD] = layout.VERSION
+        words[layout.SIZE_WORD] = layout.SIZE
+        words[layout.PID] = os.getpid()
+        self._floats[layout.STARTED] = time.time()
+        self.stand(standing)
+
+    def stand(self, standing: Standing) -> None:
+        """Say who this process is, once it is known."""
+        words = self._words
+        words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = standing
+
+    @property
+    def last_step(self) -> int:
+        """Number of the last step; -1 before the first."""
+        return self._words[layout.STEP]
+
+    @property
+    def phase_now(self) -> int:
+        """Number of the phase that began last."""
+        return self._words[layout.PHASE]
+
+    # --- what is asked, said and answered: seldom ---------------------------------------------------------------
+
+    def question(self) -> Optional[Question]:
+        """The question that has not been taken yet; None for none, or for one that is none."""
+        words = self._words
+        number, check = words[layout.QUESTION], words[layout.CHECK]
+        if number <= 0 or not 0 < check < len(layout.CHECKS):
+            self.take(number)
+            return None
+        deadline = self._floats[layout.DEADLINE]
+        seconds = deadline if 0.0 < deadline < 3600.0 else 60.0
+        return Question(number, layout.CHECKS[check], words[layout.AT_STEP], seconds)
+
+    def take(self, number: int) -> None:
+        """Say that a question was seen, whatever comes of it."""
+        self._words[layout.SEEN] = number
+        self._words[layout.QUESTION] = 0
+
+    def opened(self, did: List[str], pipe: str, signal: int) -> None:
+        """Say what start() opened."""
+        self._words[layout.SIGNAL] = signal
+        text = "\n".join([pipe, *did]).encode("utf-8", "replace")
+        self._put(layout.SAID, text[: layout.SAID_LIMIT])
+
+    def answer(self, text: bytes) -> None:
+        """Write the latest results, JSON of at most :data:`~collectors.samples.page.ANSWER_LIMIT` bytes."""
+        words = self._words
+        words[layout.ANSWER_SEQUENCE] += 1
+        self._put(layout.ANSWER, text)
+        words[layout.ANSWER_SEQUENCE] += 1
+
+    def _put(self, place: int, text: bytes) -> None:
+        self._bytes[place : place + 4] = len(text).to_bytes(4, "little")
+        self._bytes[place + 4 : place + 4 + len(text)] = text
+
+    def close(self) -> None:
+        """Take it away: no watcher takes it for a page from now on, and what still writes to it harms nobody."""
+        self._bytes[:8] = bytes(8)
+        self.back_to.clear()
+
+
+def _writer(view: memoryview, value: int) -> Callable[[int], bool]:
+    """What writes one number that moves and, in the word behind it, the time.
+
+    All that it uses is at hand: this runs in every step of the job. Without a lock: of two threads that come at once
+    the later one's number stands, and the sequence ends even.
+    """
+    words, times, at = view.cast("q"), view.cast("d"), value + 1
+    clock, sequence, question = time.time, layout.SEQUENCE, layout.QUESTION
+
+    def write(number: int) -> bool:
+        odd = words[sequence] | 1
+        words[sequence] = odd
+        try:
+            words[value] = number
+            times[at] = clock()
+        finally:  # also where the number is none
+            words[sequence] = odd + 1
+        return words[question] != 0
+
+    return write
+
+
+class Phase:
+    """What ``phase()`` gives: as a context it puts the phase before back."""
+
+    __slots__ = ("_before", "_page")
+
+    def __init__(self, page: Optional[Page], before: int) -> None:
+        self._page = page
+        self._before = before
+
+    def __enter__(self) -> None:
+        """Begun already."""
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        """Go back to the phase before."""
+        if self._page is not None:
+            self._page.phase(self._before)
+
+
+def stacks_file() -> int:
+    """A file in memory for faulthandler to write to: what comes is put at its end, whoever emptied it meanwhile."""
+    file = os.memfd_create(layout.STACKS, os.MFD_CLOEXEC)
+    os.fchmod(file, 0o600)
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file

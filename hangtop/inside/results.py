@@ -1,0 +1,117 @@
+"""What a check gives: a result with findings, for the caller, as JSON, on standard error and on the shared page."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Dict, List, NamedTuple, Sequence
+
+from collectors.samples.page import ANSWER_LIMIT
+from hangtop.inside.steps import telling
+
+EVIDENCE = 8
+"""Lines of evidence that a finding carries."""
+FINDINGS = 12
+"""Findings of one check: what is beyond them is counted."""
+RANKS = 256
+"""Ranks of a group that are named on the page."""
+
+
+class Noted(NamedTuple):
+    """One thing that is wrong. ``docs/findings.md`` lists the kinds."""
+
+    kind: str
+    severity: str
+    """``critical``, ``warning`` or ``info``."""
+    summary: str
+    ranks: Sequence[int] = ()
+    """The culprits."""
+    evidence: Sequence[str] = ()
+    advice: str = ""
+
+    def row(self) -> Dict[str, object]:
+        """As JSON has it."""
+        return {**self._asdict(), "ranks": list(self.ranks), "evidence": list(self.evidence)[:EVIDENCE]}
+
+
+class CheckResult(NamedTuple):
+    """What came of one check; true where all came and nothing is wrong."""
+
+    check: str
+    ranks: Sequence[int]
+    """Of the group that it was made among."""
+    summary: str
+    findings: Sequence[Noted] = ()
+    seconds: float = 0.0
+    number: int = 0
+    """Of the question that it answers; 0 for one in the code."""
+    at: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Nothing worse than information was found."""
+        return all(finding.severity == "info" for finding in self.findings)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def row(self) -> Dict[str, object]:
+        """As JSON has it."""
+        rows = [finding.row() for finding in self.findings[:FINDINGS]]
+        return {**self._asdict(), "ranks": list(self.ranks), "ok": self.ok, "findings": rows}
+
+    def json(self) -> str:
+        """The result as one line of JSON."""
+        return json.dumps(self.row())
+
+    def __str__(self) -> str:
+        lines = ["check %s: %s" % (self.check, self.summary)]
+        for finding in self.findings:
+            lines.append("  %s: %s" % (finding.kind, finding.summary))
+            lines += ["    %s" % line for text in finding.evidence for line in text.split("\n")]
+        return "\n".join(lines)
+
+
+_latest: Dict[str, CheckResult] = {}
+
+
+def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
+    """Put a result on the page, and on standard error where this rank ``speaks`` for its group and it is not ok."""
+    result = result._replace(at=time.time())
+    _latest.pop(result.check, None)
+    _latest[result.check] = result
+    page = telling.page
+    if page is not None:
+        page.answer(packed(list(_latest.values())))
+    if speaks and not result.ok:
+        try:
+            sys.stderr.write("hangtop.inside: " + str(result) + "\n")
+        except (OSError, ValueError):
+            telling.trouble("standard error is closed")
+    return result
+
+
+def packed(results: List[CheckResult]) -> bytes:
+    """The latest results as a page holds them: with less of each where not all fits, at last without the oldest."""
+    evidence, findings = EVIDENCE, FINDINGS
+    while True:
+        rows = [_shortened(result, findings, evidence).row() for result in results]
+        text = json.dumps(rows).encode()
+        if len(text) <= ANSWER_LIMIT or not results:
+            return text
+        if evidence > 1:
+            evidence //= 2
+        elif findings > 1:
+            findings //= 2
+        else:
+            results = results[1:]
+
+
+def _shortened(result: CheckResult, findings: int, evidence: int) -> CheckResult:
+    kept = [
+        finding._replace(summary=finding.summary[:600], ranks=finding.ranks[:RANKS],
+                         evidence=[line[:300] for line in finding.evidence[:evidence]])
+        for finding in result.findings[:findings]
+    ]  # fmt: skip
+    return result._replace(findings=kept, ranks=result.ranks[:RANKS], summary=result.summary[:600])

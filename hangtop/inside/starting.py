@@ -1,0 +1,91 @@
+"""``start()``: opens the page and the ways into this process, once, and lists what it did."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import List, Optional
+
+from collectors.samples.page import SIZE
+from hangtop.inside import hooks
+from hangtop.inside.page import Page
+from hangtop.inside.standing import standing
+from hangtop.inside.steps import telling
+from hangtop.inside.ways import Opened, open_ways
+
+OFF = "HANGTOP_INSIDE"
+"""Set to 0, off or no in the environment it switches ``start()`` off without a change of the script."""
+
+
+class Once:
+    """What was opened, kept: a file of faulthandler's must stay open as long as its signal may come."""
+
+    def __init__(self) -> None:
+        self.did: Optional[List[str]] = None
+        self.opened: Optional[Opened] = None
+
+
+_once = Once()
+
+
+def start(
+    *, tracer: bool = True, stacks: bool = True, recorder: bool = True, automatic: bool = True, quiet: bool = False
+) -> List[str]:
+    """Begin to tell hangtop what only this process knows. Call it once, before the first process group if possible.
+
+    ``tracer``: let processes of this user trace it; ``stacks``: faulthandler on a free signal; ``recorder``: settings
+    of torch's flight recorder; ``automatic``: count steps through torch's own hooks. Gives what it did, line by line,
+    and writes it to standard error once unless ``quiet``. Never raises; where the system refuses something, the list
+    says so.
+    """
+    if _once.did is not None:
+        return _once.did
+    if os.environ.get(OFF, "").lower() in ("0", "off", "no", "false"):
+        return ["off: %s=%s" % (OFF, os.environ[OFF])]
+    did: List[str] = []
+    try:
+        did = _start(tracer=tracer, stacks=stacks, recorder=recorder, automatic=automatic)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
+        did.append("failed: %s: %s" % (type(error).__name__, error))
+    _once.did = did
+    if not quiet and standing().local_rank <= 0:
+        try:
+            sys.stderr.write("".join("hangtop.inside: %s\n" % line for line in did))
+        except (OSError, ValueError):
+            telling.trouble("standard error is closed")
+    return did
+
+
+def _start(*, tracer: bool, stacks: bool, recorder: bool, automatic: bool) -> List[str]:
+    try:
+        page: Optional[Page] = Page(standing())
+        did = ["page: step and phase in shared memory, %d KiB" % (SIZE >> 10)]
+    except (OSError, AttributeError) as error:
+        page, did = None, ["page: none (%s)" % error]
+    opened = open_ways(tracer=tracer, stacks=stacks, recorder=recorder)
+    did += opened.did
+    if automatic:
+        did.append(hooks.count_steps())
+    _once.opened = opened
+    if page is not None:
+        page.opened(did, opened.pipe, opened.signal)
+        telling.asked = _answer
+        telling.page = page
+        atexit.register(stop)
+    return did
+
+
+def _answer(page: Page, step: int) -> None:
+    from hangtop.inside.asked import consider  # whoever is never asked needs none of the checks
+
+    consider(page, step)
+
+
+def stop() -> None:
+    """Take the page away; what was opened beside it stays until the process ends."""
+    page, telling.page = telling.page, None
+    _once.did = None
+    if page is not None:
+        hooks.remove()
+        page.close()

@@ -1,0 +1,98 @@
+"""``step()`` and ``phase()``: what the job says in every step, and what a framework's hooks say for it.
+
+Nothing here raises, waits or talks to another rank. Without ``start()`` every call is a comparison with None.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Callable, Dict, List, Optional
+
+from collectors.samples.page import PHASE_NAMES
+from hangtop.inside import names
+from hangtop.inside.page import Page, Phase
+
+NOTHING = Phase(None, 0)
+NUMBERS: Dict[str, int] = {name: number for number, name in enumerate(PHASE_NAMES) if name}
+
+
+class Telling:
+    """What this process tells: its page, and who counts its steps."""
+
+    def __init__(self) -> None:
+        self.page: Optional[Page] = None
+        self.by_hand = False
+        """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
+        self.asked: Optional[Callable[[Page, int], None]] = None
+        """Called at the end of a step for a question that has not been answered yet."""
+        self.troubles: List[str] = []
+        """What went wrong in here and was kept from the job, each once."""
+
+    def trouble(self, text: str) -> None:
+        """Remember what went wrong."""
+        if text not in self.troubles and len(self.troubles) < 32:
+            self.troubles.append(text)
+
+    def forked(self) -> None:
+        """In a forked child: the page is the parent's."""
+        self.page = None
+
+
+telling = Telling()
+os.register_at_fork(after_in_child=telling.forked)
+
+
+def step(number: Optional[int] = None) -> None:
+    """Say that training step ``number`` is done; without a number, one more than the last."""
+    page = telling.page
+    if page is None:
+        return
+    try:
+        if number is None:
+            number = page.last_step + 1
+        telling.by_hand = True
+        asked = page.step(number)
+        if asked or not number & (number - 1):
+            _seldom(page, number, asked)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
+        telling.trouble("step(): %s: %s" % (type(error).__name__, error))
+
+
+def counted() -> None:
+    """A framework's hook saw a step end: counted, unless the job gives the numbers itself."""
+    page = telling.page
+    if page is None or telling.by_hand:
+        return
+    try:
+        number = max(1, page.last_step + 1)
+        asked = page.step(number)
+        if asked or not number & (number - 1):
+            _seldom(page, number, asked)
+    except Exception as error:  # noqa: BLE001 - as in step()
+        telling.trouble("a hook: %s: %s" % (type(error).__name__, error))
+
+
+def phase(name: str) -> Phase:
+    """Say that a phase of the step begins: one of ``data forward backward optimizer checkpoint evaluation``.
+
+    As a context (``with hangtop.inside.phase("checkpoint"):``) it puts the phase before back at its end.
+    """
+    page = telling.page
+    if page is None:
+        return NOTHING
+    try:
+        before = page.phase_now
+        page.phase(NUMBERS[name])
+        return page.back_to[before]
+    except Exception as error:  # noqa: BLE001 - as in step()
+        telling.trouble("phase(%r): %s" % (name, type(error).__name__))
+        return NOTHING
+
+
+def _seldom(page: Page, number: int, asked: bool) -> None:
+    """At the 1st, 2nd, 4th, 8th … step, as threads come in the first steps, and where somebody asks something."""
+    if not number & (number - 1):
+        names.name_threads(threading.enumerate())
+    if asked and telling.asked is not None:
+        telling.asked(page, number)
