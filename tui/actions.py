@@ -10,18 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui import asked, handlers, measured, probed, repairs, traced
+from tui.handlers import (
+    asked,
+    going,
+    inside,
+    measured,
+    own,
+    probed,
+    repairs,
+    results,
+    scrubbing,
+    stacks,
+    tables,
+    traced,
+    viewing,
+)
+from tui.host import Host
+from tui.intent import Intent
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
-if TYPE_CHECKING:
-    from tui.app import HangtopApp
-
-Run = Callable[["HangtopApp"], object]
+Run = Callable[[Host], object]
 
 
 class Touch(Enum):
@@ -31,7 +43,7 @@ class Touch(Enum):
     NODE = "node"
     """Runs something on a node that does not hold up the job; refused by ``--read-only``."""
     JOB = "job"
-    """May hold up or change the job: the exact command is shown and confirmed first; refused by ``--read-only``."""
+    """May hold up or change the job: what it does is said and confirmed first; refused by ``--read-only``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +65,18 @@ class Action:
     footer: int = 0
     """Place in the footer, lowest first; 0 keeps it out."""
     touch: Touch = Touch.NOTHING
-    command: Callable[[HangtopApp], str] | None = None
-    """For ``Touch.JOB``: the exact command."""
+    intent: Callable[[Host], Intent] | None = None
+    """For ``Touch.JOB``: what it does, in a line and exactly."""
+    looks: bool = False
+    """Only reads on the nodes: allowed when read-only, impossible where there are no nodes."""
+
+    everywhere: bool = False
+    """Its key is alive where the panel lacks what it needs, too: there it says why not."""
+
+    @property
+    def asks(self) -> bool:
+        """True when it needs nodes that answer."""
+        return self.looks or self.touch is not Touch.NOTHING
 
     def valid(self, can: frozenset[str]) -> bool:
         """True for a panel that can do this."""
@@ -73,90 +95,116 @@ _MOVES: tuple[tuple[Move, str, str], ...] = (
 )
 
 PANEL_ACTIONS = tuple(
-    Action(f"panel.{entry.name}", str(number), entry.title, f"{entry.help}.", handlers.opens(entry.name), "Panels")
+    Action(f"panel.{entry.name}", str(number), entry.title, f"{entry.help}.", going.opens(entry.name), "Panels")
     for number, entry in enumerate(PANELS, 1)
 )
 MOVE_ACTIONS = tuple(
-    Action(f"move.{how}", keys, text, f"{text}.", handlers.moves(how), "Moving") for how, keys, text in _MOVES
+    Action(f"move.{how}", keys, text, f"{text}.", going.moves(how), "Moving") for how, keys, text in _MOVES
 )
 
 ACTIONS: tuple[Action, ...] = (
     *PANEL_ACTIONS,
-    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", handlers.open_next, "Panels"),
+    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.open_next, "Panels"),
     Action("panel.previous", "shift+tab", "Panel before", "Open the panel to the left.",
-           handlers.open_previous, "Panels"),
+           going.open_previous, "Panels"),
+    Action("overview.back", "left", "Back in time", "Show an earlier moment; every panel does.",
+           scrubbing.scrubs(-1), "Time", "time"),
+    Action("overview.forth", "right", "On in time", "Show a later moment.", scrubbing.scrubs(1), "Time", "time"),
     *MOVE_ACTIONS,
     Action("enter", "enter", "In", "Go in: node, rank, its log; a finding's proof; a rank's full stack.",
-           handlers.enter, "Moving", "enter", 1),
+           going.enter, "Moving", "enter", 1),
     Action("back", "escape", "Back", "Take the filter away, then go back to where you came from.",
-           handlers.back, "Moving", "", 2),
+           going.back, "Moving", "", 2),
     Action("details", "i", "Details", "Everything that is known of what is under the cursor.",
-           handlers.show_details, "Moving", "details", 8),
-    Action("filter", "slash", "Filter", "Show only what matches: rank=3,7-9  gpu.util<10  node~gpu0  !state=S  word.",
-           handlers.ask_filter, "Tables", "filter", 3),
+           going.show_details, "Moving", "details", 8),
+    Action("filter", "slash", "Filter", "Show only what matches: rank=3,7-9  util<10  node~gpu0  !state=S  word.",
+           tables.ask_filter, "Tables", "filter", 3, everywhere=True),
     Action("sort.next", "greater_than_sign", "Sort", "Order by the next column.",
-           handlers.sort_next, "Tables", "sort", 7),
+           tables.sort_next, "Tables", "sort", 7),
     Action("sort.previous", "less_than_sign", "Sort by column before", "Order by the column before.",
-           handlers.sort_previous, "Tables", "sort"),
-    Action("sort.turn", "I", "Turn order", "Order the other way round.", handlers.sort_turn, "Tables", "sort"),
-    Action("mark", "space", "Mark", "Mark the row or line, and go on to the next.", handlers.mark, "Tables", "mark", 6),
+           tables.sort_previous, "Tables", "sort"),
+    Action("sort.turn", "I", "Turn order", "Order the other way round.", tables.sort_turn, "Tables", "sort"),
+    Action("columns", "o", "Columns", "All columns and what they mean: show, hide, go to one, order by one.",
+           tables.choose_columns, "Tables", "columns", 7),
+    Action("mark", "space", "Mark", "Mark the row or line, and go on to the next.", tables.mark, "Tables", "mark", 6),
     Action("mark.all", "asterisk", "Mark all", "Mark every row shown; once more takes the marks away.",
-           handlers.mark_all, "Tables", "mark"),
-    Action("copy", "c", "Copy", "Copy the marked rows or lines to the clipboard of your terminal (OSC 52).",
-           handlers.copy, "Tables", "copy", 10),
+           tables.mark_all, "Tables", "mark"),
+    Action("copy", "c", "Copy", "Copy what is looked at: marked rows or lines, a proof, stacks (OSC 52).",
+           tables.copy, "hangtop", "", 10),
+    Action("copy.verdict", "y", "Copy verdict", "Copy the verdict in ten lines, to be told to somebody (OSC 52).",
+           tables.copy_verdict, "hangtop"),
     Action("metric.next", "v", "Figure", "Next figure in the cells: utilisation, memory, power, temperature, clock.",
-           handlers.metric_next, "Overview", "metric", 4),
+           viewing.metric_next, "Overview", "metric", 4),
     Action("metric.previous", "V", "Figure before", "The figure before.",
-           handlers.metric_previous, "Overview", "metric"),
-    Action("log.follow", "F", "Follow", "Go to the newest line and stay there.", handlers.log_follow, "Logs", "log", 4),
+           viewing.metric_previous, "Overview", "metric"),
+    Action("log.follow", "F", "Follow", "Go to the newest line and stay there.", viewing.log_follow, "Logs", "log", 4),
     Action("log.pause", "p", "Pause", "Stand still on this line, or follow again.",
-           handlers.log_pause, "Logs", "log", 4),
+           viewing.log_pause, "Logs", "log", 4),
     Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
-           handlers.log_severity, "Logs", "log", 5),
-    Action("log.next", "n", "Next alarm", "To the next warning or error.", handlers.alarm_next, "Logs", "log", 5),
+           viewing.log_severity, "Logs", "log", 5),
+    Action("log.next", "n", "Next alarm", "To the next warning or error.", viewing.alarm_next, "Logs", "log", 5),
     Action("log.previous", "N", "Alarm before", "To the warning or error before.",
-           handlers.alarm_previous, "Logs", "log"),
+           viewing.alarm_previous, "Logs", "log"),
     Action("log.time", "at", "Time", "Go to a time of day (02:47, 02:47:10) or back by an age (5m).",
-           handlers.ask_time, "Logs", "log", 5),
+           viewing.ask_time, "Logs", "log", 5),
+    Action("time.toggle", "space", "Pause", "Stand still at this moment; live again, or play a recording on.",
+           scrubbing.toggle, "Time", "time", 6),
+    Action("time.live", "0", "Now", "To the newest moment, from any panel.", scrubbing.live, "Time"),
+    Action("time.back", "comma", "Back in time", "Show an earlier moment, from any panel.",
+           scrubbing.scrubs(-1), "Time"),
+    Action("time.forth", "full_stop", "On in time", "Show a later moment, from any panel.",
+           scrubbing.scrubs(1), "Time"),
+    Action("time.closer", "left_square_bracket", "Less time", "Show half as much time or less, more closely.",
+           scrubbing.zooms(-1), "Time"),
+    Action("time.wider", "right_square_bracket", "More time", "Show more time, up to seven days.",
+           scrubbing.zooms(1), "Time"),
+    Action("time.next", "n", "Next mark", "To what happened next: started, lost, late, hang, dump, repair, your marks.",
+           scrubbing.marks(1), "Time"),
+    Action("time.previous", "N", "Mark before", "To what happened before.", scrubbing.marks(-1), "Time"),
+    Action("time.mark", "m", "Set mark", "Mark this moment on the line of time.", scrubbing.set_mark, "Time"),
     Action("stacks.dump", "d", "Dump", "Look at the stacks of the marked ranks, or of the one under the cursor.",
-           handlers.dump_chosen, "Job", "ranks", 4),
+           stacks.dump_chosen, "Job", "ranks", 4, looks=True),
     Action("stacks.all", "D", "Dump all", "Look at the stacks of all ranks, without pausing them.",
-           handlers.dump_all, "Job", "", 5),
+           stacks.dump_all, "Job", "", 5, looks=True),
     Action("stacks.native", "ctrl+n", "Dump native", "Stacks with native frames: 0.5 s of CPU, 25 ms of pause a rank.",
-           handlers.dump_native, "Job", "ranks", 0, Touch.JOB, handlers.native_command),
+           stacks.dump_native, "Job", "ranks", 0, Touch.JOB, stacks.native_intent),
     Action("stacks.sample", "s", "Look", "All looks at the stacks together, then each alone.",
-           handlers.next_sample, "Stacks", "samples", 3),
+           stacks.next_sample, "Stacks", "samples", 3),
     Action("stacks.tree", "b", "Tree", "The prefix tree of all threads, or the groups again.",
-           handlers.toggle_tree, "Stacks", "samples", 3),
+           stacks.toggle_tree, "Stacks", "samples", 3),
     Action("stacks.flame", "f", "Flame graph", "Sample the marked ranks for 10 s without pausing them; SVG and a tree.",
            asked.flame_graph, "Job", "ranks", 0, Touch.NODE),
     Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
-           probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_command),
-    Action("probe.path", "m", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
-           probed.probe_path, "Job", "", 0, Touch.JOB, probed.path_command),
+           probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_intent),
+    Action("probe.path", "P", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
+           probed.probe_path, "Job", "", 0, Touch.JOB, probed.path_intent),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
            traced.ask_traces, "Job", "", 0),
     Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (debug server, dynolog); shows it first.",
            traced.ask_ranks, "Job", "", 0, Touch.NODE),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
-           asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_command),
+           asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_intent),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
            asked.lint_environment, "Job", "", 0),
     Action("probe.more", "M", "Measure", "List what else can be measured: packets, InfiniBand; each one asks.",
            measured.open_measurements, "Job", "", 0, Touch.NODE),
     Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port; each one asks.",
            repairs.open_repairs, "Job", "", 0, Touch.NODE),
+    Action("results", "R", "Results", "Answers of probes, flame graphs, traces, lint and recorder, to be read again.",
+           results.open_results, "Job", "", 12),
+    Action("inside.check", "C", "Check", "Ask the job for a check of its own at the end of a step; each one asks.",
+           inside.open_checks, "Job", "", 0, Touch.NODE),
     Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",
-           handlers.write_report, "Job", "", 11),
-    Action("shell", "exclamation_mark", "Shell", "A shell on the selected node with ssh; hangtop comes back after it.",
-           handlers.open_shell, "Job", "node", 9, Touch.NODE),
+           own.write_report, "Job", "", 11),
+    Action("shell", "exclamation_mark", "Shell", "A shell on the selected node; hangtop comes back after it.",
+           own.open_shell, "Job", "node", 9, Touch.NODE),
     Action("palette", "colon,ctrl+p", "Commands", "Find any action, node or theme by its name.",
-           handlers.open_palette, "hangtop", "", 12),
-    Action("help", "question_mark,f1", "Help", "All keys.", handlers.show_help, "hangtop", "", 2),
-    Action("theme", "ctrl+t", "Theme", "Change the colours.", handlers.next_theme, "hangtop"),
-    Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", handlers.redraw, "hangtop"),
-    Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; nothing of it stays on the nodes.",
-           handlers.leave, "hangtop", "", 13),
+           own.open_palette, "hangtop", "", 12),
+    Action("help", "question_mark,f1", "Help", "All keys.", own.show_help, "hangtop", "", 2),
+    Action("theme", "ctrl+t", "Theme", "Change the colours.", own.next_theme, "hangtop"),
+    Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", own.redraw, "hangtop"),
+    Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; asks once while the job hangs. Nothing stays on nodes.",
+           own.leave, "hangtop", "", 13),
 )  # fmt: skip
 """To add a key, add its action."""
 
@@ -176,16 +224,3 @@ def bindings() -> list[Binding]:
         Binding(action.keys, f"do('{action.id}')", action.title, show=False, id=action.id, tooltip=action.help)
         for action in ACTIONS
     ]
-
-
-_NAMES = {
-    "slash": "/", "colon": ":", "question_mark": "?", "exclamation_mark": "!", "asterisk": "*", "at": "@",
-    "greater_than_sign": ">", "less_than_sign": "<", "escape": "Esc", "enter": "Enter", "space": "Space", "tab": "Tab",
-    "shift+tab": "S-Tab", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "up": "↑", "down": "↓",
-    "left": "←", "right": "→", "f1": "F1",
-}  # fmt: skip
-
-
-def shown_keys(keys: str) -> list[str]:
-    """Keys as people read them: ``/``, ``^p``, ``Esc``."""
-    return [_NAMES.get(key.strip(), key.strip().replace("ctrl+", "^")) for key in keys.split(",")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.phrasing import outcome_words
 from tui.text import harmless
 
-LOUD = frozenset({"hung", "crashed"})
+LOUD = frozenset({"hung", "crashed", "at_risk"})
 
 
 class Alarm:
@@ -27,7 +28,7 @@ class Alarm:
         if key == self._announced:
             return ""
         self._announced = key
-        return harmless(f"{verdict.outcome}: {verdict.summary}")
+        return harmless(f"{outcome_words(verdict.outcome)}: {verdict.summary}")
 
 
 def notification(text: str, environ: Mapping[str, str]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import time
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App, ComposeResult
+from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
 from textual.screen import Screen
@@ -17,24 +19,29 @@ from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
 from hangtop.session.aside import aside
-from tui.actions import BY_ID, Action, Touch, bindings, in_footer
+from tui.actions import BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
+from tui.edges import Edges
 from tui.garbage import REST, TURN, Garbage
+from tui.handlers.scrubbing import advance
+from tui.host import Host
 from tui.navigation import Stage
 from tui.options import ScreenOptions
-from tui.panels.base import Panel, Place
+from tui.panels.registry import PANELS
+from tui.results import Results
 from tui.scene import Scene
 from tui.subject import Subject
-from tui.text import harmless
 from tui.theme import THEMES, Ink, ink_of
-from tui.widgets.banner import Banner
+from tui.widgets.blocks import Blocks
 from tui.widgets.footer import Footer
+from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Lines
-from tui.widgets.tabs import Crumbs, Tabs
+from tui.widgets.table import Table
+from tui.widgets.tabs import Tabs
 
 if TYPE_CHECKING:
-    from textual.notifications import SeverityLevel
+    from tui.panels.stacks import StacksPanel
 
 ARRIVALS = 0.1
 """Seconds between two looks at whether a node has come, at the start."""
@@ -52,7 +59,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     BLANK = True
 
 
-class HangtopApp(App[None], inherit_bindings=False):
+class HangtopApp(Host, inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
@@ -60,7 +67,7 @@ class HangtopApp(App[None], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     CSS = """
     MainScreen { background: $background; color: $foreground; layout: vertical; }
-    #banner, #tabs, #footer, #crumbs { height: 1; background: $panel; }
+    #tabs, #footer, #crumbs { height: 1; background: $panel; }
     #crumbs { display: none; background: $background; }
     #crumbs.-on { display: block; }
     ToastRack { margin-bottom: 1; }
@@ -70,12 +77,14 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.options = options or ScreenOptions()
         self._plain = self.options.no_color or "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if self._plain else None)
-        self.session = session
-        self.scene = Scene(session)
-        self.stage = Stage(self.scene)
-        self.banner, self.tabs, self.crumbs, self.bottom = Banner(self.scene), Tabs(), Crumbs(), Footer()
+        self.head = self.session = session
+        self.scene = Scene(session, plain=self.options.ascii)
+        self.stage = Stage(self.scene, PANELS[0].name if session.can_act else "findings")
+        self.edges = Edges(self)
+        self.results = Results()
         self._alarm = Alarm()
         self._garbage = Garbage()
+        self._ticked = time.monotonic()
         self._came = 0
         """Nodes that have answered, or could not be reached, when it was last drawn."""
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
@@ -103,11 +112,11 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Banner, tabs, where one is, the panel, the keys."""
-        yield self.banner
-        yield self.tabs
-        yield self.crumbs
+        yield self.edges.banner
+        yield self.edges.tabs
+        yield self.edges.crumbs
         yield self.stage
-        yield self.bottom
+        yield self.edges.footer
 
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
@@ -118,7 +127,7 @@ class HangtopApp(App[None], inherit_bindings=False):
     def _begin(self) -> None:
         self.run_worker(self._start_session(), name="session", exit_on_error=False)
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
-        self.set_interval(COST_PERIOD, self.bottom.measure)
+        self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
         self.set_interval(TURN, self._garbage.turn)
         self._arriving = self.set_interval(ARRIVALS, self._draw_arrivals)
@@ -132,20 +141,23 @@ class HangtopApp(App[None], inherit_bindings=False):
     async def _start_session(self) -> None:
         from tui.dialogs.asking import ScreenAsker
 
-        self.session.asker = ScreenAsker(self)
-        if self.session.options.targets:
+        self.head.asker = ScreenAsker(self)
+        if self.head.options.targets:
             # 0.1 s of imports, and ldconfig and gcc run in it: not on this thread
             await aside(lambda: importlib.import_module("asyncssh"))
-        await self.session.start()
+        if self.head.live and self.head.player is None:
+            await aside(lambda: importlib.import_module("hangtop.session.tape.ring"))
+            self.head.keep_past()
+        await self.head.start()
 
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""
         self._garbage.stop()
-        await self.session.close()
+        await self.head.close()
 
     def on_resize(self) -> None:
         """Lay out first and last lines anew, once they know their sizes."""
-        self.call_after_refresh(self._draw_edges)
+        self.call_after_refresh(self.edges.draw)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A failure in the background is said, not hidden."""
@@ -157,21 +169,19 @@ class HangtopApp(App[None], inherit_bindings=False):
     # --- drawing -------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Draw the latest state, once; under a dialog only the alarm goes on."""
+        """Draw the latest state, once; under a dialog, too, and its own first line."""
+        now = time.monotonic()
+        passed, self._ticked = now - self._ticked, now
+        if self.scene.timeline.playing:
+            advance(self, passed)
         self.scene.turn()
         self._announce()
-        if len(self.screen_stack) > 1:
-            return
         self.stage.panel.draw()
-        self._draw_edges()
-
-    def _draw_edges(self) -> None:
-        self.banner.draw()
-        self._draw_frame()
+        self.edges.draw()
 
     def _draw_arrivals(self) -> None:
         """Draw nodes as they come rather than up to a second later; thousands come in too many parts for that."""
-        links = [node.link for node in self.session.state.nodes.values()]
+        links = [node.link for node in self.head.state.nodes.values()]
         came = len(links) - links.count("connecting")
         if came != self._came and len(links) <= FEW:
             self._came = came
@@ -179,14 +189,8 @@ class HangtopApp(App[None], inherit_bindings=False):
         if came and came == len(links):
             self._arriving.stop()
 
-    def _draw_frame(self) -> None:
-        verdict = self.session.verdict
-        self.tabs.tell(self.stage.top, len(verdict.findings) if verdict else 0)
-        self.crumbs.tell(self.panel.scope, self.panel.query_text)
-        self.bottom.tell([(action, self.keys_of(action)) for action in in_footer(self.panel.CAN)])
-
     def _announce(self) -> None:
-        news = self._alarm.news(self.session.verdict)
+        news = self._alarm.news(self.head.verdict)
         if news and self.options.bell:
             self.bell()
             if self._driver is not None:
@@ -214,15 +218,6 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     # --- actions -------------------------------------------------------------------------------------------------
 
-    @property
-    def panel(self) -> Panel:
-        """The panel on top."""
-        return self.stage.panel
-
-    def keys_of(self, action: Action) -> str:
-        """The action's present keys."""
-        return self.options.keymap.get(action.id, action.keys)
-
     def is_valid(self, action: Action) -> bool:
         """True when the panel on top can do it."""
         return action.valid(self.panel.CAN)
@@ -231,16 +226,8 @@ class HangtopApp(App[None], inherit_bindings=False):
         """Tell Textual which keys are alive here."""
         if action != "do":
             return super().check_action(action, parameters)
-        return self.is_valid(BY_ID[str(parameters[0])])
-
-    async def go(self, place: Place) -> None:
-        """Go in, and draw."""
-        await self.stage.go(place)
-        self.tick()
-
-    def set_theme(self, name: str) -> None:
-        """Change the colours."""
-        self.theme = name
+        wanted = BY_ID[str(parameters[0])]
+        return wanted.everywhere or self.is_valid(wanted)
 
     async def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
         """A tab was clicked."""
@@ -250,43 +237,66 @@ class HangtopApp(App[None], inherit_bindings=False):
         """A key of the footer was clicked."""
         await self.action_do(event.action)
 
+    @on(Table.Entered)
+    @on(Blocks.Entered)
+    @on(HeatMap.Entered)
+    async def _entered(self) -> None:
+        """A row, a group or a cell was clicked twice."""
+        await self.action_do("enter")
+
+    def on_stacks_panel_opened(self, event: StacksPanel.Opened) -> None:
+        """A group was gone into."""
+        from tui.dialogs.stack import StackDialog
+
+        self.push_screen(StackDialog(event.dumps, event.nodes))
+
     async def action_do(self, name: str) -> None:
-        """Run an action by its id: refused when read-only, confirmed when it touches the job."""
+        """Run an action by its id: refused where it cannot or must not be, confirmed when it touches the job."""
         action = BY_ID[name]
         self._garbage.pressed()
-        if action.touch is not Touch.NOTHING and self.session.options.read_only:
+        if action.asks and not self.session.can_act:
+            past = self.head.can_act
+            what = "this is a moment of the past, 0 goes to now" if past else "this shows what was recorded"
+            self.say(f"{action.title}: {what}; no node can be asked", "warning")
+        elif action.touch is not Touch.NOTHING and self.session.options.read_only:
             self.say(f"{action.title}: refused, because --read-only was given", "warning")
-        elif action.touch is Touch.JOB and action.command is not None:
+        elif action.touch is Touch.JOB and action.intent is not None:
             from tui.dialogs.asking import ConfirmDialog
 
             def take(answer: bool | None) -> None:
                 if answer:
                     self._in_background(action)
 
-            self.push_screen(ConfirmDialog(action.title, action.command(self), action.help), take)
+            self.push_screen(ConfirmDialog(action.title, action.intent(self), action.help), take)
         else:
             done = action.run(self)
             if inspect.isawaitable(done):
                 await done
             if len(self.screen_stack) == 1:
-                self._draw_frame()
+                self.edges.draw_frame()
 
     def _in_background(self, action: Action) -> None:
         done = action.run(self)
         if inspect.isawaitable(done):
             self.run_worker(_finished(done), name=action.id, exit_on_error=False)
 
-    def start(self, name: str) -> None:
-        """Run an action from where one cannot wait for it."""
-        self.run_worker(self.action_do(name), name=name, exit_on_error=False)
+    def start(self, action: str) -> None:
+        """Run an action, by its id, from where one cannot wait for it."""
+        self.run_worker(self.action_do(action), name=action, exit_on_error=False)
 
-    def start_going(self, place: Place) -> None:
-        """Go to a place from where one cannot wait for it."""
-        self.run_worker(self.go(place), name="go", exit_on_error=False)
+    def open_palette(self) -> None:
+        """Open the command palette."""
+        from tui.palette import ActionsProvider, Palette
 
-    def say(self, text: str, severity: SeverityLevel = "information") -> None:
-        """Show a short message; never read as markup."""
-        self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
+        self.push_screen(Palette([ActionsProvider], placeholder="an action, a node, a theme …"))
+
+    def open_help(self) -> None:
+        """Show all keys."""
+        from tui.help_text import help_dialog
+
+        self.push_screen(
+            help_dialog(self.options.keymap, self.stage.top, self.panel.fields(), self.panel.columns_told())
+        )
 
 
 async def _finished(done: Awaitable[object]) -> None:

@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 Test = Callable[[Value], bool]
 
-_TERM = re.compile(r"([A-Za-z][A-Za-z0-9_.]*)(!=|!~|<=|>=|=|~|<|>)(.*)", re.DOTALL)
+_TERM = re.compile(r"([A-Za-z][A-Za-z0-9_./%]*)(!=|!~|<=|>=|=|~|<|>)(.*)", re.DOTALL)
 _QUANTITY = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([A-Za-z%µ/]*)$")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+$")
 _RANGE = re.compile(r"(\d+)-(\d+)$")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hangtop.diagnosis.collectives.grid import Cell, Grid, Line, State
+from hangtop.diagnosis.groups.grid import Cell, Grid, Line, State
 from tui.format import UNKNOWN, age, plural
-from tui.stacked import Block, Piece
 from tui.text import fit
 from tui.theme import Tone
+from tui.widgets.blocks import Block
+from tui.widgets.lines import Piece
 
 LABEL = 22
 """Cells of the left column."""
@@ -67,7 +68,8 @@ def _heading(grid: Grid, now: float) -> list[Piece]:
     name = {"flight recorder": "group", "NCCL log": "communicator", "NCCL RAS": "communicator"}[grid.witness]
     said = f" ({grid.description})" if grid.description else ""
     of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
-    taken = f"{age(now - grid.at)} ago" if grid.at else f"age {UNKNOWN}"
+    what = "" if grid.aged else "newest entry "
+    taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     return [
         (f"{name} {grid.name}{said}", Tone.STRONG),
         (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Tone.INFO),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state import JobState
 from tui.filter import Filter, Value, parse
+from tui.format import clock
 
 KEPT = 20_000
 """Lines held; a quarter goes at once when there are more."""
@@ -46,6 +47,13 @@ class LogLine(NamedTuple):
     line: int
     """Line number in the source; 0 when unknown."""
     text: str
+    before: bool = False
+    """Nobody knows when it was written, but it was before ``at``."""
+
+    @property
+    def time(self) -> str:
+        """When it was written, as it is shown: twelve cells."""
+        return f"<{clock(self.at, millis=False)}".ljust(12) if self.before else clock(self.at)
 
 
 FIELDS: dict[str, Callable[[LogLine], Value]] = {
@@ -82,6 +90,12 @@ class LogBook:
         self._serial = 0
         self._event_texts: dict[tuple[str, str], None] = {}
 
+    def again(self) -> LogBook:
+        """An empty book with the same filter: for another moment, of which other lines are known."""
+        book = LogBook()
+        book.filter, book.lowest, book._test = self.filter, self.lowest, self._test
+        return book
+
     def take(self, state: JobState) -> int:
         """Take what is new; returns how many of the new lines are shown."""
         new = self._new_events(state) + self._new_lines(state)
@@ -113,7 +127,7 @@ class LogBook:
 
     def _lines_of(self, node: str, batch: LogLines) -> list[LogLine]:
         return [
-            self._line(batch.at, node, batch.rank, batch.path, 0, text)
+            self._line(batch.at, node, batch.rank, batch.path, 0, text)._replace(before=batch.before)
             for text in batch.lines
             if (batch.path, text) not in self._event_texts
         ]

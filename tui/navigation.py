@@ -22,6 +22,8 @@ class _Step:
     scope: str
     query: str
     here: Hashable
+    what: str
+    """What was stood on when it was come to."""
 
 
 class Stage(Clear, Container):
@@ -31,12 +33,13 @@ class Stage(Clear, Container):
     Stage { height: 1fr; }
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, first: str) -> None:
         super().__init__(id="stage")
         self.scene = scene
-        self.top = PANELS[0].name
-        self.panels: dict[str, Panel] = {self.top: PANELS[0].load()(scene)}
+        self.top = first
+        self.panels: dict[str, Panel] = {first: BY_NAME[first].load()(scene)}
         self._way: list[_Step] = []
+        self._what = ""
 
     def compose(self) -> ComposeResult:
         """The first panel; others come when they are asked for."""
@@ -64,6 +67,7 @@ class Stage(Clear, Container):
     async def open(self, name: str) -> None:
         """Open a panel by its key: whole, and with no way back."""
         self._way.clear()
+        self._what = ""
         panel = await self.show(name)
         if panel.scope:
             _narrow(panel, "", panel.query_text)
@@ -71,7 +75,8 @@ class Stage(Clear, Container):
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
         before = self.panel
-        self._way.append(_Step(self.top, before.scope, before.query_text, before.here()))
+        self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what))
+        self._what = place.scope or place.what
         panel = await self.show(place.panel)
         _narrow(panel, place.scope, "")
         if place.select is not None:
@@ -85,11 +90,18 @@ class Stage(Clear, Container):
         if not self._way:
             return False
         step = self._way.pop()
+        self._what = step.what
         panel = await self.show(step.panel)
         _narrow(panel, step.scope, step.query)
         if step.here is not None:
             panel.select(step.here)
         return True
+
+    @property
+    def trail(self) -> list[str]:
+        """The panels that were gone through, the present one last, each with what was stood on; empty without a way."""
+        steps = [(step.panel, step.what) for step in self._way]
+        return [f"{BY_NAME[name].title} {what}".rstrip() for name, what in [*steps, (self.top, self._what)] if steps]
 
     def beside(self, step: int) -> str:
         """Name of the panel to the right or left."""

@@ -1,22 +1,30 @@
-"""The command palette: every action that is valid here, every node, every theme."""
+"""The command palette: every action that is valid here, ranks, findings, columns, nodes and themes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.app import ComposeResult
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from tui.actions import ACTIONS, shown_keys
+from hangtop.diagnosis.phrasing import ranks_on
+from tui.actions import ACTIONS
+from tui.host import Host
+from tui.keys import shown_keys
 from tui.panels.base import Place
+from tui.panels.findings import key_of, where
 from tui.text import harmless
+from tui.widgets.banner import Banner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tui.app import HangtopApp
+
+MOST_RANKS = 20
 
 
 class _Offer(NamedTuple):
@@ -28,23 +36,45 @@ class _Offer(NamedTuple):
 
 
 class ActionsProvider(Provider):
-    """Offers actions by title and help, nodes and themes by name."""
+    """Offers actions by title and help, everything else by name."""
 
     @property
-    def _hangtop(self) -> HangtopApp:
-        return cast("HangtopApp", self.app)
+    def _host(self) -> Host:
+        return cast("Host", self.app)
 
     def _offers(self) -> Iterator[_Offer]:
-        app = self._hangtop
+        app = self._host
         for action in ACTIONS:
-            if app.is_valid(action) and not action.id.startswith("move."):
-                keys = " ".join(shown_keys(app.keys_of(action)))
+            if action.valid(app.panel.CAN) and not action.id.startswith("move."):
+                keys = " ".join(shown_keys(app.options.keymap.get(action.id, action.keys)))
                 yield _Offer(f"{action.title} ({keys})", action.help, partial(app.start, action.id), first=True)
+        yield from self._things(app)
         for node in app.scene.nodes:
             place = Place("ranks", f"node={node.name}")
             yield _Offer(f"Node {harmless(node.name)}", "its ranks", partial(app.start_going, place), first=False)
         for theme in sorted(app.available_themes):
             yield _Offer(f"Theme {theme}", "colours", partial(app.set_theme, theme), first=False)
+
+    def _things(self, app: Host) -> Iterator[_Offer]:
+        """Findings, and the columns of the panel."""
+        verdict = app.session.verdict
+        for finding in verdict.findings if verdict is not None else ():
+            place = Place("findings", "", key_of(finding))
+            text = harmless(f"Finding {finding.kind}, {where(finding)}")
+            yield _Offer(text, harmless(finding.summary), partial(app.start_going, place), first=False)
+        for column in app.panel.columns_told():
+            help_ = column.help or f"column of {app.stage.top}"
+            yield _Offer(f"Column {column.title}", help_, partial(app.panel.go_column, column.key), first=False)
+
+    def _ranks(self, app: Host, query: str) -> Iterator[_Offer]:
+        """Ranks whose number begins with what was typed: of many thousands nobody wants to see them all."""
+        typed = "".join(character for character in query if character.isdigit())
+        if typed:
+            found = (row for row in app.scene.ranks if str(row.number).startswith(typed))
+            for row in islice(found, MOST_RANKS):
+                place = Place("ranks", "", row.number)
+                text = ranks_on([row.number], [row.node.name])
+                yield _Offer(harmless(text.capitalize()), "its process", partial(app.start_going, place), first=False)
 
     async def discover(self) -> Hits:
         """All actions."""
@@ -55,7 +85,16 @@ class ActionsProvider(Provider):
     async def search(self, query: str) -> Hits:
         """What matches, best first."""
         matcher = self.matcher(query)
-        for offer in self._offers():
+        for offer in (*self._ranks(self._host, query), *self._offers()):
             score = max(matcher.match(offer.text), 0.6 * matcher.match(offer.help))
             if score > 0:
                 yield Hit(score, matcher.highlight(offer.text), offer.run, offer.text, offer.help)
+
+
+class Palette(CommandPalette):
+    """Textual's palette below the first line, which stays free and goes on as in every dialog."""
+
+    def compose(self) -> ComposeResult:
+        """The verdict, then the palette."""
+        yield Banner(cast("Host", self.app).scene)
+        yield from super().compose()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from collectors.node import secrets
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -40,9 +41,10 @@ class Report:
         taken = time.strftime("%F %T %Z", time.localtime(self._job.now))
         told = as_text(answer, colour=False)
         content = f"hangtop {__version__}  {taken}  {self._label}\n\n{told}\n{self._text}\n"
-        text.write_text(content, encoding="utf-8", errors="replace")
+        text.write_text(secrets.shapes(content), encoding="utf-8", errors="replace")
         whole = as_json(answer) | {"state": plain(self._job)}
-        data.write_text(json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str) + "\n", encoding="utf-8")
+        document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
+        data.write_text(secrets.shapes(document) + "\n", encoding="utf-8")
         return [text, data]
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from hangtop.diagnosis.roster import told_size
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from tui.measure import is_stale
 from tui.order import natural
 from tui.subject import Subject
+from tui.timeline import Timeline
 
 
 class RankRow(NamedTuple):
@@ -50,6 +52,9 @@ class Count:
     """Still connecting for the first time."""
     ranks: int
     ranks_alive: int
+    """That live as far as is known: ranks of silent nodes are not among them."""
+    ranks_unheard: int
+    """That lived when their node was last heard, which is too long ago."""
     world_size: int | None
     oldest: float | None
     """Seconds since the node that has been silent for longest was heard; None before any was heard."""
@@ -85,14 +90,24 @@ class Part(NamedTuple):
 class Scene:
     """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
 
-    def __init__(self, session: Subject) -> None:
+    def __init__(self, session: Subject, *, plain: bool = False) -> None:
         self.session = session
+        self.plain = plain
+        """Whether only ASCII may be drawn."""
+        self.timeline = Timeline(session)
         self.now = session.now()
         self.interval = session.interval
         """Seconds between two ticks of a node."""
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
         self._parts: dict[str, Part] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
+
+    def show(self, session: Subject) -> None:
+        """Draw another session's state from now on: nothing is kept of the last one."""
+        self.session = session
+        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._parts.clear()
+        self.turn()
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
@@ -105,6 +120,20 @@ class Scene:
     def state(self) -> JobState:
         """The session's state."""
         return self.session.state
+
+    @property
+    def without_anything(self) -> tuple[str, ...]:
+        """Names of panels that would be empty: in a recording, or in files, nothing more may ever come."""
+        state = self.state
+        has = {
+            "overview": self.ranks or self.gpus,
+            "ranks": self.ranks,
+            "gpus": self.gpus,
+            "fabric": self.ports or any(node.interfaces for node in self.nodes),
+            "stacks": state.stacks,
+            "collectives": state.recorders or state.progress or state.ras,
+        }
+        return tuple(name for name, found in has.items() if not found)
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""
@@ -155,10 +184,12 @@ class Scene:
     @cached_property
     def count(self) -> Count:
         """The job in numbers."""
-        oldest, oldest_node, up, asking = None, "", 0, 0
+        oldest, oldest_node, up, asking, unheard = None, "", 0, 0, 0
         for node in self.nodes:
             up += node.link in {"live", "limited", "offline"}
             asking += node.link == "connecting" and node.seen_at is None
+            if node.ranks and self.stale(node):
+                unheard += len(_counted({rank.process.rank for rank in _alive(node).values()}))
             heard = node.seen_at
             if heard is not None and (oldest is None or heard < oldest):
                 oldest, oldest_node = heard, node.name
@@ -167,7 +198,8 @@ class Scene:
             nodes_up=up,
             nodes_asking=asking,
             ranks=self.lists.numbers,
-            ranks_alive=self.lists.alive,
+            ranks_alive=max(0, self.lists.alive - unheard),
+            ranks_unheard=min(unheard, self.lists.alive),
             world_size=self.lists.world_size,
             oldest=None if oldest is None else max(0.0, self.now - oldest),
             oldest_node=oldest_node,
@@ -205,6 +237,12 @@ class Scene:
                 yield gpu
 
 
+class Staged(Protocol):
+    """Has the scene: the application, for dialogs that draw the verdict."""
+
+    scene: Scene
+
+
 def _alive(node: NodeState) -> dict[int, RankState]:
     return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
 
@@ -237,6 +275,11 @@ def _part(node: NodeState) -> Part:
     )
 
 
+def _counted(numbers: Set[int]) -> Set[int]:
+    """Ranks that are counted: those with a number, as the size of the job counts them; where there is none, all."""
+    return {number for number in numbers if number >= 0} or numbers
+
+
 def _lists(roster: int, nodes: list[NodeState], parts: list[Part]) -> Lists:
     alive = [row for part in parts for row in part.alive]
     ended: dict[int, RankRow] = {}
@@ -253,7 +296,7 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[Part]) -> Lists:
         ranks,
         [row for part in parts for row in part.gpus],
         [row for part in parts for row in part.ports],
-        len(here | ended.keys()),
-        len(here),
-        max([size for _, rank in ranks if (size := rank.process.world_size) is not None], default=None),
+        len(_counted(here | ended.keys())),
+        len(_counted(here)),
+        told_size(row.rank.process.world_size for row in ranks),
     )

@@ -1,4 +1,4 @@
-"""The ssh command that opens a shell on a node, and hangtop's own words for what a dump runs there."""
+"""The command that opens a shell on a node, and hangtop's own words for what a dump runs there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from hangtop.session.options import SessionOptions
+from hangtop.session.reaching import shell_words
 from tui.scene import Scene
 
 
@@ -14,6 +15,8 @@ def shell_command(node: str, options: SessionOptions) -> list[str]:
     """Argv of an interactive shell on a node, the way the session reaches it; this machine's own shell for itself."""
     if not options.targets and options.hostfile is None and options.slurm is None:
         return [os.environ.get("SHELL", "/bin/sh")]
+    if (words := shell_words(node, options)) is not None:
+        return words
     command = ["ssh"]
     if options.ssh_config is not None:
         command += ["-F", str(options.ssh_config)]

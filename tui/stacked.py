@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode, rank_set
+from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.session.state import JobState
 from tui.format import UNKNOWN, plural
 from tui.theme import Tone
+from tui.widgets.blocks import Block
+from tui.widgets.lines import Piece
 
-Piece = tuple[str, Tone]
 Entry = tuple[int, StackDump]
 """Global rank and one look at its process or at a helper of it."""
 
@@ -32,20 +34,6 @@ ROLES = {
     "gloo": "gloo threads",
     "store": "store threads",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Lines that belong to some ranks; the first is the heading."""
-
-    ranks: frozenset[int]
-    lines: tuple[list[Piece], ...]
-    needed: int
-    """Lines from the heading on that should be seen even when room is short."""
-    name: str = ""
-    """Tells it from other blocks of the same ranks."""
-    joined: bool = False
-    """It follows the block before without an empty line."""
 
 
 def entries(state: JobState) -> list[Entry]:
@@ -124,6 +112,16 @@ def _branch(depth: int, node: TreeNode, place: Callable[[Iterable[int]], str]) -
     return [ranks, *[[(f"{indent}  {frame}", Tone.TEXT)] for frame in node.frames]]
 
 
+HOW = {
+    "nonblocking": "read without pausing it",
+    "blocking": "paused for a moment while it was read",
+    "native": "paused for a moment, with native frames",
+    "debug server": "told by its own debug server, where py-spy may not look",
+    "none": "no stack could be read",
+}
+"""How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""
+
+
 def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
     """Everything that the newest look at a rank saw: its own threads, then its helpers'."""
     latest: dict[int, StackDump] = {}
@@ -132,9 +130,9 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
             latest[dump.pid] = dump
     lines: list[list[Piece]] = []
     for dump in sorted(latest.values(), key=lambda dump: dump.pid != dump.rank_pid):
-        whose = f"rank {rank}" if dump.pid == dump.rank_pid else f"helper of rank {rank}"
+        whose = rank_text(rank) if dump.pid == dump.rank_pid else f"helper of {rank_text(rank)}"
         lines += [
-            [(f"{whose}, pid {dump.pid}", Tone.STRONG), (f"   taken {dump.method}", Tone.DIM)],
+            [(f"{whose}, pid {dump.pid}", Tone.STRONG), (f"   {HOW.get(dump.method, dump.method)}", Tone.DIM)],
             [(f"  state {dump.state or UNKNOWN}, system call {dump.syscall or UNKNOWN}", Tone.TEXT),
              (f", kernel wait {dump.wchan}" if dump.wchan else "", Tone.TEXT),
              (f", on {dump.waiting_on}" if dump.waiting_on else "", Tone.TEXT)],
@@ -144,7 +142,8 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
         if dump.way_out:
             lines.append([("  what would help: ", Tone.DIM), (dump.way_out, Tone.TEXT)])
         lines += [[("  kernel  ", Tone.DIM), (name, Tone.TEXT)] for name in dump.kernel]
-        for thread in dump.threads:
+        main = main_thread(dump)
+        for thread in sorted(dump.threads, key=lambda thread: thread is not main):
             gil = "  holds the GIL" if thread.owns_gil else ""
             running = "running" if thread.active else "idle"
             lines += [[], [(f"  {thread.name or 'thread'}", Tone.INFO), (f"  {running}{gil}", Tone.DIM)]]

@@ -9,10 +9,12 @@ from collectors.fleet.transport import Transport
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.asking.witnesses import Witnesses
+from hangtop.session.feed import Player
+from hangtop.session.history.history import History
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
 from hangtop.session.state import JobState
+from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import Picture
@@ -28,6 +30,9 @@ class Subject(Protocol):
     witnesses: Witnesses
     probed: list[Probed]
     traces: Picture | None
+    history: History
+    no_past: str
+    player: Player | None
 
     @property
     def state(self) -> JobState:
@@ -45,6 +50,10 @@ class Subject(Protocol):
     def live(self) -> bool:
         """False when it shows what is over."""
 
+    @property
+    def can_act(self) -> bool:
+        """True when nodes can be asked for more than they send: not in a recording, nor in files."""
+
     def now(self) -> float:
         """The session's present, seconds since the epoch."""
 
@@ -56,6 +65,9 @@ class Subject(Protocol):
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture; may be called in another thread."""
+
+    def keep_past(self) -> None:
+        """Keep all that comes from now on for a while, so that a moment of it can be shown again."""
 
     async def start(self) -> None:
         """Begin to deliver."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Protocol
 
 from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
+
+from tui.contrast import contrast, legible
 
 
 class Tone(IntEnum):
@@ -67,16 +70,16 @@ LIGHT = Theme(
     name="hangtop-light",
     primary="#0b6a99",
     secondary="#4a56a6",
-    accent="#9a5b00",
-    warning="#8f6200",
+    accent="#925600",
+    warning="#885d00",
     error="#b3261e",
-    success="#1f7a45",
+    success="#1c733f",
     foreground="#1f2933",
     background="#fbfbf8",
     surface="#f2f2ee",
     panel="#e7e8e3",
     dark=False,
-    variables={"scrollbar": "#c4c8c4", "scrollbar-background": "#fbfbf8", "footer-key-foreground": "#9a5b00"},
+    variables={"scrollbar": "#c4c8c4", "scrollbar-background": "#fbfbf8", "footer-key-foreground": "#925600"},
 )
 SAFE = Theme(
     # after the palette of Okabe and Ito: blue and orange are told apart in every kind of colour blindness
@@ -127,7 +130,7 @@ class Ink:
     found: Style
     """What a search found."""
     alarm: tuple[Style, Style, Style]
-    """The banner's ground: calm, warning, critical."""
+    """The banner: calm, a ground alone; warning and critical, reversed, whatever its pieces are."""
 
     def of(self, tone: Tone, ground: Ground = Ground.PLAIN) -> Style:
         """Style of a tone on a ground."""
@@ -136,6 +139,12 @@ class Ink:
     def hue(self, rank: int) -> Style:
         """A rank's own colour."""
         return self.hues[rank % len(self.hues)]
+
+
+class Inked(Protocol):
+    """Has the styles of the present theme: the application, for all that draws itself."""
+
+    ink: Ink
 
 
 def ink_of(theme: Theme, *, plain: bool = False) -> Ink:
@@ -178,12 +187,12 @@ def _rich_ink(theme: Theme) -> Ink:
     return Ink(
         _matrix(tones, grounds),
         tuple(_heat_style(stops, step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS)),
-        tuple(Style(color=_readable(Color.parse(hue), background).rich_color) for hue in _RANK_HUES),
-        Style(bgcolor=background.blend(accent, 0.45).rich_color, color=foreground.rich_color),
+        tuple(Style(color=_hue(Color.parse(hue), grounds).rich_color) for hue in _RANK_HUES),
+        _legible(Style(bgcolor=background.blend(accent, 0.45).rich_color, color=foreground.rich_color)),
         (
             Style(bgcolor=panel.rich_color),
-            Style(bgcolor=background.blend(warning, 0.3).rich_color),
-            Style(bgcolor=background.blend(error, 0.38).rich_color),
+            _legible(Style(bgcolor=warning.rich_color, color=background.rich_color, bold=True)),
+            _legible(Style(bgcolor=error.rich_color, color=background.rich_color, bold=True)),
         ),
     )
 
@@ -255,17 +264,29 @@ def _matrix(tones: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple
         rows.append(tuple(tones[tone] + ground if tone in wins else ground + tones[tone] for tone in Tone))
     # one object for what looks alike: neighbours are put together by identity
     alike: dict[Style, Style] = {}
-    return tuple(tuple(alike.setdefault(style, style) for style in row) for row in rows)
+    return tuple(tuple(alike.setdefault(style, style) for style in map(_legible, row)) for row in rows)
 
 
 def _heat_style(stops: list[Color], share: float) -> Style:
     place = share * (len(stops) - 1)
     lower = min(int(place), len(stops) - 2)
     ground = stops[lower].blend(stops[lower + 1], place - lower)
-    ink = "#f2f5f7" if ground.brightness < 0.52 else "#10151a"
-    return Style(color=ink, bgcolor=ground.rich_color)
+    inks = Color.parse("#f2f5f7"), Color.parse("#10151a")
+    ink = max(inks, key=lambda each: contrast(each, ground))
+    return Style(color=legible(ink, ground).rich_color, bgcolor=ground.rich_color)
 
 
-def _readable(colour: Color, background: Color) -> Color:
-    """Darken a hue on a light background."""
-    return colour.darken(0.25) if background.brightness > 0.5 else colour
+def _hue(colour: Color, grounds: tuple[Style, ...]) -> Color:
+    """A hue that can be read wherever lines lie: on the ground that takes most from it, and so on the others."""
+    under = [Color.from_rich_color(ground.bgcolor) for ground in grounds]
+    for ground in sorted(under, key=lambda each: contrast(colour, each)):
+        colour = legible(colour, ground)
+    return colour
+
+
+def _legible(style: Style) -> Style:
+    """The style, its colour moved until it can be read on its ground."""
+    if style.color is None or style.bgcolor is None:
+        return style
+    found = legible(Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor))
+    return style + Style(color=found.rich_color)

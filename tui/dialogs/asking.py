@@ -1,4 +1,4 @@
-"""Dialogs that want an answer: a confirmation with the exact command, a connection's question, a line of text."""
+"""Dialogs that want an answer: a confirmation of what will be done, a connection's question, a line of text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from textual.widgets import Input
 
 from collectors.fleet.questions import Question
 from tui.dialogs.base import Dialog, Text
-from tui.text import wrap
+from tui.intent import Intent
+from tui.text import harmless, wrap
 from tui.theme import Tone
-from tui.widgets.lines import Piece
+from tui.widgets.bar import Bar
+from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -21,30 +23,91 @@ if TYPE_CHECKING:
 WIDTH = 70
 """Cells of text in these dialogs."""
 
+TOLD_SECONDS = 20.0
+
 
 class ConfirmDialog(Dialog[bool]):
-    """Shows the exact command; only ``y`` runs it."""
+    """Says in one line what will be done; ``e`` shows the exact command, only ``y`` runs it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
         Binding("n,escape,q,enter", "answer(False)", "No"),
+        Binding("e", "exact", "Exact command"),
+        Binding("c", "copy", "Copy the command"),
+        Binding("up,k", "scroll(-1)", "Up"),
+        Binding("down,j", "scroll(1)", "Down"),
     ]
 
-    def __init__(self, title: str, command: str, why: str) -> None:
+    def __init__(self, title: str, intent: Intent, why: str) -> None:
         super().__init__(title)
-        self._command, self._why = command, why
+        self._intent, self._why = intent, why
+        self._exact = False
+        self._text = Text(self._lines())
 
     def content(self) -> ComposeResult:
-        """Why it asks, and the command."""
-        lines: list[list[Piece]] = [[(text, Tone.TEXT)] for text in wrap(self._why, WIDTH)]
-        lines += [[], *[[("  ", Tone.TEXT), (text, Tone.INFO)] for text in wrap(self._command, WIDTH - 2)]]
-        yield Text(lines)
+        """What will be done, and why it asks."""
+        yield self._text
+
+    def _lines(self) -> Content:
+        lines: Content = [[(self._intent.brief, Tone.STRONG)]]
+        lines += [[(line, Tone.TEXT)] for line in self._why.splitlines()]
+        if self._exact:
+            lines += [[], *[[("  ", Tone.TEXT), (line, Tone.INFO)] for line in self._intent.command.splitlines()]]
+        return lines
 
     def keys(self) -> list[Piece]:
-        """Yes or no."""
-        return [("y", Tone.ACCENT), (" run it  ", Tone.DIM), ("n", Tone.ACCENT), (" leave it", Tone.DIM)]
+        """Yes or no, or the command first."""
+        exact = [(" copy it  ", Tone.DIM)] if self._exact else [(" exact command  ", Tone.DIM)]
+        return [
+            ("y", Tone.ACCENT), (" run it  ", Tone.DIM), ("c" if self._exact else "e", Tone.ACCENT), *exact,
+            ("n", Tone.ACCENT), (" leave it", Tone.DIM),
+        ]  # fmt: skip
+
+    def action_exact(self) -> None:
+        """Show the exact command, or hide it again."""
+        self._exact = not self._exact
+        self._text.show(self._lines())
+        self.query_one("#keys", Bar).show(self.keys())
+
+    def action_copy(self) -> None:
+        """Copy the command."""
+        self.app.copy_to_clipboard(self._intent.command)
+        self.app.notify("the command was copied", markup=False, timeout=2)
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll by lines."""
+        self._text.scroll_to(y=self._text.top + step, animate=False, force=True)
 
     def action_answer(self, answer: bool) -> None:
+        """Answer."""
+        self.dismiss(answer)
+
+
+class LeaveDialog(Dialog[str]):
+    """Asked once before the screen is left while the alarm is loud; the answer is ``leave``, ``report`` or ``stay``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,y,enter,ctrl+q,ctrl+c", "answer('leave')", "Leave"),
+        Binding("x", "answer('report')", "Report, then leave"),
+        Binding("n,escape", "answer('stay')", "Stay"),
+    ]
+
+    def __init__(self, verdict: str) -> None:
+        super().__init__("Leave hangtop?")
+        self._verdict = verdict
+
+    def content(self) -> ComposeResult:
+        """What goes on."""
+        yield Text([[(self._verdict, Tone.STRONG)], [], [("x writes a report of all of it here first.", Tone.TEXT)]])
+
+    def keys(self) -> list[Piece]:
+        """Three answers."""
+        return [
+            ("q", Tone.ACCENT), (" leave  ", Tone.DIM), ("x", Tone.ACCENT), (" report, then leave  ", Tone.DIM),
+            ("Esc", Tone.ACCENT), (" stay", Tone.DIM),
+        ]  # fmt: skip
+
+    def action_answer(self, answer: str) -> None:
         """Answer."""
         self.dismiss(answer)
 
@@ -119,7 +182,12 @@ def _question_text(question: Question) -> list[list[Piece]]:
     return lines
 
 
-_TITLES = {"passphrase": "passphrase of a key", "password": "password", "keyboard": "question of the server"}
+_TITLES = {
+    "passphrase": "passphrase of a key",
+    "password": "password",
+    "keyboard": "question of the server",
+    "reuse": "a password for other hosts",
+}
 
 
 class ScreenAsker:
@@ -128,6 +196,11 @@ class ScreenAsker:
     def __init__(self, app: App[None]) -> None:
         self._app = app
         self._turn = asyncio.Lock()
+
+    def tell(self, text: str) -> None:
+        """Show it for some seconds."""
+        if self._app.is_running:
+            self._app.notify(harmless(text), severity="warning", markup=False, timeout=TOLD_SECONDS)
 
     async def ask(self, question: Question) -> str | None:
         """Show the question and wait for the answer; None when it is declined or the screen is closing."""

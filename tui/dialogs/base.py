@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,19 +10,25 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
+from tui.scene import Staged
 from tui.text import cells, wrap
 from tui.theme import Ground, Tone
+from tui.widgets.banner import Banner
 from tui.widgets.bar import Bar
+from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Piece, strip_of
 
 T = TypeVar("T")
 
-FRAME = 7
-"""Lines of a dialog that are not its text."""
+MOST_NARROW = 20
+"""Cells up to which lines are cut rather than broken."""
+
+FRAME = 8
+"""Lines of a dialog that are not its text, the first line of the screen included."""
 
 
 class Text(Lines):
-    """Lines of pieces that can be scrolled; as high as they need, up to what there is."""
+    """Lines of pieces that can be scrolled, broken where they are too long; as high as they need and there is."""
 
     DEFAULT_CSS = """
     Text { height: auto; }
@@ -31,33 +37,65 @@ class Text(Lines):
     def __init__(self, content: list[list[Piece]]) -> None:
         super().__init__()
         self.content = content
+        self._broken: tuple[int, list[list[Piece]], list[int]] = (0, [], [])
+        """The width that lines were broken for, the lines, and where each one of the content begins."""
         self.resize_to(20, len(content))
 
     def show(self, content: list[list[Piece]]) -> None:
         """Show something else, from its beginning."""
         self.content = content
-        self.resize_to(20, len(content))
+        self.changed()
         self.scroll_to(y=0, animate=False, force=True)
+
+    def changed(self) -> None:
+        """The content has more lines, or others."""
+        self._broken = (0, [], [])
+        self.resize_to(20, len(self._lines(self.size.width)))
         self.repaint()
 
+    def bring_line(self, place: int) -> None:
+        """Scroll so that a line of the content is visible."""
+        self._lines(self.size.width)
+        if place < len(self._broken[2]):
+            self.bring(self._broken[2][place])
+
+    def _lines(self, width: int) -> list[list[Piece]]:
+        """The content in lines that fit, a cell left free for the scrollbar."""
+        if self._broken[0] != width:
+            lines: list[list[Piece]] = []
+            starts: list[int] = []
+            for line in self.content:
+                starts.append(len(lines))
+                lines += broken(line, width - 1) if width > MOST_NARROW else [line]
+            self._broken = (width, lines, starts)
+        return self._broken[1]
+
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as there are."""
-        del container, viewport, width
-        return max(1, len(self.content))
+        """As many lines as there are when they are this wide."""
+        del container, viewport
+        return max(1, len(self._lines(width)))
+
+    def on_resize(self) -> None:
+        """Break the lines for the new width."""
+        super().on_resize()
+        self.resize_to(20, len(self._lines(self.size.width)))
 
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
-        place = self.top + y
-        return strip_of(self.content[place] if place < len(self.content) else [], width, self.ink, Ground.BAR)
+        place, lines = self.top + y, self._lines(self.size.width)
+        return strip_of(lines[place] if place < len(lines) else [], width, self.ink, Ground.BAR)
 
 
 class Dialog(ModalScreen[T]):
-    """A box over the panels. ``BOX`` is its width in cells; it shrinks on a smaller screen."""
+    """A box over the panels. ``BOX`` is its width in cells; it shrinks on a smaller screen.
+
+    The first line stays free and goes on: nobody should miss a verdict because a dialog is open.
+    """
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: $background 60%; }
     Dialog > #box {
-        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        width: 76; max-width: 100%; height: auto;
         background: $panel; border: round $primary; padding: 0 1;
     }
     Dialog > #box.-wide { width: 96%; max-width: 150; }
@@ -82,14 +120,16 @@ class Dialog(ModalScreen[T]):
         return [("Esc", Tone.ACCENT), (" close", Tone.DIM)]
 
     def compose(self) -> ComposeResult:
-        """Title, content, keys."""
+        """The verdict; title, content, keys."""
+        yield Banner(cast("Staged", self.app).scene)
         with Vertical(id="box", classes="-wide" if self._wide else ""):
             yield Bar(id="title", ground=Ground.BAR)
             yield from self.content()
             yield Bar(id="keys", ground=Ground.BAR)
 
     def on_resize(self) -> None:
-        """Leave room for title, keys and border."""
+        """Leave room for the first line, title, keys and border."""
+        self.query_one("#box").styles.max_height = max(1, self.size.height - 1)
         for text in self.query(Text):
             text.styles.max_height = max(3, self.size.height - FRAME)
 

@@ -14,6 +14,7 @@ from tui.text import harmless, wrap
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 
+SHOWS = "say what it does and ask"
 WIDTH = 138
 """Cells of text in the dialog at its widest."""
 
@@ -39,8 +40,9 @@ class ChoiceDialog(Dialog[int | None]):
         Binding("escape,q", "leave", "Leave"),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = (), *, does: str = SHOWS) -> None:
         super().__init__(title, wide=True)
+        self._does = does
         self._choices, self._notes = tuple(choices), tuple(notes)
         self._at = 0
         self._text = Text(self._lines()[0])
@@ -53,7 +55,7 @@ class ChoiceDialog(Dialog[int | None]):
         """Moving, choosing, leaving."""
         return [
             ("↑↓", Tone.ACCENT), (" move  ", Tone.DIM), ("Enter", Tone.ACCENT),
-            (" show the command and ask  ", Tone.DIM), ("Esc", Tone.ACCENT), (" leave it", Tone.DIM),
+            (f" {self._does}  ", Tone.DIM), ("Esc", Tone.ACCENT), (" leave it", Tone.DIM),
         ]  # fmt: skip
 
     def _lines(self) -> tuple[list[list[Piece]], int]:

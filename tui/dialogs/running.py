@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import Any
+
+from textual.app import App
 
 from tui.dialogs.base import TextDialog
 from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.bar import Bar
-from tui.widgets.lines import Piece
+from tui.widgets.lines import Content, Piece
 
-if TYPE_CHECKING:
-    from tui.app import HangtopApp
-
-Content = list[list[Piece]]
 Say = Callable[[str], None]
+Keep = Callable[[str, Content], None]
 
 
 class RunningDialog(TextDialog):
@@ -33,9 +32,8 @@ class RunningDialog(TextDialog):
         """Add a line of progress, with the seconds that have gone by."""
         took = f"{time.monotonic() - self._began:6.1f} s  "
         self.text.content.append([(took, Tone.DIM), (harmless(line), Tone.TEXT)])
-        self.text.resize_to(20, len(self.text.content))
-        self.text.scroll_to(y=len(self.text.content), animate=False, force=True)
-        self.text.repaint()
+        self.text.changed()
+        self.text.scroll_to(y=self.text.virtual_size.height, animate=False, force=True)
 
     def finish(self, title: str, content: Content) -> None:
         """Show the answer in place of the progress."""
@@ -60,8 +58,10 @@ class RunningDialog(TextDialog):
             self.dismiss(None)
 
 
-async def run_shown(app: HangtopApp, title: str, work: Callable[[Say], Awaitable[tuple[str, Content]]]) -> None:
-    """Run ``work`` under a dialog that shows what it says and then its answer: a title and lines.
+async def run_shown(
+    app: App[Any], title: str, work: Callable[[Say], Awaitable[tuple[str, Content]]], keep: Keep
+) -> None:
+    """Run ``work`` under a dialog that shows what it says and then its answer: a title and lines, which ``keep`` gets.
 
     To be awaited in a worker of its own: stopping cancels the task that runs it. ``work`` is to clean up then, and may
     still answer.
@@ -71,7 +71,9 @@ async def run_shown(app: HangtopApp, title: str, work: Callable[[Say], Awaitable
     dialog = RunningDialog(title, task.cancel)
     await app.push_screen(dialog)
     try:
-        dialog.finish(*await work(dialog.say))
+        title, content = await work(dialog.say)
+        keep(title, content)
+        dialog.finish(title, content)
     finally:
         if dialog.running and dialog.is_attached:  # it failed: the application says why
             dialog.dismiss(None)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.phrasing import ranks_on
 from tui.dialogs.base import TextDialog
 from tui.stacked import full_stack
 from tui.theme import Tone
@@ -32,7 +33,7 @@ class StackDialog(TextDialog):
     def _title(self) -> str:
         rank = self._ranks[self._at]
         of = f"   ({self._at + 1} of {len(self._ranks)} in this group)" if len(self._ranks) > 1 else ""
-        return f"rank {rank} on {self._node_of.get(rank, 'an unknown node')}{of}"
+        return f"{ranks_on([rank], [self._node_of.get(rank, 'an unknown node')])}{of}"
 
     def keys(self) -> list[Piece]:
         """Reading keys, and the way to the other ranks."""

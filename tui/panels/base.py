@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.containers import Vertical
 
@@ -14,6 +14,14 @@ from tui.widgets.lines import Move
 
 Fact = tuple[str, str]
 """A label and a value of the details; an empty label goes on with the one before."""
+
+
+class ColumnTold(NamedTuple):
+    """A column in words."""
+
+    key: str
+    title: str
+    help: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,8 @@ class Place:
     panel: str
     scope: str = ""
     select: Hashable = None
+    what: str = ""
+    """What is stood on, in words for the way back; the scope says it where there is one."""
 
 
 class Panel(Clear, Vertical):
@@ -38,6 +48,9 @@ class Panel(Clear, Vertical):
     NAME: ClassVar[str]
     CAN: ClassVar[frozenset[str]] = frozenset()
     """Capabilities that actions ask for: ``filter``, ``sort``, ``mark``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
+
+    WHY_NO_FILTER: ClassVar[str] = ""
+    """What is said of the filter's key where the panel has no ``filter``."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id=f"panel-{self.NAME}")
@@ -60,6 +73,9 @@ class Panel(Clear, Vertical):
     def hidden(self) -> None:
         """Another panel came to the front."""
 
+    def renew(self) -> None:
+        """Another moment is shown than before: forget what was worked out for the last one."""
+
     def move(self, how: Move) -> None:
         """Move the cursor."""
 
@@ -73,6 +89,13 @@ class Panel(Clear, Vertical):
     def fields(self) -> list[str]:
         """Names that a filter can use here."""
         return []
+
+    def columns_told(self) -> list[ColumnTold]:
+        """Every column, for help and palette."""
+        return []
+
+    def go_column(self, key: str) -> None:
+        """Bring a column into view."""
 
     def mark(self) -> None:
         """Mark what is under the cursor."""

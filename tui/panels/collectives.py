@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from typing import cast
 
 from textual.app import ComposeResult
 
-from hangtop.diagnosis.collectives.grid import Grid, grids
-from hangtop.diagnosis.words import folded
+from hangtop.diagnosis.groups.grid import Grid, grids
+from hangtop.diagnosis.phrasing import folded
 from tui.format import age, plural
 from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
 from tui.panels.base import Fact, Panel, Place
+from tui.panels.block_filter import FIELDS, BlockFilter
 from tui.scene import Scene
-from tui.stacked import Block
 from tui.theme import Tone
 from tui.widgets.bar import Bar
-from tui.widgets.blocks import Blocks
+from tui.widgets.blocks import Block, Blocks
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
@@ -29,7 +28,7 @@ class CollectivesPanel(Panel):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
-    CAN = frozenset({"enter", "copy", "node", "ranks", "details"})
+    CAN = frozenset({"filter", "enter", "copy", "node", "ranks", "details"})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -37,6 +36,7 @@ class CollectivesPanel(Panel):
         self.view = Blocks(EMPTY)
         self.back = 0
         """Columns that were scrolled away: 0 shows the newest."""
+        self._filter = BlockFilter(scene)
         self._grids: tuple[Grid, ...] = ()
         self._blocks: list[Block] = []
         self._seen: Hashable = None
@@ -55,6 +55,10 @@ class CollectivesPanel(Panel):
             self._seen, self._made_at = seen, self.scene.now
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
         self._lay_out()
+
+    def renew(self) -> None:
+        """Make the tables of what was known then."""
+        self._seen, self._made_at = None, float("-inf")
 
     def _evidence(self) -> Hashable:
         """What changes whenever a witness said something new."""
@@ -75,7 +79,9 @@ class CollectivesPanel(Panel):
     def _lay_out(self) -> None:
         width = max(20, self.view.size.width - 1)
         self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
-        self._blocks = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
+        made = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
+        self._blocks = self._filter.kept(made)
+        self.view.empty = f"no line with “{self.query_text}”" if self.query_text else EMPTY
         self.view.feed(self._blocks)
         self.bar.show(self._totals())
 
@@ -95,6 +101,16 @@ class CollectivesPanel(Panel):
             pieces.append((f"  {self.back} newer to the right", Tone.INFO))
         return [*pieces, ("  ", Tone.TEXT), *LEGEND]
 
+    def set_filter(self, text: str) -> None:
+        """Show only lines with a rank, or with words, that the filter lets through."""
+        self._filter.set(text)
+        self.query_text = text
+        self._lay_out()
+
+    def fields(self) -> list[str]:
+        """What a filter of lines can name."""
+        return list(FIELDS)
+
     def move(self, how: Move) -> None:
         """Move from line to line; left and right to older and newer collectives."""
         if how in ("left", "right"):
@@ -107,13 +123,6 @@ class CollectivesPanel(Panel):
         """To the ranks of the line."""
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
-
-    async def on_blocks_entered(self, event: Blocks.Entered) -> None:
-        """A line was clicked twice."""
-        from tui.app import HangtopApp
-
-        event.stop()
-        await cast("HangtopApp", self.app).action_do("enter")
 
     def here(self) -> Hashable:
         """A rank of the line."""
@@ -144,7 +153,10 @@ class CollectivesPanel(Panel):
             ("witness", grid.witness),
             ("group", f"{grid.name} {grid.description}".strip()),
             ("size", "unknown" if grid.size is None else str(grid.size)),
-            ("last heard", "unknown" if grid.at is None else f"{age(self.scene.now - grid.at)} ago"),
+            (
+                "last heard" if grid.aged else "newest entry",
+                "unknown" if grid.at is None else f"{age(self.scene.now - grid.at)} ago",
+            ),
         ]
         facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
         facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from hangtop.session.state import InterfaceState, NodeState, PortState
@@ -12,7 +12,6 @@ from tui.measure import grown_errors, source_is_stale
 from tui.panels.base import Fact, Place
 from tui.panels.facts import interface_facts, port_facts
 from tui.panels.table_panel import TablePanel
-from tui.rolling import Rolling
 from tui.scene import Scene
 from tui.theme import Tone
 from tui.widgets.lines import Piece
@@ -37,7 +36,7 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._sums = Rolling(_sums)
+        self._sums = self.rolling(self._sums_of)
         self._rows: tuple[int, list[LinkRow]] = (-1, [])
 
     def columns(self) -> Sequence[Column[LinkRow]]:
@@ -62,6 +61,16 @@ class FabricPanel(TablePanel[LinkRow]):
             ]
         return rows
 
+    def _sums_of(self, node: NodeState) -> tuple[int, int, int]:
+        """Of the ports of a node that are shown."""
+        if not self.narrowed():
+            return _sums(node.ports.values())
+        return _sums([row.port for row in self.kept(node) if row.port is not None])
+
+    def node_of(self, row: LinkRow) -> str:
+        """Name of the row's node."""
+        return row.node.name
+
     def key(self, row: LinkRow) -> Hashable:
         """Node and name."""
         return row.node.name, row.name
@@ -74,15 +83,17 @@ class FabricPanel(TablePanel[LinkRow]):
     def totals(self) -> list[Piece]:
         """How many ports are up, which errors grow, how much TCP sends again."""
         ports, up, growing = (sum(column) for column in zip((0, 0, 0), *self._sums.turn(self.scene.nodes), strict=True))
-        pieces: list[Piece] = [(f" {up} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
-        if not ports:
+        pieces = self.shown_of("link")
+        if ports:
+            pieces += [("  " if pieces else " ", Tone.DIM), (f"{up} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
+        elif not pieces:
             pieces = [(" no HCA", Tone.STRONG)]
         if growing:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(growing, 'port')} with growing errors", Tone.BAD)]
         shares = [
             (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
             for node in self.scene.nodes
-            if node.segments_per_s and node.retransmitted_per_s is not None
+            if (not self.narrowed() or self.kept(node)) and node.segments_per_s and node.retransmitted_per_s is not None
         ]
         if shares:
             share, worst = max(shares)
@@ -111,9 +122,8 @@ class FabricPanel(TablePanel[LinkRow]):
         return f"{row.name} of {row.node.name}", interface_facts(row.node, row.interface)
 
 
-def _sums(node: NodeState) -> tuple[int, int, int]:
+def _sums(ports: Collection[PortState]) -> tuple[int, int, int]:
     """Ports, those that are up, those with growing errors."""
-    ports = node.ports.values()
     return len(ports), sum(map(_is_up, ports)), sum(bool(grown_errors(port)) for port in ports)
 
 
@@ -171,20 +181,23 @@ def fabric_columns() -> Sequence[Column[LinkRow]]:
         Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
         Column("state", "state", 12, _both(lambda p: p.facts.state, lambda i: "up" if i.facts.up else "down"),
                _state_piece),
-        Column("rate", "Gb/s", 5, _both(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
-               form=lambda value: f"{value:g}", align="right"),
-        Column("in", "in/s", 6, received, form=size, align="right"),
-        Column("out", "out/s", 6, sent, form=size, align="right"),
-        Column("errors", "grown while watched", 26, _errors, _errors_piece, grow=3),
+        Column("rate", "rate", 5, _both(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
+               form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
+        Column("in", "in/s", 6, received, form=size, align="right", help="bytes a second"),
+        Column("out", "out/s", 6, sent, form=size, align="right", help="bytes a second"),
+        Column("errors", "errors grown", 26, _errors, _errors_piece, grow=3, least=15,
+               help="counters that grew while it was watched"),
         Column("layer", "layer", 10, _both(lambda p: p.facts.link_layer, lambda i: i.facts.kind)),
         Column("wait", "wait/s", 6, _both(_traffic("port_xmit_wait"), lambda _: ""), form=size, align="right",
                help="ticks a second in which data waited for credit: pressure, not an error"),
-        Column("mtu", "mtu", 6, _both(lambda _: "", lambda i: i.facts.mtu), align="right"),
+        Column("mtu", "mtu", 6, _both(lambda _: "", lambda i: i.facts.mtu), align="right",
+               help="bytes of a packet at most"),
         Column("phys", "physical", 10, _both(lambda p: p.facts.phys_state, lambda _: "")),
         Column("netdev", "netdev", 8, _both(lambda p: p.facts.netdev, lambda i: i.facts.name)),
         Column("addresses", "addresses", 22, _both(lambda _: "", lambda i: " ".join(i.facts.addresses))),
         Column("firmware", "firmware", 12, _both(lambda p: p.facts.firmware or UNKNOWN, lambda _: "")),
-        Column("source", "from", 10, _both(lambda p: p.source, lambda _: "proc")),
+        Column("source", "source", 10, _both(lambda p: p.source, lambda _: "proc"),
+               help="what the counters are read with"),
     )  # fmt: skip
 
 

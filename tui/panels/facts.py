@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from collectors.samples.logs import LogFile
+from collectors.samples.ranks import RankProcess
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
@@ -22,7 +23,7 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
     )
     gpus = ", ".join(str(gpu.index) for gpu in scene.gpus_of(row))
     return [
-        ("rank", f"{process.rank} of {number(process.world_size)}"),
+        ("rank", f"{process.rank} of {number(process.world_size)}" if process.rank >= 0 else _nameless(process)),
         ("local rank", f"{number(process.local_rank)} of {number(process.local_world_size)} on {row.node.name}"),
         ("gpus", gpus or plural(0, "GPU")),
         ("process", f"pid {process.pid}, parent {process.parent}, user {process.user}"),
@@ -33,7 +34,10 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
             UNKNOWN if pulse is None else f"wchan {pulse.wchan or UNKNOWN}, system call {number(pulse.syscall)}",
         ),
         ("threads", UNKNOWN if pulse is None else f"{pulse.threads}, open files {number(pulse.open_files)}"),
-        ("launched by", f"{process.launcher}; restart {number(process.restart)}; run {process.run_id or UNKNOWN}"),
+        (
+            "launched by",
+            f"{process.launcher or UNKNOWN}; restart {number(process.restart)}; run {process.run_id or UNKNOWN}",
+        ),
         ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
         ("command", process.command),
         ("folder", process.cwd),
@@ -44,9 +48,27 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         ("nccl log", process.nccl_log or "NCCL_DEBUG_FILE is not set"),
         ("limits", limits),
         ("versions", ", ".join(f"{name} {version}" for name, version in process.versions.items()) or UNKNOWN),
+        *_told(row, scene),
         *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
         *_list("environment", (f"{name}={value}" for name, value in sorted(process.env.items()))),
     ]
+
+
+def _told(row: RankRow, scene: Scene) -> list[Fact]:
+    """What it tells of itself, and what checks in it found."""
+    inside, opened = row.rank.inside, row.rank.opened
+    if inside is None:
+        return []
+    pulse = inside.pulse
+    since = UNKNOWN if pulse.phase_at is None else age(max(0.0, scene.now - pulse.phase_at))
+    step = f"{number(pulse.step)} done" + (f", in {pulse.phase} for {since}" if pulse.phase else "")
+    checked = (f"check {one.check}, {age(max(0.0, scene.now - one.at))} ago: {one.summary}" for one in inside.results)
+    return [("step", step), *_list("inside", opened.did if opened else ()), *_list("checks", checked)]
+
+
+def _nameless(process: RankProcess) -> str:
+    why = "it computes on a GPU" if process.library == "gpu" else f"{process.library} is mapped"
+    return f"unknown ({process.label or why}, and nothing tells its number)"
 
 
 def gpu_facts(node: NodeState, gpu: GpuState) -> list[Fact]:
@@ -155,6 +177,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         ("clock", "unknown" if node.clock_offset is None else f"{node.clock_offset:+.3f} s against this machine"),
         ("hangtop there", _agent(node)),
         ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
+        *_scheduled(node),
         *_list("sources", (f"{s.source}: {s.state} {s.why}" for s in node.sources.values())),
         *_list("faults", (f"{f.source}: {f.text} ({f.times} times)" for f in node.faults.values())),
         ("bad lines", f"{node.bad_lines} {node.last_bad}"),
@@ -164,6 +187,18 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         *_list("logs", (_log(file) for file in node.log_files.values())),
         *_list("versions", () if host is None else (f"{name} {version}" for name, version in host.versions.items())),
         *_list("settings", () if host is None else (f"{name} = {value}" for name, value in host.settings.items())),
+    ]
+
+
+def _scheduled(node: NodeState) -> list[Fact]:
+    """What Slurm says of it, where Slurm is asked."""
+    place = node.scheduled
+    if place is None:
+        return []
+    return [
+        ("Slurm job", f"{place.job}, {place.left or UNKNOWN} left"),
+        *_list("steps", place.steps),
+        ("Slurm node", f"{place.state or UNKNOWN}{f': {place.reason}' if place.reason else ''}"),
     ]
 
 

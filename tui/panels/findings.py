@@ -10,7 +10,9 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.words import folded
+from hangtop.diagnosis.phrasing import folded, rank_text
+from hangtop.diagnosis.unnumbered import numbered
+from hangtop.diagnosis.verdict.chain import BLAMED, chain_lines
 from tui.format import UNKNOWN, clock, plural
 from tui.panels.base import Fact, Place
 from tui.panels.logs import Proof
@@ -22,6 +24,9 @@ from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column
 
 SEVERITIES = {"critical": ("✖", Tone.BAD), "warning": ("▲", Tone.WARN), "info": ("●", Tone.INFO)}
+
+COPIED_WIDTH = 120
+"""Cells of a line of a proof that is copied."""
 
 _LINE = re.compile(r"(.+):(\d+)$")
 _RANK = re.compile(r"\brank (\d+)\b")
@@ -41,10 +46,10 @@ class Proofs(Lines):
         super().__init__(id="proofs")
         self._lines: list[list[Piece]] = []
 
-    def show(self, finding: Finding | None, unknown: Sequence[str]) -> None:
-        """Lay out a finding."""
+    def show(self, finding: Finding | None, unknown: Sequence[str], chain: Sequence[str] = ()) -> None:
+        """Lay out a finding; ``chain`` is who waits for whom."""
         width = max(20, self.size.width - 2)
-        lines = [] if finding is None else _told(finding, width)
+        lines = [] if finding is None else _told(finding, width, chain)
         if unknown:
             lines += [[], [(" not known", Tone.DIM)]]
             lines += [[(f"   {text}", Tone.DIM)] for entry in unknown for text in wrap(entry, width - 3)]
@@ -59,9 +64,9 @@ class Proofs(Lines):
         return strip_of(self._lines[place] if place < len(self._lines) else [], width, self.ink)
 
 
-def _told(finding: Finding, width: int) -> list[list[Piece]]:
+def _told(finding: Finding, width: int, chain: Sequence[str] = ()) -> list[list[Piece]]:
     glyph, tone = SEVERITIES[finding.severity]
-    sure = f"{finding.confidence * 100:.0f}% sure"
+    sure = finding.certainty
     lines: list[list[Piece]] = [
         [(f" {glyph} {finding.kind}", tone), (f"   {finding.severity}, {sure}", Tone.DIM)],
         *[[(f"   {text}", Tone.STRONG)] for text in wrap(finding.summary, width - 3)],
@@ -70,6 +75,9 @@ def _told(finding: Finding, width: int) -> list[list[Piece]]:
         lines.append([(f"   a consequence of {finding.cause}", Tone.DIM)])
     if finding.advice:
         lines += [[], *[[(f"   {text}", Tone.TEXT)] for text in wrap(finding.advice, width - 3)]]
+    if chain:
+        lines += [[], [("   who waits for whom", Tone.DIM)]]
+        lines += [[(f"     {text}", Tone.BAD if BLAMED in text else Tone.TEXT)] for text in chain]
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Tone.INFO), (when, Tone.DIM)]]
@@ -84,7 +92,7 @@ class FindingsPanel(TablePanel[FindingRow]):
     """The list above, the proof below."""
 
     NAME = "findings"
-    CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
+    CAN = frozenset({"filter", "sort", "columns", "enter", "copy", "details", "node", "ranks"})
 
     DEFAULT_CSS = """
     FindingsPanel Table { height: auto; min-height: 3; max-height: 45%; }
@@ -107,10 +115,10 @@ class FindingsPanel(TablePanel[FindingRow]):
             Column("severity", "", 1, lambda row: row.finding.severity,
                    lambda row: SEVERITIES[row.finding.severity]),
             Column("kind", "finding", 24, lambda row: row.finding.kind, tone=Tone.STRONG),
-            Column("sure", "sure", 4, lambda row: row.finding.confidence * 100, form=lambda value: f"{value:.0f}%",
-                   align="right"),
+            Column("sure", "sure", 8, lambda row: row.finding.certainty,
+                   help="proven, likely or possible: by how many witnesses"),
             Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, grow=1),
-            Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5),
+            Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5, least=20),
             Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM),
         )  # fmt: skip
 
@@ -125,7 +133,7 @@ class FindingsPanel(TablePanel[FindingRow]):
 
     def key(self, row: FindingRow) -> Hashable:
         """Kind and where."""
-        return row.finding.kind, where(row.finding)
+        return key_of(row.finding)
 
     def is_stale(self, row: FindingRow) -> bool:  # noqa: ARG002 (a finding is as old as the verdict)
         """Never: the verdict is made anew all the time."""
@@ -141,7 +149,14 @@ class FindingsPanel(TablePanel[FindingRow]):
         unknown = [] if verdict is None else [
             f"{gap.source} on {', '.join(gap.nodes) or 'all nodes'}: {gap.why}" for gap in verdict.unknown
         ]  # fmt: skip
-        self.proofs.show(None if row is None else row.finding, unknown)
+        self.proofs.show(None if row is None else row.finding, unknown, self._chain())
+
+    def _chain(self) -> list[str]:
+        """Who waits for whom, beside the finding that the verdict rests on."""
+        row, verdict = self.table.current, self.scene.session.verdict
+        if row is None or verdict is None or row.place != 0 or len(verdict.waits) < 2:
+            return []
+        return chain_lines(verdict.waits)
 
     def move(self, how: Move) -> None:
         """Move the cursor; left and right scroll the proof."""
@@ -156,11 +171,13 @@ class FindingsPanel(TablePanel[FindingRow]):
         verdict = self.scene.session.verdict
         if verdict is None:
             return [(" no verdict yet", Tone.STRONG)]
-        pieces: list[Piece] = [(f" {plural(len(verdict.findings), 'finding')}", Tone.STRONG)]
+        found = [row.finding for row in self.table.rows] if self.narrowed() else verdict.findings
+        pieces = self.shown_of("finding") or [(f" {plural(len(found), 'finding')}", Tone.STRONG)]
         for severity, (glyph, tone) in SEVERITIES.items():
-            times = sum(finding.severity == severity for finding in verdict.findings)
+            times = sum(finding.severity == severity for finding in found)
             if times:
-                pieces += [("   ", Tone.DIM), (f"{glyph} {times} {severity}", tone)]
+                words = plural(times, severity) if severity == "warning" else f"{times} {severity}"
+                pieces += [("   ", Tone.DIM), (f"{glyph} {words}", tone)]
         if verdict.unknown:
             pieces += [("   ", Tone.DIM), (f"{plural(len(verdict.unknown), 'source')} could not be read", Tone.WARN)]
         return pieces
@@ -180,6 +197,14 @@ class FindingsPanel(TablePanel[FindingRow]):
         row = self.table.current
         return set() if row is None else set(row.finding.ranks)
 
+    def text(self) -> str:
+        """The proof of the finding under the cursor."""
+        row = self.table.current
+        if row is None:
+            return ""
+        lines = _told(row.finding, COPIED_WIDTH, self._chain())
+        return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
     def details(self) -> tuple[str, list[Fact]] | None:
         """The finding, to be read at leisure."""
         row = self.table.current
@@ -195,10 +220,15 @@ class FindingsPanel(TablePanel[FindingRow]):
         ]
 
 
+def key_of(finding: Finding) -> Hashable:
+    """What a finding is known by: kind and where."""
+    return finding.kind, where(finding)
+
+
 def where(finding: Finding) -> str:
     """Ranks, else GPUs, ports or nodes, folded."""
     if finding.ranks:
-        ranks = f"rank {folded(finding.ranks)}"
+        ranks = f"{'rank ' if numbered(finding.ranks) else ''}{folded(finding.ranks)}"
         return f"{ranks} {finding.nodes[0]}" if len(finding.nodes) == 1 else ranks
     return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
 
@@ -210,22 +240,22 @@ def proof_of(finding: Finding, scene: Scene) -> Place:
         if source.startswith(("py-spy", "stack")):
             named = _RANK.search(source)
             rank = int(named[1]) if named else finding.ranks[0] if finding.ranks else None
-            return Place("stacks", "", rank)
+            return Place("stacks", "", rank, "" if rank is None else rank_text(rank))
         line = _LINE.match(source)
         if line is not None and not finding.ports:
-            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text))
+            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text), source)
         if source in {"dmesg", "journal", "nvml"} or source.startswith("kernel"):
-            return Place("logs", "", Proof(source, 0, evidence.text))
+            return Place("logs", "", Proof(source, 0, evidence.text), source)
     if finding.ports:
         node, _, port = finding.ports[0].partition(":")
-        return Place("fabric", "", (node, port))
+        return Place("fabric", "", (node, port), finding.ports[0])
     if finding.gpus:
         node, _, index = finding.gpus[0].partition(":")
-        return Place("gpus", "", (node, int(index) if index.isdigit() else index))
+        return Place("gpus", "", (node, int(index) if index.isdigit() else index), finding.gpus[0])
     if finding.ranks:
         has_stack = any(finding.ranks[0] == rank for rank in _dumped(scene))
-        return Place("stacks" if has_stack else "ranks", "", finding.ranks[0])
-    return Place("nodes", "", finding.nodes[0] if finding.nodes else None)
+        return Place("stacks" if has_stack else "ranks", "", finding.ranks[0], rank_text(finding.ranks[0]))
+    return Place("nodes", "", finding.nodes[0] if finding.nodes else None, " ".join(finding.nodes[:1]))
 
 
 def _dumped(scene: Scene) -> set[int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from hangtop.session.state import NodeState
+from hangtop.session.state import GpuState, NodeState
 from tui.filter import Value
 from tui.format import UNKNOWN, number, percent, plural, size, spark
 from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
@@ -13,7 +13,6 @@ from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TablePanel
 from tui.recent import Recent
-from tui.rolling import Rolling
 from tui.scene import GpuRow, Scene
 from tui.theme import Tone
 from tui.widgets.lines import Piece
@@ -30,7 +29,7 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._sums = Rolling(_sums)
+        self._sums = self.rolling(self._sums_of)
 
     def columns(self) -> Sequence[Column[GpuRow]]:
         """Where, whose, how busy, how hot, what is wrong."""
@@ -41,6 +40,14 @@ class GpusPanel(TablePanel[GpuRow]):
         if not self.scene.gpus:
             self.table.empty = self._why_none()
         return self.scene.gpus
+
+    def _sums_of(self, node: NodeState) -> tuple[float, ...]:
+        """Of the GPUs of a node that are shown."""
+        return _sums(node, [row.gpu for row in self.kept(node)] if self.narrowed() else node.gpus.values())
+
+    def node_of(self, row: GpuRow) -> str:
+        """Name of the row's node."""
+        return row.node.name
 
     def _why_none(self) -> str:
         said = [f"{node.name}: {node.gpu_fault.text}" for node in self.scene.nodes if node.gpu_fault is not None]
@@ -66,13 +73,13 @@ class GpusPanel(TablePanel[GpuRow]):
         """How many, how busy, how much power, what is wrong."""
         sums = [sum(column) for column in zip(*self._sums.turn(self.scene.nodes), strict=True)]
         known, busy, idle, power, held, faults, late = sums or [0.0] * 7
-        pieces: list[Piece] = [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
+        pieces = self.shown_of("GPU") or [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
         if known:
             pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
             pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
         if power:
             pieces += [("   power ", Tone.DIM), (f"{power / 1000:.1f} kW", Tone.TEXT)]
-        for count, words in ((held, "held back"), (faults, "without a row"), (late, "with nvidia-smi silent")):
+        for count, words in ((held, "held back"), (faults, "without figures"), (late, "with nvidia-smi silent")):
             if count:
                 noun = "node" if "silent" in words else "GPU"
                 pieces += [("   ", Tone.DIM), (f"▲ {plural(int(count), noun)} {words}", Tone.BAD)]
@@ -101,9 +108,9 @@ class GpusPanel(TablePanel[GpuRow]):
         return None if row is None else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu))
 
 
-def _sums(node: NodeState) -> tuple[float, ...]:
-    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without a row; nvidia-smi silent."""
-    rows = [row for gpu in node.gpus.values() if (row := row_of(gpu)) is not None]
+def _sums(node: NodeState, gpus: Collection[GpuState]) -> tuple[float, ...]:
+    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without figures; nvidia-smi silent."""
+    rows = [row for gpu in gpus if (row := row_of(gpu)) is not None]
     busy = [row.utilization for row in rows if row.utilization is not None]
     return (
         len(busy),
@@ -111,8 +118,8 @@ def _sums(node: NodeState) -> tuple[float, ...]:
         sum(value < 5 for value in busy),
         sum(row.power for row in rows if row.power is not None),
         sum(throttling(row.event_reasons)[1] for row in rows),
-        sum(gpu.fault is not None for gpu in node.gpus.values()),
-        source_is_stale(node, "gpus") and bool(node.gpus),
+        sum(gpu.fault is not None for gpu in gpus),
+        source_is_stale(node, "gpus") and bool(gpus),
     )
 
 
@@ -131,7 +138,9 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         owners = [rank.process.rank for rank in scene.ranks_of(row.node, row.gpu)]
         if not owners:
             return ("other" if row.gpu.processes else "", Tone.WARN)
-        return ",".join(map(str, owners)), Tone.STRONG if len(owners) == 1 else Tone.BAD
+        return ",".join(str(rank) if rank >= 0 else "?" for rank in owners), Tone.STRONG if len(
+            owners
+        ) == 1 else Tone.BAD
 
     def trend(row: GpuRow) -> Piece:
         if row.gpu.fault is not None:
@@ -156,21 +165,28 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", tone=Tone.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
-        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right", also=("util",)),
-        Column("trend", "last 16 s", _TREND, sample(lambda s: s.utilization), trend),
-        Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right", also=("mem",)),
-        Column("power", "watt", 4, sample(lambda s: s.power), form=number, align="right", also=("gpu.power",)),
-        Column("temp", "°C", 3, sample(lambda s: s.temperature), align="right", also=("gpu.temp",)),
-        Column("clock", "MHz", 4, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",)),
-        Column("held", "held back by", 16, reasons, reasons_piece, grow=1),
+        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
+               help="share of time in which some kernel ran; one that only waits counts as well"),
+        Column("trend", "util 16 s", _TREND, sample(lambda s: s.utilization), trend,
+               help="utilisation of the last 16 s"),
+        Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right",
+               help="memory in use"),
+        Column("power", "power", 5, sample(lambda s: s.power), form=number, align="right", also=("gpu.power",),
+               help="W"),
+        Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", also=("gpu.temp",), help="°C"),
+        Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",),
+               help="MHz of the SMs"),
+        Column("held", "held back by", 16, reasons, reasons_piece, grow=1,
+               help="why its clocks are lower than they could be"),
         Column("odd", "odd values", 12, _odd, tone=Tone.BAD, help="what nvidia-smi says where a number should stand"),
-        Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right"),
+        Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right",
+               help="bytes of memory in use"),
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), _alarm(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("remap", "remap", 5, sample(_remap), align="right", help="rows waiting to be remapped, or failed"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
-        Column("pstate", "P", 3, sample(lambda s: s.pstate)),
-        Column("processes", "procs", 5, lambda row: len(row.gpu.processes), align="right"),
+        Column("pstate", "pstate", 6, sample(lambda s: s.pstate), help="performance state: P0 is the fastest"),
+        Column("processes", "processes", 9, lambda row: len(row.gpu.processes), align="right"),
         Column("name", "name", 20, lambda row: row.gpu.facts.name if row.gpu.facts else None, grow=1, tone=Tone.DIM),
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 
+from hangtop.diagnosis.phrasing import rank_text
 from tui.filter import quantity
 from tui.format import clock, plural, size
 from tui.logbook import FIELDS, SEVERITIES, LogBook
@@ -84,10 +85,19 @@ class LogsPanel(Panel):
             self._wanted = None
         self.bar.show(self._totals())
 
+    def renew(self) -> None:
+        """Read what was written until then."""
+        self.book = self.view.book = self.book.again()
+        self.view.following = True
+
     def _totals(self) -> list[Piece]:
         view, book = self.view, self.book
-        if view.following:
-            pieces: list[Piece] = [(" ● following", Tone.OK)]
+        if not self.scene.session.live:
+            pieces: list[Piece] = [(" ■ all that was written", Tone.INFO)]
+            if not view.following and (line := view.current) is not None:
+                pieces.append((f" at {clock(line.at)}", Tone.DIM))
+        elif view.following:
+            pieces = [(" ● following", Tone.OK)]
         else:
             pieces = [(" ⏸ paused", Tone.WARN)]
             if view.unseen:
@@ -200,10 +210,10 @@ class LogsPanel(Panel):
         if line is None:
             return None
         number = f":{line.line}" if line.line else ""
-        rank = "no rank" if line.rank is None else f"rank {line.rank}"
+        rank = "no rank" if line.rank is None else rank_text(line.rank)
         return "log line", [
-            ("at", clock(line.at)),
-            ("from", f"{rank} on {line.node}"),
+            ("before" if line.before else "at", clock(line.at)),
+            ("from", rank if line.rank is not None and line.rank < 0 else f"{rank} on {line.node}"),
             ("file", f"{line.source}{number}"),
             ("severity", SEVERITIES[line.severity]),
             ("text", line.text),

@@ -33,6 +33,10 @@ class NodesPanel(TablePanel[NodeState]):
         """All nodes."""
         return self.scene.nodes
 
+    def node_of(self, row: NodeState) -> str:
+        """Its name."""
+        return row.name
+
     def key(self, row: NodeState) -> Hashable:
         """The name."""
         return row.name
@@ -43,8 +47,10 @@ class NodesPanel(TablePanel[NodeState]):
 
     def totals(self) -> list[Piece]:
         """How many are in which state."""
-        links = Counter(node.link for node in self.scene.nodes)
-        pieces: list[Piece] = [(f" {plural(len(self.scene.nodes), 'node')}", Tone.STRONG)]
+        narrow = self.shown_of("node")
+        nodes = self.table.rows if narrow else self.scene.nodes
+        links = Counter(node.link for node in nodes)
+        pieces = narrow or [(f" {plural(len(nodes), 'node')}", Tone.STRONG)]
         for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
             if links[link]:
                 glyph, tone = link_glyph(link)
@@ -54,10 +60,10 @@ class NodesPanel(TablePanel[NodeState]):
                 ("   ", Tone.DIM),
                 (f"▲ looks every {self.scene.interval:g} s: hangtop has no more CPU", Tone.WARN),
             ]
-        bad = sum(node.bad_lines for node in self.scene.nodes)
+        bad = sum(node.bad_lines for node in nodes)
         if bad:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(bad, 'line')} not understood", Tone.WARN)]
-        left_out = sum(file.left_out for node in self.scene.nodes for file in node.log_files.values())
+        left_out = sum(file.left_out for node in nodes for file in node.log_files.values())
         if left_out:
             pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} of logs not read: floods", Tone.WARN)]
         return pieces
@@ -134,25 +140,48 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, scene.silence, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
-        Column("says", "says", 38, lambda row: _says(row)[0], _says, grow=4, also=("why", "sources"),
+        Column("says", "says", 38, lambda row: _says(row)[0], _says, grow=4, least=24, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
         Column("load", "load", 5, lambda row: row.load.load if row.load else None,
-               form=lambda value: number(value, 1), align="right"),
-        Column("mem", "mem", 4, used_memory, form=percent, align="right"),
-        Column("shm", "shm", 4, used_shm, form=percent, align="right"),
-        Column("bad", "bad", 4, lambda row: row.bad_lines, _bad_piece, align="right", help="lines not understood"),
-        Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right"),
-        Column("io", "io%", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
+               form=lambda value: number(value, 1), align="right",
+                      help="processes that run or wait for storage, over 1 min"),
+        Column("mem", "mem", 4, used_memory, form=percent, align="right", help="memory in use"),
+        Column("shm", "shm", 4, used_shm, form=percent, align="right", help="/dev/shm in use"),
+        Column("bad", "unparsed lines", 14, lambda row: row.bad_lines, _bad_piece, align="right",
+               help="lines from the node that could not be read"),
+        Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
+               help="seconds that its clock is ahead of this machine's"),
+        Column("io", "io %", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
                help="share of the last 10 s in which some task waited for I/O"),
         Column("agent", "agent", 6, lambda row: row.tick.rss if row.tick else None, form=size, align="right",
                help="memory of hangtop's own process there"),
         Column("took", "look", 6, lambda row: row.tick.took * 1000 if row.tick else None,
-               form=lambda value: f"{value:.0f}ms", align="right"),
-        Column("got", "got", 6, lambda row: row.received_bytes, form=size, align="right", help="bytes received"),
+               form=lambda value: f"{value:.0f}ms", align="right", help="how long one look takes there"),
+        Column("got", "received", 8, lambda row: row.received_bytes, form=size, align="right",
+               help="bytes from the node so far"),
+        *_slurm_columns(scene),
         Column("python", "python", 8, lambda row: row.hello.python if row.hello else None),
         Column("kernel", "kernel", 20, lambda row: row.hello.kernel if row.hello else None, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def _slurm_columns(scene: Scene) -> Sequence[Column[NodeState]]:
+    """What Slurm says, where it is asked: the job's part there, time left, and the node's state with its reason."""
+    options = scene.session.options
+    if options.slurm is None and options.via != "slurm":
+        return ()
+
+    def says(row: NodeState) -> Value:
+        place = row.scheduled
+        return None if place is None else f"{place.state} {place.reason}".strip()
+
+    return (
+        Column("job", "job", 8, lambda row: row.scheduled.job if row.scheduled else None),
+        Column("left", "left", 10, lambda row: row.scheduled.left if row.scheduled else None, align="right",
+               help="until the job's time is over"),
+        Column("slurm", "slurm", 16, says, grow=2, also=("reason",), help="the node's state in Slurm, and why"),
     )  # fmt: skip
 
 

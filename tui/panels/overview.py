@@ -1,33 +1,31 @@
-"""Panel 1: the heat map of the whole job, and what changed lately."""
+"""Panel 1: the whole job over time and at this moment: charts, heat map, who stopped first, what happened."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.strip import Strip
 
-from hangtop.session.state import Change, NodeState
-from tui.changes import told
-from tui.format import age, clock, plural
+from hangtop.diagnosis.phrasing import ranks_on
+from hangtop.session.state import NodeState
+from tui.format import age, plural
 from tui.measure import row_of
 from tui.panels.base import Fact, Panel, Place
 from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
+from tui.sharing import FEW, Shares, shares
 from tui.theme import Tone
 from tui.widgets.bar import Bar
+from tui.widgets.chart import TimeChart
 from tui.widgets.clear import Clear
+from tui.widgets.happened import Happened
 from tui.widgets.heat import GpuMetric
 from tui.widgets.heatmap import HeatMap
-from tui.widgets.lines import Lines, Move, Piece, strip_of
+from tui.widgets.lines import Move, Piece
+from tui.widgets.onset import Onset
 
-if TYPE_CHECKING:
-    from tui.app import HangtopApp
-
-WIDE = 150
-"""Cells from which on the changes stand beside the heat map."""
 SLOW_CONNECT = 2.0
 """Seconds after which a node that still connects is named."""
 
@@ -38,92 +36,88 @@ class Figures(NamedTuple):
     low: float | None
     high: float | None
     missing: int
-    """GPUs without a row."""
-    running: int
+    """GPUs that gave no figures."""
+    on_cpu: int
     """Ranks in state R."""
 
 
-class Changes(Lines):
-    """What changed lately, the newest first."""
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(id="changes")
-        self.scene = scene
-        self._told: list[Change] = []
-        self._newest: tuple[Change | None, int] = (None, 0)
-        """The last change that was drawn, and in how many lines all were."""
-
-    def feed(self) -> None:
-        """Take the latest changes and draw."""
-        changes, height = self.scene.state.changes, self.size.height
-        newest = changes[-1] if changes else None
-        if newest is not self._newest[0] or height != self._newest[1]:
-            self._newest = newest, height
-            self._told = told(reversed(changes), max(1, height - 1))
-            self.redraw()
-
-    def paint(self, y: int, width: int) -> Strip:
-        """A title, then one change a line."""
-        if y == 0:
-            title = " what changed lately "
-            return strip_of([(title, Tone.DIM), ("─" * (width - len(title) - 1), Tone.DIM)], width, self.ink)
-        if y - 1 >= len(self._told):
-            text = "nothing yet" if y == 1 else ""
-            return strip_of([(f" {text}", Tone.DIM)], width, self.ink)
-        change = self._told[y - 1]
-        pieces: list[Piece] = [
-            (f" {clock(change.at, millis=False)} ", Tone.DIM),
-            (f"{change.node} ", Tone.INFO),
-            (change.text, Tone.TEXT),
-        ]
-        return strip_of(pieces, width, self.ink)
-
-
 class Split(Clear, Container):
-    """Holds both."""
+    """Holds the heat map and what stands below or beside it."""
+
+
+class Below(Clear, Container):
+    """Holds the ranks and what happened."""
 
 
 class OverviewPanel(Panel):
-    """Heat map above (or beside) the changes."""
+    """Time above; the heat map; the ranks in the order in which they stopped, and what happened."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details"})
+    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
+    WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
 
     DEFAULT_CSS = """
     OverviewPanel #split { height: 1fr; }
-    OverviewPanel HeatMap { height: auto; max-height: 75%; }
-    OverviewPanel Changes { height: 1fr; min-height: 4; margin-top: 1; }
-    OverviewPanel.-wide #split { layout: horizontal; }
-    OverviewPanel.-wide HeatMap { width: 1fr; height: 1fr; max-height: 100%; }
-    OverviewPanel.-wide Changes { width: 62; height: 1fr; margin: 0 0 0 1; }
+    OverviewPanel HeatMap { height: auto; }
+    OverviewPanel #below { height: 1fr; min-height: 4; margin-top: 1; }
+    OverviewPanel Onset { display: none; height: 1fr; }
+    OverviewPanel Happened { height: 1fr; width: 1fr; min-height: 4; }
+    OverviewPanel.-ranks Onset { display: block; }
+    OverviewPanel.-ranks.-beside #below { layout: horizontal; }
+    OverviewPanel.-ranks.-beside Onset { width: 3fr; }
+    OverviewPanel.-ranks.-beside Happened { width: 2fr; margin-left: 1; }
+    OverviewPanel.-map.-beside #split { layout: horizontal; }
+    OverviewPanel.-map.-beside HeatMap { width: 1fr; height: 1fr; max-height: 100%; }
+    OverviewPanel.-map.-beside #below { width: 62; height: 1fr; margin: 0 0 0 1; }
     """
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.bar = Bar()
+        self.time = TimeChart(scene)
         self.split = Split(id="split")
         self.heatmap = HeatMap(scene)
-        self.changes = Changes(scene)
+        self.below = Below(id="below")
+        self.onset = Onset(scene)
+        self.changes = Happened(scene)
         self._figures = Rolling(self._figures_of)
+        self._shares: tuple[Shares, bool] | None = None
 
     def compose(self) -> ComposeResult:
-        """Totals, heat map, changes."""
+        """Totals, time, heat map, ranks, changes."""
         yield self.bar
+        yield self.time
         with self.split:
             yield self.heatmap
-            yield self.changes
-
-    def on_resize(self) -> None:
-        """Beside each other when there is room."""
-        self.set_class(self.size.width >= WIDE, "-wide")
-        super().on_resize()
+            with self.below:
+                yield self.onset
+                yield self.changes
 
     def draw(self) -> None:
-        """Draw all three."""
-        beside = self.has_class("-wide")
-        self.heatmap.feed(self.split.size.height - (0 if beside else 6))
+        """Draw all of them."""
+        self._share()
+        self.time.feed()
+        self.heatmap.feed(self._shares[0].heat if self._shares else 10)
+        if self.onset.display:
+            self.onset.feed()
         self.changes.feed()
         self.bar.show(self._totals())
+
+    def _share(self) -> None:
+        """Lay out anew when the size or the kind of job is another."""
+        width, height, nodes = self.size.width, self.size.height - 1, len(self.scene.nodes)
+        found = shares(width, height, nodes), nodes <= FEW
+        if found == self._shares or not self.size:
+            return
+        self._shares = (part, few) = found
+        self.set_class(part.beside, "-beside")
+        self.set_class(few and part.onset > 0, "-ranks")
+        self.set_class(not few, "-map")
+        self.time.display = part.time > 0
+        self.time.styles.height = max(1, part.time)
+        self.heatmap.styles.max_height = None if not few and part.beside else part.heat
+        self.onset.styles.height = "1fr" if part.beside or not part.onset else part.onset
+        self.call_after_refresh(self.draw)
 
     def _totals(self) -> list[Piece]:
         metric, found = self.heatmap.metric, self._figures.turn(self.scene.nodes)
@@ -137,11 +131,12 @@ class OverviewPanel(Panel):
             pieces += [(" to ", Tone.DIM), (f"{max(highs):.0f}", Tone.TEXT)]
         missing = sum(figures.missing for figures in found)
         if missing:
-            pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without a row", Tone.BAD)]
+            pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
         if self.scene.ranks:
-            running = sum(figures.running for figures in found)
+            on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
-            pieces += [("   running now ", Tone.DIM), (f"{running} of {alive}", Tone.TEXT)]
+            # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
+            pieces += [(f"   {on_cpu}", Tone.TEXT), (" on CPU now, of ", Tone.DIM), (alive, Tone.TEXT)]
         return [*pieces, *self._connecting()]
 
     def _figures_of(self, node: NodeState) -> Figures:
@@ -158,7 +153,7 @@ class OverviewPanel(Panel):
             min(values, default=None),
             max(values, default=None),
             [row_of(gpu) for gpu in node.gpus.values()].count(None),
-            [pulse.state for pulse in pulses if pulse is not None].count("R"),
+            0 if self.scene.stale(node) else [p.state for p in pulses if p is not None].count("R"),
         )
 
     def _connecting(self) -> list[Piece]:
@@ -178,14 +173,13 @@ class OverviewPanel(Panel):
             pieces.append((f", waiting {age(self.scene.now - worst.since)} for {worst.name}{more}", Tone.WARN))
         return pieces
 
+    def renew(self) -> None:
+        """Add up the totals anew."""
+        self._figures.forget()
+
     def move(self, how: Move) -> None:
         """Move the cell cursor."""
         self.heatmap.move(how)
-
-    async def on_heat_map_entered(self, event: HeatMap.Entered) -> None:
-        """A cell was clicked twice."""
-        event.stop()
-        await cast("HangtopApp", self.app).action_do("enter")
 
     def next_metric(self, step: int) -> None:
         """Show another figure in the cells."""
@@ -231,5 +225,5 @@ class OverviewPanel(Panel):
         node, cell = current
         for row in self.scene.ranks:
             if cell is not None and row.node is node and row.number == cell.number:
-                return f"rank {row.number} on {node.name}", rank_facts(row, self.scene)
+                return ranks_on([row.number], [node.name]), rank_facts(row, self.scene)
         return node.name, node_facts(node, self.scene)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 
 from collectors.samples.gpus import GpuSample
+from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.session.state import GpuState, NodeState, RankState
 from tui.filter import Value
 from tui.format import UNKNOWN, age, number, percent, size, spark
@@ -27,14 +29,13 @@ from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
 from tui.panels.table_panel import TablePanel
 from tui.recent import Recent
-from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
 STATES = {
-    "R": ("R run", Tone.OK),
+    "R": ("R on CPU", Tone.OK),
     "S": ("S sleep", Tone.TEXT),
     "D": ("D disk!", Tone.BAD),
     "T": ("T stopped", Tone.BAD),
@@ -47,6 +48,10 @@ STATES = {
 
 
 _TREND = 12
+TELLERS = 1024
+"""Rows among which one that tells its step is looked for: where any rank does, nearly all do."""
+MOST_NAMELESS = 4096
+"""Rows among which processes without a number are counted: they stand before the ranks."""
 Figure = Callable[[RankState, NodeState, float, Sequence[Look[RankPulse]]], float | None]
 """Of a rank on a node, ticks so many seconds apart, its last looks being these."""
 Show = Callable[[RankRow], Piece]
@@ -57,19 +62,43 @@ class RanksPanel(TablePanel[RankRow]):
 
     NAME = "ranks"
     FROZEN = 2
-    EMPTY = "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment"
+    EMPTY = (
+        "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment, "
+        "or one with torch, JAX or NCCL mapped"
+    )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._states = Rolling(_states)
+        self._states = self.rolling(self._states_of)
+        self._tells = False
+
+    def _states_of(self, node: NodeState) -> str:
+        """Letters of those of a node's ranks that are shown; nobody knows those of a silent one."""
+        if self.scene.stale(node):
+            return ""
+        return _states([row.rank for row in self.kept(node)] if self.narrowed() else node.ranks.values())
+
+    def renew(self) -> None:
+        """Count the states anew."""
+        self._states.forget()
 
     def columns(self) -> Sequence[Column[RankRow]]:
         """Who, where, what state, how busy, what on the GPU, when last heard."""
         return rank_columns(self.scene)
 
     def rows(self) -> Sequence[RankRow]:
-        """All ranks."""
-        return self.scene.ranks
+        """All ranks. Once one of them tells its step and phase, there are columns for them."""
+        rows = self.scene.ranks
+        if not self._tells and any(row.rank.inside is not None for row in rows[:TELLERS]):
+            self._tells = True
+            place = next(place for place, column in enumerate(self.table.columns) if column.key == "cpu")
+            columns = self.table.columns
+            self.table.take_columns((*columns[:place], *told_columns(self.scene), *columns[place:]))
+        return rows
+
+    def node_of(self, row: RankRow) -> str:
+        """Name of the row's node."""
+        return row.node.name
 
     def key(self, row: RankRow) -> Hashable:
         """Rank and process."""
@@ -83,7 +112,10 @@ class RanksPanel(TablePanel[RankRow]):
         """How many ranks, in which states."""
         count = self.scene.count
         of = "" if count.world_size is None else f" of {count.world_size}"
-        pieces: list[Piece] = [(f" {count.ranks_alive}{of} ranks alive", Tone.STRONG)]
+        narrow = self.shown_of("rank")
+        pieces = narrow or [(f" {count.ranks_alive}{of} ranks alive", Tone.STRONG)]
+        if count.ranks_unheard and not narrow:
+            pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on silent nodes", Tone.WARN)]
         states: Counter[str] = Counter()
         for letters, nodes in Counter(self._states.turn(self.scene.nodes)).items():
             for letter in letters:
@@ -91,7 +123,11 @@ class RanksPanel(TablePanel[RankRow]):
         for letter, times in states.most_common():
             word, tone = STATES.get(letter, (letter, Tone.TEXT))
             pieces += [("   ", Tone.DIM), (f"{times} {word[2:]}", tone if tone is not Tone.OK else Tone.TEXT)]
-        gone = count.ranks - count.ranks_alive
+        rows = self.table.rows if narrow else self.scene.ranks
+        nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows[:MOST_NAMELESS])
+        if nameless:
+            pieces += [("   ", Tone.DIM), (f"{nameless} without a number", Tone.WARN)]
+        gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
             pieces += [("   ", Tone.DIM), (f"{gone} ended", Tone.WARN)]
         if self.table.marked:
@@ -101,7 +137,9 @@ class RanksPanel(TablePanel[RankRow]):
     def enter(self) -> Place | None:
         """Into the rank's log."""
         row = self.table.current
-        return None if row is None else Place("logs", f"rank={row.number}")
+        if row is None:
+            return None
+        return Place("logs", f"rank={row.number}" if row.number >= 0 else f"node={row.node.name}")
 
     def select(self, key: Hashable) -> None:
         """Stand on a rank: by its whole key, or by its number alone."""
@@ -121,13 +159,20 @@ class RanksPanel(TablePanel[RankRow]):
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the process."""
         row = self.table.current
-        return None if row is None else (f"rank {row.number} on {row.node.name}", rank_facts(row, self.scene))
+        return None if row is None else (ranks_on([row.number], [row.node.name]), rank_facts(row, self.scene))
 
 
-def _states(node: NodeState) -> str:
-    """Letters of a node's ranks, in order: most nodes have the same."""
-    pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
+def _states(ranks: Iterable[RankState]) -> str:
+    """Letters of the ranks of a node, in order: most nodes have the same."""
+    pulses = [rank.looks.newest for rank in ranks if rank.gone_at is None]
     return "".join(sorted([pulse.state for pulse in pulses if pulse is not None]))
+
+
+def rank_piece(row: RankRow) -> Piece:
+    """Number; of a process without one its pid behind a question mark."""
+    if row.number < 0:
+        return f"?{row.rank.process.pid}", Tone.WARN
+    return str(row.number), Tone.STRONG
 
 
 def state_piece(row: RankRow) -> Piece:
@@ -185,29 +230,59 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     reading, reading_piece = moving(_reading, size)
 
     return (
-        Column("rank", "rank", 5, lambda row: row.number, align="right", tone=Tone.STRONG),
+        Column("rank", "rank", 5, lambda row: row.number, rank_piece, align="right", tone=Tone.STRONG),
         Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
-        Column("state", "state", 9, _letter, state_piece),
-        Column("cpu", "cpu%", 5, cpu, cpu_piece, align="right", help="of one core"),
-        Column("trend", "last 12 s", _TREND, cpu, trend, help="CPU, full is one core"),
-        Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right"),
-        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right", also=("util",)),
-        Column("gpu.mem", "gmem", 4, gpu_value(memory_percent), form=percent, align="right", also=("mem",)),
-        Column("wchan", "waits in (kernel)", 18, _wchan, grow=1),
-        Column("quiet", "log", 6, quiet, form=age, align="right", help="since its logs last grew"),
-        Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right"),
-        Column("helpers", "hlp%", 5, helpers, helpers_piece, align="right", help="CPU of data workers and helpers"),
-        Column("workers", "hlp", 3, lambda row: len(row.rank.helpers), align="right"),
-        Column("switches", "ctx/s", 6, switches, switches_piece, align="right", help="voluntary context switches"),
-        Column("read", "read/s", 7, reading, reading_piece, align="right"),
-        Column("threads", "thr", 4, _pulse(lambda pulse: pulse.threads), align="right"),
-        Column("local", "loc", 3, lambda row: row.rank.process.local_rank, align="right"),
+        Column("state", "state", 9, _letter, state_piece,
+               help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
+        Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
+        Column("wchan", "kernel wait", 18, _wchan, grow=1, least=12,
+               help="kernel function that the main thread sleeps in"),
+        Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
+        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
+               help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
+        Column("trend", "cpu 12 s", _TREND, cpu, trend, help="CPU of the last 12 s; full is one core"),
+        Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
+               help="memory of its GPU in use"),
+        Column("quiet", "log quiet", 9, quiet, form=age, align="right", help="since its logs last grew"),
+        Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
+        Column("helpers", "workers %", 9, helpers, helpers_piece, align="right",
+               help="CPU of data workers and other helpers together; 100 is one core"),
+        Column("workers", "workers", 7, lambda row: len(row.rank.helpers), align="right",
+               help="data workers and other helper processes"),
+        Column("switches", "sleeps/s", 8, switches, switches_piece, align="right", also=("ctx/s",),
+               help="voluntary context switches: how often it went to sleep"),
+        Column("read", "read/s", 7, reading, reading_piece, align="right", help="bytes a second read from storage"),
+        Column("threads", "threads", 7, _pulse(lambda pulse: pulse.threads), align="right"),
+        Column("local", "local rank", 10, lambda row: row.rank.process.local_rank, align="right"),
         Column("pid", "pid", 8, lambda row: row.rank.process.pid, align="right"),
         Column("user", "user", 8, lambda row: row.rank.process.user),
-        Column("launcher", "by", 8, lambda row: row.rank.process.launcher),
-        Column("up", "up", 7, lambda row: scene.now - row.rank.process.started, form=age, align="right"),
-        Column("cmd", "command", 24, lambda row: row.rank.process.command, grow=3, tone=Tone.DIM, also=("command",)),
-    )
+        Column("launcher", "launcher", 8, lambda row: row.rank.process.launcher),
+        Column("up", "up", 7, lambda row: scene.now - row.rank.process.started, form=age, align="right",
+               help="since the process was started"),
+        Column("cmd", "command", 24, lambda row: row.rank.process.command, grow=3, least=12, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def told_columns(scene: Scene) -> Sequence[Column[RankRow]]:
+    """What ranks tell that called ``hangtop.inside.start()``."""
+
+    def lasted(row: RankRow) -> float | None:
+        inside = _inside(row)
+        began = None if inside is None else inside.phase_at
+        return None if began is None else max(0.0, scene.now - began)
+
+    return (
+        Column("step", "step", 8, lambda row: None if (told := _inside(row)) is None else told.step, align="right",
+               help="the last step that the rank says is done (hangtop.inside)"),
+        Column("phase", "phase", 10, lambda row: None if (told := _inside(row)) is None else told.phase or None,
+               help="the part of the step that it is in, by its own word"),
+        Column("phase.age", "for", 5, lasted, form=age, align="right", help="since when it is in that phase"),
+    )  # fmt: skip
+
+
+def _inside(row: RankRow) -> InsidePulse | None:
+    inside = row.rank.inside
+    return None if inside is None or row.rank.gone_at is not None else inside.pulse
 
 
 def _switches(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:

@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import Hashable, Iterable
 
 from textual.app import ComposeResult
+from textual.message import Message
 
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import Merged, as_text, merge
-from tui.dialogs.stack import StackDialog
 from tui.format import age, plural
 from tui.panels.base import Panel, Place
+from tui.panels.block_filter import FIELDS, BlockFilter
 from tui.scene import Scene
-from tui.stacked import Block, Entry, blocks_of_groups, blocks_of_trees, entries
+from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries
 from tui.theme import Tone
 from tui.widgets.bar import Bar
-from tui.widgets.blocks import Blocks
+from tui.widgets.blocks import Block, Blocks
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
@@ -25,7 +27,14 @@ class StacksPanel(Panel):
     """Groups, or the tree, under a line that says what was looked at and when."""
 
     NAME = "stacks"
-    CAN = frozenset({"enter", "mark", "copy", "node", "ranks", "samples"})
+    CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks", "samples"})
+
+    class Opened(Message):
+        """The full stacks of a group's ranks are wanted."""
+
+        def __init__(self, dumps: dict[int, list[StackDump]], nodes: dict[int, str]) -> None:
+            super().__init__()
+            self.dumps, self.nodes = dumps, nodes
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -35,6 +44,7 @@ class StacksPanel(Panel):
         self.sample: int | None = None
         """The look that is shown; None is all of them."""
         self.as_tree = False
+        self._filter = BlockFilter(scene)
         self._entries: list[Entry] = []
         self._blocks: list[Block] = []
         self._seen: tuple[int, float] = (0, 0.0)
@@ -56,6 +66,10 @@ class StacksPanel(Panel):
         self.view.feed(self._blocks)
         self.bar.show(self._totals())
 
+    def renew(self) -> None:
+        """Merge what was known then."""
+        self._seen = (-1, 0.0)
+
     def _merge(self) -> None:
         # a few milliseconds for 64 ranks, seconds for thousands: never on the loop
         self.run_worker(self._merged(self._entries, self.sample), name="merge", exclusive=True, exit_on_error=False)
@@ -67,7 +81,8 @@ class StacksPanel(Panel):
     def _lay_out(self) -> None:
         if self.merged is not None:
             make = blocks_of_trees if self.as_tree else blocks_of_groups
-            self._blocks = make(self.merged, self._place)
+            self._blocks = self._filter.kept(make(self.merged, self._place))
+            self.view.empty = f"no group with “{self.query_text}”" if self.query_text else EMPTY
             self.view.feed(self._blocks)
         if self._wanted is not None:
             self.view.select_rank(self._wanted)
@@ -91,7 +106,7 @@ class StacksPanel(Panel):
         ]
         which = f"all {merged.looks} looks" if self.sample is None else f"look {self.sample + 1} of {merged.looks}"
         if merged.looks > 1:
-            pieces += [("   ", Tone.DIM), (which, Tone.INFO), (" (s)", Tone.DIM)]
+            pieces += [("   ", Tone.DIM), (which, Tone.INFO), (", s: the next", Tone.DIM)]
         old = self.scene.now - merged.at
         pieces += [("   taken ", Tone.DIM), (f"{age(old)} ago", Tone.WARN if old > 60 else Tone.TEXT)]
         if self.view.marked:
@@ -110,6 +125,16 @@ class StacksPanel(Panel):
         """Show the prefix tree, or the groups again."""
         self.as_tree = not self.as_tree
         self._lay_out()
+
+    def set_filter(self, text: str) -> None:
+        """Show only groups with a rank, or with words, that the filter lets through."""
+        self._filter.set(text)
+        self.query_text = text
+        self._lay_out()
+
+    def fields(self) -> list[str]:
+        """What a filter of groups can name."""
+        return list(FIELDS)
 
     def move(self, how: Move) -> None:
         """Move from group to group."""
@@ -133,13 +158,8 @@ class StacksPanel(Panel):
         if block is not None:
             dumps = {rank: [dump for of, dump in self._entries if of == rank] for rank in block.ranks}
             nodes = {row.number: row.node.name for row in self.scene.ranks if row.number in block.ranks}
-            self.app.push_screen(StackDialog(dumps, nodes))
+            self.post_message(self.Opened(dumps, nodes))
         return None
-
-    def on_blocks_entered(self, event: Blocks.Entered) -> None:
-        """A group was clicked twice."""
-        event.stop()
-        self.enter()
 
     def here(self) -> Hashable:
         """A rank of the group."""

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 
-from tui.panels.base import Panel
+from hangtop.session.state import NodeState
+from tui.format import plural
+from tui.panels.base import ColumnTold, Panel
+from tui.rolling import Rolling
 from tui.scene import Scene
+from tui.theme import Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Move, Piece
 from tui.widgets.table import Column, Table
 
-if TYPE_CHECKING:
-    from tui.app import HangtopApp
-
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class TablePanel(Panel, Generic[R]):
     """A panel that is one table under a line of totals."""
 
-    CAN = frozenset({"filter", "sort", "mark", "enter", "copy", "details", "node", "ranks"})
+    CAN = frozenset({"filter", "sort", "columns", "mark", "enter", "copy", "details", "node", "ranks"})
     FROZEN: ClassVar[int] = 1
     EMPTY: ClassVar[str] = "nothing here yet"
+
+    DEFAULT_CSS = """
+    TablePanel .ordered-by { display: none; }
+    TablePanel .ordered-by.-on { display: block; }
+    """
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.bar = Bar()
+        self.ordered_by = Bar(classes="ordered-by")
+        self._rolling: list[Rolling[Any]] = []
+        self._kept: tuple[list[R], dict[str, list[R]]] = ([], {})
+        """The rows that a filter lets through, as the table has them and by node."""
         self.table: Table[R] = Table(
             self.columns(), key=self.key, stale=self.is_stale, frozen=self.FROZEN, empty=self.EMPTY
         )
+        self.table.ordered = self._explain
+
+    def rolling(self, of: Callable[[NodeState], T]) -> Rolling[T]:
+        """Totals by node that are worked out anew when the filter is another."""
+        made = Rolling(of)
+        self._rolling.append(made)
+        return made
 
     def columns(self) -> Sequence[Column[R]]:
         """The table's columns."""
@@ -54,14 +72,47 @@ class TablePanel(Panel, Generic[R]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        """The line of totals, then the table."""
+        """The line of totals, the table, and what orders it."""
         yield self.bar
         yield self.table
+        yield self.ordered_by
 
     def draw(self) -> None:
         """Feed the table."""
         self.table.feed(self.rows())
         self.bar.show(self.totals())
+        self._explain()
+
+    def _explain(self) -> None:
+        """Say what the column means that orders the rows, while one does."""
+        column = self.table.column(self.table.sort_key)
+        self.ordered_by.set_class(column is not None, "-on")
+        if column is not None:
+            way = "from the last, or highest, on" if self.table.reverse else "from the first, or lowest, on"
+            told: list[Piece] = [(" ordered by ", Tone.DIM), (column.title or column.key, Tone.STRONG)]
+            told += [(f" {way}", Tone.DIM), (f"   {column.help}" if column.help else "", Tone.TEXT)]
+            self.ordered_by.show(told)
+
+    def kept(self, node: NodeState) -> list[R]:
+        """Rows of a node that the filter lets through."""
+        rows = self.table.rows
+        if rows is not self._kept[0]:
+            by_node: dict[str, list[R]] = {}
+            for row in rows:
+                by_node.setdefault(self.node_of(row), []).append(row)
+            self._kept = rows, by_node
+        return self._kept[1].get(node.name, [])
+
+    def node_of(self, row: R) -> str:
+        """Name of the row's node."""
+        raise NotImplementedError
+
+    def shown_of(self, noun: str) -> list[Piece]:
+        """How many rows of all the filter lets through; nothing without a filter."""
+        if not self.narrowed():
+            return []
+        shown, every = len(self.table.rows), self.table.total
+        return [(f" {shown} of {plural(every, noun)}", Tone.STRONG), (" shown", Tone.DIM)]
 
     def move(self, how: Move) -> None:
         """Move the cursor."""
@@ -75,10 +126,22 @@ class TablePanel(Panel, Generic[R]):
         except ValueError:
             self.query_text = before
             raise
+        for sums in self._rolling:
+            sums.forget()
+        if self.is_attached:
+            self.bar.show(self.totals())
 
     def fields(self) -> list[str]:
-        """Keys of the columns."""
-        return [column.key for column in self.table.columns]
+        """The columns' titles, as filters write them."""
+        return [column.fields[0] for column in self.table.columns]
+
+    def columns_told(self) -> list[ColumnTold]:
+        """Every column, for help and palette."""
+        return [ColumnTold(column.key, column.title or column.key, column.help) for column in self.table.columns]
+
+    def go_column(self, key: str) -> None:
+        """Bring a column into view."""
+        self.table.go_column(key)
 
     def mark(self) -> None:
         """Mark the row."""
@@ -103,8 +166,3 @@ class TablePanel(Panel, Generic[R]):
     def text(self) -> str:
         """Marked rows, or the one under the cursor, as lines of words."""
         return "\n".join(self.table.words(row) for row in self.table.chosen())
-
-    async def on_table_entered(self, event: Table.Entered) -> None:
-        """A row was clicked twice."""
-        event.stop()
-        await cast("HangtopApp", self.app).action_do("enter")

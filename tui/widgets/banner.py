@@ -13,6 +13,7 @@ from tui.widgets.lines import Piece
 OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
     "hung": ("■ HUNG", Tone.BAD, 2),
     "crashed": ("✖ CRASHED", Tone.BAD, 2),
+    "at_risk": ("▲ AT RISK", Tone.BAD, 1),
     "slow": ("▲ SLOW", Tone.WARN, 1),
     "starting": ("◐ STARTING", Tone.INFO, 0),
     "healthy": ("● HEALTHY", Tone.OK, 0),
@@ -21,16 +22,27 @@ OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
 }
 """Glyph and word, tone, and how loud the line is."""
 
+BESIDE = 8
+"""Cells at the right end that the sentence leaves to the label when it can."""
 OLD = 3.0
 """Seconds after which the age of the oldest data is worth a word."""
 
 
 class Banner(Bar):
-    """The first line, always."""
+    """The first line, always: every dialog has one of its own."""
+
+    DEFAULT_CSS = """
+    Banner { dock: top; }
+    """
 
     def __init__(self, scene: Scene) -> None:
-        super().__init__(id="banner", ground=Ground.BAR)
+        super().__init__(classes="banner", ground=Ground.BAR)
         self.scene = scene
+
+    def on_resize(self) -> None:
+        """Lay out for the new width at once."""
+        super().on_resize()
+        self.draw()
 
     def draw(self) -> None:
         """Draw the line."""
@@ -41,8 +53,9 @@ class Banner(Bar):
         else:
             word, tone, loud = OUTCOMES[verdict.outcome]
             left = [(f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)]
-            if verdict.findings and loud:
-                left.append((f"  {verdict.findings[0].confidence * 100:.0f}% sure", Tone.DIM))
+            sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
+            if sum(cells(text) for text, _ in left) + cells(sure) < self.size.width - BESIDE:
+                left.append((sure, Tone.DIM))
         over = self.ink.alarm[loud] if loud else None
         if over != self.over:
             self.over = over
@@ -78,18 +91,27 @@ class Banner(Bar):
             parts.append(
                 [(f"{count.nodes_up}/{count.nodes} nodes", up), (f" {count.ranks_alive}{whole} ranks", Tone.DIM)]
             )
-        if self.scene.session.options.read_only:
+        if self.scene.session.options.read_only and self.scene.session.can_act:
             parts.append([("read-only", Tone.INFO)])
-        if self.scene.session.label:
-            parts.append([(self.scene.session.label, Tone.ACCENT)])
-        return parts
+        last = self._last(brief=False)
+        return [*parts, last] if last else parts
+
+    def _last(self, *, brief: bool) -> list[Piece]:
+        """The label, when brief its first word alone, and the moment that is shown, which must be seen whole."""
+        words, (moment, _) = self.scene.session.label.split(), self.scene.timeline.told()
+        pieces: list[Piece] = [(words[0] if brief else self.scene.session.label, Tone.ACCENT)] if words else []
+        if moment:
+            pieces.append(((" " if words else "") + moment, Tone.STRONG))
+        return pieces
 
     def _fit(self, left: list[Piece], parts: list[list[Piece]]) -> list[Piece]:
-        """Keep the label whole, then the beginning of the verdict, then the rest while there is room."""
+        """The sentence first, then what there is room for at the right; of the label at least the first word."""
         width = self.size.width
         wanted = sum(cells(text) for text, _ in left) + 1
         while len(parts) > 1 and wanted + sum(_width(part) for part in parts) > width:
             parts = parts[1:]
+        if parts and wanted + sum(_width(part) for part in parts) > width:
+            parts = [least] if (least := self._last(brief=True)) else []
         right = [piece for part in parts for piece in (("  ", Tone.TEXT), *part)]
         room = width - sum(cells(text) for text, _ in right) - 1
         kept: list[Piece] = []

@@ -17,8 +17,14 @@ class Bar(Lines):
     Bar { height: 1; scrollbar-size: 0 0; overflow: hidden; }
     """
 
-    def __init__(self, *, id: str | None = None, ground: Ground = Ground.PLAIN) -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id)
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+        classes: str | None = None,
+        ground: Ground = Ground.PLAIN,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
         self.ground = ground
         self.over: Style | None = None
         """A style over everything: the ground of an alarm."""

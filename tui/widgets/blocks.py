@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.segment import Segment
 from textual import events
@@ -10,9 +11,22 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.format import plural
-from tui.stacked import Block
 from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Move, Piece, strip_of
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that belong to some ranks; the first is the heading."""
+
+    ranks: frozenset[int]
+    lines: tuple[list[Piece], ...]
+    needed: int
+    """Lines from the heading on that should be seen even when room is short."""
+    name: str = ""
+    """Tells it from other blocks of the same ranks."""
+    joined: bool = False
+    """It follows the block before without an empty line."""
 
 
 class Blocks(Lines):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from rich.style import Style
 from textual.strip import Strip
@@ -37,8 +37,21 @@ class Column(Generic[R]):
     align: Align = "left"
     grow: int = 0
     tone: Tone = Tone.TEXT
+    least: int = 0
+    """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width."""
     also: tuple[str, ...] = ()
     help: str = ""
+    """What the title does not say: shown for the column that orders the rows, in the chooser and in the help."""
+
+    @property
+    def field(self) -> str:
+        """The title as filters write it: ``local rank`` is ``local_rank``, ``workers %`` is ``workers%``."""
+        return self.title.lower().replace(" %", "%").replace(" ", "_")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All names of the field, its title's first."""
+        return tuple(dict.fromkeys((self.field or self.key, self.key, *self.also)))
 
     def piece(self, row: R) -> Piece:
         """Text and tone of one cell."""
@@ -74,32 +87,96 @@ class Cells(Generic[R]):
         return fitted
 
 
-def lay_out(columns: Iterable[Column[R]], width: int) -> list[tuple[Column[R], int]]:
-    """As many of the columns as there is room for, with their widths; what is left over goes to those that grow."""
-    room = width - 1
-    chosen: list[tuple[Column[R], int]] = []
-    for column in columns:
-        if room <= 1:
-            break
-        chosen.append((column, min(column.width, room - 1)))
-        room -= column.width + 1
+class Layout(NamedTuple, Generic[R]):
+    """The columns that are drawn, and how many more there are to the left and to the right."""
+
+    cells: list[Cells[R]]
+    left: int
+    right: int
+
+    def column_at(self, x: int) -> Column[R] | None:
+        """The column whose title is at a cell of the header."""
+        begin = 1
+        for cells in self.cells:
+            if begin <= x <= begin + cells.size:
+                return cells.column
+            begin += cells.size + 1
+        return None
+
+
+SIGN = 4
+"""Cells at the right end of the header that say how many columns lie there: `` 12›``."""
+
+
+def lay_out(columns: Sequence[Column[R]], width: int, *, frozen: int, first: int, pinned: str = "") -> Layout[R]:
+    """Share ``width`` cells out: the ``frozen`` columns, then those from ``first`` on, each whole or not at all.
+
+    The column with the key ``pinned``, which orders the rows, is always among them. What is left over goes to those
+    that grow.
+    """
+    ahead = list(columns[:frozen])
+    ahead += [column for column in columns[frozen:first] if column.key == pinned]
+    rest = list(columns[first:])
+    chosen = _fitting(ahead, rest, width - 1)
+    if len(chosen) < len(ahead) + len(rest):
+        shown = {column.key for column, _ in chosen}
+        ahead += [column for column in rest if column.key == pinned and column.key not in shown]
+        rest = [column for column in rest if column not in ahead]
+        chosen = _fitting(ahead, rest, width - 1 - SIGN)
+    left_out = len(ahead) + len(rest) - len(chosen)
+    room = width - 1 - sum(size + 1 for _, size in chosen) - (SIGN if left_out else 0)
     shares = sum(column.grow for column, _ in chosen)
-    if room > 0 and shares:
-        chosen = [(column, size + room * column.grow // shares) for column, size in chosen]
+    return Layout(
+        [Cells(column, size + (room * column.grow // shares if shares and room > 0 else 0)) for column, size in chosen],
+        len(columns) - len(ahead) - len(rest),
+        left_out,
+    )
+
+
+def _fitting(ahead: Iterable[Column[R]], rest: Iterable[Column[R]], room: int) -> list[tuple[Column[R], int]]:
+    """The columns that stand ahead, and as many of the rest as there is room for, with their widths."""
+    chosen = [(column, column.width) for column in ahead]
+    room -= sum(size + 1 for _, size in chosen)
+    for column in rest:
+        size = min(column.width, room - 1)
+        if size < (column.least or column.width):
+            break
+        chosen.append((column, size))
+        room -= size + 1
     return chosen
 
 
-def heading(layout: Iterable[Cells[R]], arrows: Mapping[str, str], ink: Ink, width: int, *, cut: bool) -> Strip:
-    """Titles, an arrow behind that of the column that orders the rows; ``cut`` says that others are to the left."""
+def heading(layout: Layout[R], arrows: Mapping[str, str], ink: Ink, width: int) -> Strip:
+    """Titles, an arrow behind that of the column that orders the rows; signs of what lies to the left and right."""
     plain, sorted_ = ink.of(Tone.TEXT, Ground.HEADER), ink.of(Tone.ACCENT, Ground.HEADER)
-    line, used = Runs(plain, "‹" if cut else " "), 1
-    for cells in layout:
+    line, used = Runs(plain, "‹" if layout.left else " "), 1
+    for cells in layout.cells:
         column = cells.column
         arrow = arrows.get(column.key, "")
-        line.add(fit(column.title, cells.size - len(arrow), column.align) + arrow + " ", sorted_ if arrow else plain)
+        line.add(_title(column, cells.size, arrow), sorted_ if arrow else plain)
         used += cells.size + 1
-    line.add(" " * (width - used), plain)
+    if layout.right:
+        line.add(" " * (width - used - SIGN), plain)
+        line.add(f"{layout.right:>{SIGN - 1}}›", sorted_)
+    else:
+        line.add(" " * (width - used), plain)
     return line.strip(width)
+
+
+def _title(column: Column[R], size: int, arrow: str) -> str:
+    """A column's title and the cell behind it; the arrow stands there where the title fills its own."""
+    if column.align == "right" or len(column.title) >= size:
+        return fit(column.title, size, column.align) + (arrow or " ")
+    return fit(column.title + arrow, size) + " "
+
+
+def ground_of(*, stale: bool, marked: bool, at_cursor: bool) -> Ground:
+    """What a row lies on."""
+    if stale:
+        return Ground.STALE_CURSOR if at_cursor else Ground.STALE
+    if marked:
+        return Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
+    return Ground.CURSOR if at_cursor else Ground.PLAIN
 
 
 def drawn(row: R, layout: Iterable[Cells[R]], edge: str, styles: Sequence[Style], width: int) -> Strip:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input
 
 from tui.filter import FilterError
-from tui.panels.base import Panel
 from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
+
+
+class Filtered(Protocol):
+    """What is filtered: a panel."""
+
+    query_text: str
+
+    def set_filter(self, text: str) -> None:
+        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError`."""
+
+    def fields(self) -> list[str]:
+        """Names that a filter can use here."""
 
 
 class FilterLine(Horizontal):
@@ -23,7 +36,7 @@ class FilterLine(Horizontal):
     FilterLine #hint { width: 2fr; }
     """
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Filtered) -> None:
         super().__init__(id="filterline")
         self._panel = panel
         self._before = panel.query_text

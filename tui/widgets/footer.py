@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import events
 from textual.message import Message
 
-from tui.actions import Action, shown_keys
+from tui.keys import shown_keys
 from tui.text import cells
 from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
@@ -16,6 +16,16 @@ from tui.widgets.lines import Piece, between
 
 if TYPE_CHECKING:
     import psutil
+
+
+class FooterKey(NamedTuple):
+    """A key of the footer."""
+
+    action: str
+    """Id of what it does."""
+    keys: str
+    """As Textual writes them, several by commas: the first is shown."""
+    title: str
 
 
 class Footer(Bar):
@@ -28,31 +38,38 @@ class Footer(Bar):
             super().__init__()
             self.action = action
 
-    def __init__(self) -> None:
+    def __init__(self, always: Collection[str]) -> None:
+        """Ids of ``always`` are shown however narrow it is."""
         super().__init__(id="footer", ground=Ground.BAR)
+        self._always = frozenset(always)
         self._process: psutil.Process | None = None
         self._cost: list[Piece] = []
         self._spans: list[tuple[int, int, str]] = []
-        self._told: tuple[Sequence[tuple[Action, str]], list[Piece], int] = ((), [], 0)
+        self._told: tuple[Sequence[FooterKey], list[Piece], int] = ((), [], 0)
 
-    def tell(self, actions: Sequence[tuple[Action, str]]) -> None:
-        """Show these actions with their present keys."""
+    def tell(self, keys: Sequence[FooterKey]) -> None:
+        """Show these keys, the most useful first."""
         right = self._cost
-        told = (actions, right, self.size.width)
+        told = (keys, right, self.size.width)
         if told == self._told:
             return
         self._told = told
         room = self.size.width - sum(cells(text) for text, _ in right) - 2
+        width = self.size.width - 2
+        least = sum(_width(one) for one in keys if one.action in self._always)
+        if least > room:  # the keys matter more than what hangtop costs
+            right, room = [], width
         left: list[Piece] = [(" ", Tone.TEXT)]
         used, self._spans = 1, []
-        for action, keys in actions:
-            key = shown_keys(keys)[0]
-            width = cells(key) + 1 + cells(action.title) + 2
-            if used + width > room:
+        for one in keys:
+            wide = _width(one)
+            if one.action in self._always:
+                least -= wide
+            if used + wide + least > room:
                 continue
-            left += [(key, Tone.ACCENT), (f" {action.title}  ", Tone.DIM)]
-            self._spans.append((used, used + width - 2, action.id))
-            used += width
+            left += [(shown_keys(one.keys)[0], Tone.ACCENT), (f" {one.title}  ", Tone.DIM)]
+            self._spans.append((used, used + wide - 2, one.action))
+            used += wide
         self.show(between(left, right, self.size.width))
 
     def measure(self) -> None:
@@ -72,3 +89,7 @@ class Footer(Bar):
         for start, end, action in self._spans:
             if start <= event.x < end:
                 self.post_message(self.Pressed(action))
+
+
+def _width(key: FooterKey) -> int:
+    return cells(shown_keys(key.keys)[0]) + 1 + cells(key.title) + 2

@@ -101,12 +101,12 @@ def _rank_cell(row: RankRow, metric: RankMetric, interval: float) -> Cell:
     value = metric.value(row, interval)
     text = UNKNOWN if value is None else f"{min(value, 999):.0f}"
     heat = None if value is None else min(1.0, max(0.0, value / metric.full))
-    return Cell(str(row.number), text, heat, Tone.TEXT, row.number)
+    return Cell(str(row.number) if row.number >= 0 else "?", text, heat, Tone.TEXT, row.number)
 
 
 def _gpu_cell(gpu: GpuState, owners: list[RankState], metric: GpuMetric) -> Cell:
     number = owners[0].process.rank if owners else None
-    name = "·" if number is None else str(number)
+    name = "·" if number is None else str(number) if number >= 0 else "?"
     if gpu.fault is not None:
         return Cell(name, "ERR", None, Tone.BAD, number)
     value = metric.value(gpu)

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from hangtop.session.state import NodeState
 from tui.format import age
 from tui.measure import source_is_stale
-from tui.scene import Scene
+from tui.scene import Lists, Scene
 from tui.text import cells as width_of
 from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
@@ -72,7 +72,7 @@ class HeatMap(Lines):
         self.room = 10
         """Lines that may be taken."""
         self._suspects: frozenset[int] = frozenset()
-        self._measured: tuple[int, int, int, list[NodeState]] = (0, 0, 0, [])
+        self._measured: tuple[int, int, int, Lists | None] = (0, 0, 0, None)
         self._rows: list[NodeState] = []
         self._grid = Grid(8, 1, 5, 40, 1, 0, 1)
 
@@ -85,8 +85,8 @@ class HeatMap(Lines):
             self.node_at = names.index(known) if known in names else 0
         verdict = self.scene.session.verdict
         self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
-        measured = (self.size.width, room, self.figure, self._rows)
-        # the list is another one whenever a node, a rank or a GPU has come or gone
+        measured = (self.size.width, room, self.figure, self.scene.lists)
+        # other lists are made whenever a node, a rank or a GPU has come or gone; that of the nodes may stay the same
         if measured[:3] != self._measured[:3] or measured[3] is not self._measured[3]:
             self._measured, self._grid = measured, self._measure(self.size.width)
         grid = self._grid
@@ -182,16 +182,14 @@ class HeatMap(Lines):
             return strip_of([("  no node has answered yet", Tone.DIM)] if y == 0 else [], width, self.ink)
         place, figure = divmod(self.top + y, grid.step)
         plain = self.ink.of(Tone.TEXT)
-        line, filled = Runs(plain), 0
+        line = Runs(plain)
         for block in range(grid.blocks):
             index = block * grid.nodes + place
             if place >= grid.nodes or index >= len(self._rows) or figure >= grid.figures:
                 break
             line.add(" " * (grid.block - self._node(line, index, figure)), plain)
-            filled += grid.block
-        line.add(" " * (width - filled), plain)
-        strip = line.strip(max(width, filled))
-        return strip if filled <= width else strip.crop(0, width)
+        # more may have come since it was measured: what is over must be cut, or it lands on the widget beside this one
+        return line.strip().adjust_cell_length(width, plain)
 
     def _node(self, line: Runs, index: int, figure: int) -> int:
         """Add one figure's line of one node; returns its width."""

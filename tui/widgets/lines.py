@@ -6,7 +6,7 @@ Over a slow link that is what keeps the screen usable: a tick in which one numbe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,18 +16,17 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from tui.text import cells, fit, harmless
-from tui.theme import Ground, Ink, Tone
+from tui.theme import Ground, Ink, Inked, Tone
 from tui.widgets.once import once
 from tui.widgets.scrollbar import QuickScrollBar
-
-if TYPE_CHECKING:
-    from tui.app import HangtopApp
 
 Move = Literal["up", "down", "page_up", "page_down", "first", "last", "left", "right"]
 """Ways to move that keys ask for."""
 
 Piece = tuple[str, Tone]
 """Harmless or remote text, and what it is."""
+Content = list[list[Piece]]
+"""Lines to read."""
 
 
 class Lines(ScrollView, can_focus=False, inherit_bindings=False):
@@ -60,7 +59,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
     @property
     def ink(self) -> Ink:
         """Styles of the present theme."""
-        return cast("HangtopApp", self.app).ink
+        return cast("Inked", self.app).ink
 
     @property
     def vertical_scrollbar(self) -> ScrollBar:
@@ -75,6 +74,10 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         """Paint content line ``y`` (not counting what is scrolled away above), ``width`` cells wide."""
         raise NotImplementedError
 
+    def clear_of_bar(self, width: int) -> int:
+        """Cells of a line that the scrollbar leaves."""
+        return width - self.scrollbar_size_vertical
+
     def resize_to(self, width: int, height: int) -> None:
         """Say how large the content is, in cells."""
         if self.virtual_size != (width, height):
@@ -87,6 +90,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         """Paint the visible lines anew, or only those given, and send those that changed."""
         width, height = self.size
         if not width or not height:
+            self.forget()  # hidden: when it is shown again, perhaps in its old size, nothing of this is true any more
             return
         wanted = range(height) if lines is None else sorted({y for y in lines if 0 <= y < height})
         changed = [y for y in wanted if self._painted.get(y) != self._renew(y, width)]
@@ -125,7 +129,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         if self.container_size != self.outer_size:  # a border or padding
             return super().render_lines(crop)
         width, painted = self.size.width, self._painted
-        shown = width - self.scrollbar_size_vertical
+        shown = self.clear_of_bar(width)
         if shown != self._shown:
             self._shown = shown
             self._painted.clear()

@@ -8,7 +8,6 @@ from textual import events
 from textual.strip import Strip
 
 from tui.filter import Filter
-from tui.format import clock
 from tui.logbook import SEVERITIES, LogBook, LogLine, next_alarm
 from tui.text import cells, fit, harmless
 from tui.theme import Ground, Tone
@@ -166,7 +165,7 @@ class LogView(Lines):
         who = Segment(fit(_who(line), min(WHO, self._who), "right"), hue)
         head = [
             Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT]),
-            Segment(clock(line.at) + " ", styles[Tone.DIM]),
+            Segment(line.time + " ", styles[Tone.DIM]),
             who,
             Segment(f" {glyph} ", styles[tone]),
         ]

@@ -25,8 +25,8 @@ class Runs:
                 self._segments.append(Segment(self._text, self._style))
             self._text, self._style = text, style
 
-    def strip(self, width: int) -> Strip:
-        """The line, which is ``width`` cells wide."""
+    def strip(self, width: int | None = None) -> Strip:
+        """The line, which is ``width`` cells wide; where nobody knows, its texts are counted."""
         if self._text:
             self._segments.append(Segment(self._text, self._style))
         return Strip(self._segments, width)

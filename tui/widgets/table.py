@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from typing import Generic, TypeVar
 
 from textual import events
@@ -14,7 +14,8 @@ from textual.strip import Strip
 from tui.filter import Filter, parse
 from tui.theme import Ground, Tone
 from tui.widgets.arranging import AT_ONCE, Ordering, arranged, arranging
-from tui.widgets.columns import Cells, Column, drawn, heading, lay_out
+from tui.widgets.columns import Column, Layout, drawn, ground_of, heading
+from tui.widgets.in_view import InView
 from tui.widgets.lines import Lines, Move, strip_of
 
 __all__ = ["Column", "Table"]
@@ -39,10 +40,10 @@ class Table(Lines, Generic[R]):
         stale: Callable[[R], bool],
         frozen: int = 1,
         empty: str = "nothing here yet",
-        id: str | None = None,  # noqa: A002 (Textual's name)
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self.columns = tuple(columns)
+        self.in_view = InView(self.columns, frozen)
         self.rows: list[R] = []
         """What the filter lets through, in order."""
         self.total = 0
@@ -56,17 +57,23 @@ class Table(Lines, Generic[R]):
         self.empty = empty
         self.moved: Callable[[], None] | None = None
         """Called when the cursor stands on another row."""
-        self._key, self._stale, self._frozen = key, stale, frozen
+        self.ordered: Callable[[], None] | None = None
+        """Called when another column orders the rows."""
+        self._key, self._stale = key, stale
         self._test: Callable[[R], bool] | None = None
         self._fed: Sequence[R] = ()
         self._current: Hashable = None
-        self._first = frozen
         self._arranged_at, self._cost = 0.0, 0.0
         self._turn, self._busy = 0, False
         """Arrangements begun so far, of which only the latest counts, and whether it is under way."""
-        self._laid_out: tuple[int, int, list[Cells[R]]] = (0, 0, [])
         self._kept: dict[tuple[int, Ground, bool], Strip] = {}
         """Rows painted since the last tick by place, ground and mark: scrolling shows most of them again."""
+
+    def take_columns(self, columns: Sequence[Column[R]]) -> None:
+        """Have other columns from now on, among which are all that there were."""
+        self.columns = tuple(columns)
+        self.in_view.take_columns(self.columns)
+        self._kept.clear()
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
@@ -154,7 +161,7 @@ class Table(Lines, Generic[R]):
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError` and changes nothing then."""
         wanted = parse(text)
-        fields = {name: column.value for column in self.columns for name in (column.key, *column.also)}
+        fields = {name: column.value for column in self.columns for name in column.fields}
         self._test = wanted.bind(fields, self.words) if wanted.terms else None
         self.filter = wanted
         self._arrange()
@@ -165,18 +172,33 @@ class Table(Lines, Generic[R]):
         return " ".join(column.piece(row)[0] for column in self.columns)
 
     def sort_by(self, key: str) -> None:
-        """Order by a column; the same once more turns the order round."""
+        """Order by a column, which is shown then; the same once more turns the order round."""
+        self.in_view.hide(self.in_view.hidden - {key}, self.sort_key)
         self.reverse = not self.reverse if key == self.sort_key else False
         self.sort_key = key
         self._arrange()
         self.repaint()
+        if self.ordered is not None:
+            self.ordered()
 
     def sort_next(self, step: int) -> None:
-        """Order by the next column, or the one before."""
-        keys = [column.key for column in self.columns]
+        """Order by the next of the columns shown, or the one before."""
+        keys = [column.key for column in self.in_view.columns]
         place = keys.index(self.sort_key) if self.sort_key in keys else -1 if step > 0 else 0
         self.sort_key = ""
         self.sort_by(keys[(place + step) % len(keys)])
+
+    # --- columns -------------------------------------------------------------------------------------------------
+
+    def hide_columns(self, hidden: Set[str]) -> None:
+        """Show all columns but these; the frozen ones, and the one that orders the rows, stay."""
+        self.in_view.hide(hidden, self.sort_key)
+        self.repaint()
+
+    def go_column(self, key: str) -> None:
+        """Bring a column into view."""
+        self.in_view.go(key, self.clear_of_bar(self.size.width), self.sort_key)
+        self.repaint()
 
     # --- marks ---------------------------------------------------------------------------------------------------
 
@@ -203,8 +225,7 @@ class Table(Lines, Generic[R]):
     def move(self, how: Move) -> None:
         """Move the cursor, or the columns with ``left`` and ``right``."""
         if how in ("left", "right"):
-            last = len(self.columns) - 1
-            self._first = max(self._frozen, min(last, self._first + (1 if how == "right" else -1)))
+            self.in_view.scroll(1 if how == "right" else -1)
             self.repaint()
             return
         page = max(1, self.size.height - 2)
@@ -239,7 +260,7 @@ class Table(Lines, Generic[R]):
         layout = self._widths(width)
         if y == 0:
             arrow = "▼" if self.reverse else "▲"
-            return heading(layout, {self.sort_key: arrow}, self.ink, width, cut=self._first > self._frozen)
+            return heading(layout, {self.sort_key: arrow}, self.ink, self.clear_of_bar(width))
         place = self.top + y - 1
         if place < len(self.rows):
             return self._row(place, layout, width)
@@ -248,27 +269,18 @@ class Table(Lines, Generic[R]):
             return strip_of([(f"  {text}", Tone.DIM)], width, self.ink)
         return strip_of([], width, self.ink)
 
-    def _widths(self, width: int) -> list[Cells[R]]:
-        """Columns in view with their widths: the frozen ones, then from the first scrolled one on."""
-        if self._laid_out[:2] != (width, self._first):
-            columns = (*self.columns[: self._frozen], *self.columns[self._first :])
-            self._laid_out = (width, self._first, [Cells(*each) for each in lay_out(columns, width)])
-        return self._laid_out[2]
+    def _widths(self, width: int) -> Layout[R]:
+        return self.in_view.layout(self.clear_of_bar(width), self.sort_key)
 
-    def _row(self, place: int, layout: list[Cells[R]], width: int) -> Strip:
+    def _row(self, place: int, layout: Layout[R], width: int) -> Strip:
         row = self.rows[place]
         marked, at_cursor = self._key(row) in self.marked, place == self.cursor
-        if self._stale(row):
-            ground = Ground.STALE_CURSOR if at_cursor else Ground.STALE
-        elif marked:
-            ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
-        else:
-            ground = Ground.CURSOR if at_cursor else Ground.PLAIN
+        ground = ground_of(stale=self._stale(row), marked=marked, at_cursor=at_cursor)
         strip = self._kept.get((place, ground, marked))
         if strip is not None:
             return strip
         edge = "◆" if marked else "▌" if at_cursor else " "
-        strip = self._kept[place, ground, marked] = drawn(row, layout, edge, self.ink.styles[ground], width)
+        strip = self._kept[place, ground, marked] = drawn(row, layout.cells, edge, self.ink.styles[ground], width)
         return strip
 
     # --- mouse ---------------------------------------------------------------------------------------------------
@@ -276,11 +288,9 @@ class Table(Lines, Generic[R]):
     def on_click(self, event: events.Click) -> None:
         """The header orders, a row is selected, twice enters it."""
         if event.y == 0:
-            left = 1
-            for cells in self._widths(self.size.width):
-                if left <= event.x <= left + cells.size:
-                    self.sort_by(cells.column.key)
-                left += cells.size + 1
+            column = self._widths(self.size.width).column_at(event.x)
+            if column is not None:
+                self.sort_by(column.key)
             return
         place = self.top + event.y - 1
         if place < len(self.rows):

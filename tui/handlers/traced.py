@@ -8,15 +8,18 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from hangtop.diagnosis.phrasing import outcome_words
+from tui.format import plural
+from tui.intent import Intent
 from tui.text import harmless, wrap
 from tui.theme import Tone
-from tui.widgets.lines import Piece
+from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:
     from collectors.samples.traces import RankTrace
     from hangtop.session.asking.traced import Line, Part
     from hangtop.session.asking.traces import Asking
-    from tui.app import HangtopApp
+    from tui.host import Host
 
 SECONDS = 2.0
 """For which ranks are traced."""
@@ -39,11 +42,10 @@ TONES: dict[Part, Tone] = {
     "strong": Tone.STRONG,
 }
 
-Content = list[list[Piece]]
 Say = Callable[[str], None]
 
 
-def ask_traces(app: HangtopApp) -> None:
+def ask_traces(app: Host) -> None:
     """Ask where the traces are, then read them in the background."""
     from tui.dialogs.asking import LineDialog
 
@@ -54,7 +56,7 @@ def ask_traces(app: HangtopApp) -> None:
     app.push_screen(LineDialog("Profiler traces", [[(line, Tone.DIM)] for line in QUESTION]), take)
 
 
-async def _read(app: HangtopApp, said: str) -> None:
+async def _read(app: Host, said: str) -> None:
     from hangtop.session.asking import traces
 
     here = said.strip().startswith(HERE)
@@ -85,8 +87,8 @@ async def _read(app: HangtopApp, said: str) -> None:
     await _shown(app, f"profiler traces: {said.strip()}", found)
 
 
-async def ask_ranks(app: HangtopApp) -> None:
-    """Find out how the ranks can be asked for a trace, show the exact commands, and ask."""
+async def ask_ranks(app: Host) -> None:
+    """Find out how the ranks can be asked for a trace, say what that does, and ask."""
     from hangtop.session.asking import traces
     from tui.dialogs.asking import ConfirmDialog
     from tui.dialogs.base import TextDialog
@@ -100,16 +102,18 @@ async def ask_ranks(app: HangtopApp) -> None:
         )
         return
     commands = [f"on {node}: {command}" for node, several in asking.commands().items() for command in several]
-    why = f"The profiler slows these ranks down for {SECONDS:g} s. {' '.join(asking.missing()[:2])}".rstrip()
+    asked = sum(bool(way.way) for ways in asking.ways.values() for way in ways)
+    where = f"{plural(asked, 'rank')} on {plural(len(asking.commands()), 'node')}"
+    intent = Intent(f"{where}, the profiler runs for {SECONDS:g} s and slows them meanwhile", "\n".join(commands))
 
     def take(answer: bool | None) -> None:
         if answer:
             app.run_worker(_trace(app, asking), name="traces", exit_on_error=False, exclusive=True, group="traces")
 
-    app.push_screen(ConfirmDialog("Trace the ranks", "\n".join(commands), why), take)
+    app.push_screen(ConfirmDialog("Trace the ranks", intent, "\n".join(asking.missing()[:2])), take)
 
 
-async def _trace(app: HangtopApp, asking: Asking) -> None:
+async def _trace(app: Host, asking: Asking) -> None:
     from hangtop.session.asking import traces
 
     async def found(say: Say) -> list[RankTrace]:
@@ -119,21 +123,23 @@ async def _trace(app: HangtopApp, asking: Asking) -> None:
     await _shown(app, "traces of the running ranks", found)
 
 
-async def _shown(app: HangtopApp, title: str, found: Callable[[Say], Awaitable[list[RankTrace]]]) -> None:
+async def _shown(app: Host, title: str, found: Callable[[Say], Awaitable[list[RankTrace]]]) -> None:
     """Run under a dialog that can be stopped, then show the answer in it."""
     from hangtop.session.asking.traced import lines, traced
-    from tui.asked import findings_text
     from tui.dialogs.running import run_shown
+    from tui.handlers.asked import findings_text
 
     async def work(say: Say) -> tuple[str, Content]:
         answer = traced(await found(say))
         app.session.traces = answer.seen if answer.seen.ranks else app.session.traces
         width = _width(app)
-        head = [[(line, Tone.STRONG)] for line in wrap(f"{answer.outcome.upper()}  {answer.summary}", width)]
+        head = [
+            [(line, Tone.STRONG)] for line in wrap(f"{outcome_words(answer.outcome).upper()}  {answer.summary}", width)
+        ]
         body = [toned(line) for line in lines(answer, width)]
         return title, [*head, [], *body, [], *findings_text(answer.findings)]
 
-    await run_shown(app, title, work)
+    await run_shown(app, title, work, app.keep)
 
 
 def toned(line: Line) -> list[Piece]:
@@ -141,5 +147,5 @@ def toned(line: Line) -> list[Piece]:
     return [(harmless(text), TONES[part]) for text, part in line]
 
 
-def _width(app: HangtopApp) -> int:
+def _width(app: Host) -> int:
     return max(40, min(MOST, app.size.width - MARGIN))

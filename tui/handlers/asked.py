@@ -13,24 +13,20 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.phrasing import rank_text
+from hangtop.session.state import Change
+from tui.format import plural
+from tui.intent import Intent
 from tui.text import harmless, wrap
 from tui.theme import Tone
-from tui.widgets.lines import Piece
+from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
-    from tui.app import HangtopApp
+    from tui.host import Host
 
 WIDTH = 130
 FLAME_SECONDS = 10.0
 SEVERITY = {"critical": Tone.BAD, "warning": Tone.WARN, "info": Tone.INFO}
-
-Content = list[list[Piece]]
-
-
-def _show(app: HangtopApp, title: str, content: Content) -> None:
-    from tui.dialogs.base import TextDialog
-
-    app.push_screen(TextDialog(title, content))
 
 
 def _plain(lines: Iterable[str], tone: Tone = Tone.TEXT) -> Content:
@@ -42,7 +38,7 @@ def findings_text(found: Iterable[Finding]) -> Content:
     content: Content = []
     for finding in found:
         tone = SEVERITY[finding.severity]
-        content.append([(finding.kind, tone), (f"  {finding.confidence:.0%} sure", Tone.DIM)])
+        content.append([(finding.kind, tone), (f"  {finding.certainty}", Tone.DIM)])
         content += _plain(wrap(finding.summary, WIDTH))
         for piece in finding.evidence[:4]:
             content.append(
@@ -56,24 +52,29 @@ def findings_text(found: Iterable[Finding]) -> Content:
 # --- environment -------------------------------------------------------------------------------------------------
 
 
-def lint_environment(app: HangtopApp) -> None:
+def lint_environment(app: Host) -> None:
     """Show what is wrong with the settings of all ranks."""
     from hangtop.diagnosis.environment.lint import lint
 
     found = lint(app.session.job())
     content = findings_text(found) if found else _plain(["nothing to object to in the settings of the ranks seen"])
-    _show(app, "environment lint", content)
+    app.answer("environment lint", content)
 
 
 # --- flight recorder ---------------------------------------------------------------------------------------------
 
 
-def recorder_command(app: HangtopApp) -> str:
+def recorder_intent(app: Host) -> Intent:
     """What is done on the nodes to have fresh dumps."""
     ranks = [rank for rank in app.session.job().ranks if rank.gone_at is None]
     name = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-    pipes = [f"printf 1 > {rank.process.env[name]}{rank.rank}.pipe" for rank in ranks if name in rank.process.env]
-    return pipes[0] + (f"  (and {len(pipes) - 1} more)" if len(pipes) > 1 else "") if pipes else HOW_TO_ENABLE
+    asked = [rank for rank in ranks if name in rank.process.env]
+    if not asked:
+        return Intent("no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE)
+    nodes = plural(len({rank.node for rank in asked}), "node")
+    brief = f"{plural(len(asked), 'rank')} on {nodes}, one byte into the pipe of each, then the dumps are fetched"
+    pipes = [f"on {rank.node}: printf 1 > {rank.process.env[name]}{rank.rank}.pipe" for rank in asked]
+    return Intent(f"{brief}; the job goes on", "\n".join(pipes))
 
 
 HOW_TO_ENABLE = (
@@ -82,27 +83,30 @@ HOW_TO_ENABLE = (
 )
 
 
-async def ask_recorders(app: HangtopApp) -> None:
+async def ask_recorders(app: Host) -> None:
     """Ask the ranks for fresh dumps, fetch all, and say what every rank has."""
     app.say("asking for flight recorder dumps …")
     dumps = await app.session.witnesses.recorders(fresh=True)
+    if any(dump.data for dump in dumps):
+        text = f"flight recorder dumps of {plural(sum(bool(dump.data) for dump in dumps), 'rank')}"
+        app.head.state.changes.append(Change(app.head.now(), "", text, "dump"))
     content: Content = []
     for dump in sorted(dumps, key=lambda dump: dump.rank):
         got = f"{len(dump.data)} bytes from {dump.path}" if dump.data else dump.why
-        content.append([(f"rank {dump.rank:<5}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
+        content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
     if dumps and not any(dump.data for dump in dumps):
         content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
-    _show(app, "flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
+    app.answer("flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
 
 
 # --- flame graphs ------------------------------------------------------------------------------------------------
 
 
-_stops: WeakKeyDictionary[HangtopApp, asyncio.Event] = WeakKeyDictionary()
+_stops: WeakKeyDictionary[Host, asyncio.Event] = WeakKeyDictionary()
 """What ends the recording that runs, by application."""
 
 
-def flame_graph(app: HangtopApp) -> None:
+def flame_graph(app: Host) -> None:
     """Sample the chosen ranks for some seconds, in the background; pressed again, it stops early."""
     if app in _stops:
         _stops[app].set()
@@ -116,7 +120,7 @@ def flame_graph(app: HangtopApp) -> None:
     app.run_worker(_flame(app, ranks, _stops[app]), name="flame", exit_on_error=False)
 
 
-async def _flame(app: HangtopApp, ranks: set[int], stop: asyncio.Event) -> None:
+async def _flame(app: Host, ranks: set[int], stop: asyncio.Event) -> None:
     """Record, save SVG and speedscope files, and show the tree."""
     from hangtop.session.asking.flames import record_flames
 
@@ -142,6 +146,6 @@ async def _flame(app: HangtopApp, ranks: set[int], stop: asyncio.Event) -> None:
         for depth, frame in graph.tree.walk()
         if frame.samples >= least
     ]
-    errors = [f"rank {rank}: {why}" for rank, why in sorted(graph.errors.items())]
+    errors = [f"{rank_text(rank)}: {why}" for rank, why in sorted(graph.errors.items())]
     head = [f"saved: {graph.saved.svg}", f"saved: {graph.saved.speedscope}", *errors, ""]
-    _show(app, f"flame graph, {total} samples", _plain([*head, *tree]))
+    app.answer(f"flame graph, {total} samples", _plain([*head, *tree]))

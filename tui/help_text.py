@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tui.actions import ACTIONS, Touch, shown_keys
+from tui.actions import ACTIONS, Touch
 from tui.dialogs.base import TextDialog
+from tui.keys import shown_keys
+from tui.panels.base import ColumnTold
 from tui.panels.registry import BY_NAME
 from tui.theme import Tone
 from tui.widgets.lines import Piece
@@ -23,8 +25,10 @@ _FILTER = (
 _GROUPS = {"Overview": "overview", "Logs": "logs", "Stacks": "stacks"}
 
 
-def help_dialog(keymap: Mapping[str, str], panel: str, fields: list[str]) -> TextDialog:
-    """Make the help; the present panel's own keys come first, and the fields that its filter knows."""
+def help_dialog(
+    keymap: Mapping[str, str], panel: str, fields: Sequence[str], columns: Sequence[ColumnTold]
+) -> TextDialog:
+    """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows."""
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     own = [group for group in groups if _GROUPS.get(group) == panel]
     lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
@@ -37,10 +41,14 @@ def help_dialog(keymap: Mapping[str, str], panel: str, fields: list[str]) -> Tex
                     [(f"  {keys:<12} ", Tone.ACCENT), (action.help, Tone.TEXT), (_mark(action.touch), Tone.DIM)]
                 )
         lines.append([])
+    if columns:
+        lines.append([("Columns", Tone.STRONG)])
+        lines += [[(f"  {title:<14} ", Tone.ACCENT), (told, Tone.TEXT)] for _, title, told in columns]
+        lines.append([])
     lines.append([("Filter", Tone.STRONG)])
     lines += [[(f"  {text:<22} ", Tone.ACCENT), (help_, Tone.TEXT)] for text, help_ in _FILTER]
     if fields:
-        lines += [[("  fields here: ", Tone.DIM), (" ".join(fields), Tone.INFO)]]
+        lines.append([("  fields here: ", Tone.DIM), (" ".join(sorted(fields)), Tone.INFO)])
     return TextDialog("Help", lines)
 
 

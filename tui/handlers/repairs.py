@@ -1,35 +1,37 @@
-"""The key that mends: it lists what can be repaired now; each repair shows its exact command and asks."""
+"""The key that mends: it lists what can be repaired now; each repair says what it does and asks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from hangtop.session.state import Change
 from tui.format import plural
+from tui.intent import Intent
 from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
     from hangtop.session.asking.repairs import Looked, Order, Patient
-    from tui.app import HangtopApp
     from tui.dialogs.choosing import Choice
+    from tui.host import Host
 
 
 class Offer(NamedTuple):
     """An entry of the list, and what choosing it does."""
 
     choice: Choice
-    take: Callable[[HangtopApp], None]
+    take: Callable[[Host], None]
 
 
-def open_repairs(app: HangtopApp) -> None:
+def open_repairs(app: Host) -> None:
     """Look at all nodes in the background, then list what can be mended."""
     app.say("looking for orphans and stopped ranks …")
     app.run_worker(_open(app), name="repairs", exit_on_error=False, exclusive=True, group="repairs")
 
 
-async def _open(app: HangtopApp) -> None:
+async def _open(app: Host) -> None:
     from hangtop.session.asking.repairs import look
     from tui.dialogs.choosing import ChoiceDialog
 
@@ -71,7 +73,7 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
     detail = "\n".join(f"{one.told()}: {one.process.why}" for one in patients) if len(patients) == 1 else ""
     order = Order("CONT" if signal == "CONT" else "TERM", patients)
 
-    def take(app: HangtopApp) -> None:
+    def take(app: Host) -> None:
         from tui.dialogs.asking import ConfirmDialog
 
         def answer(yes: bool | None) -> None:
@@ -79,12 +81,20 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
                 app.run_worker(_carry_out(app, title, order), name="repair", exit_on_error=False)
 
         told = "\n".join(one.told() for one in patients)
-        app.push_screen(ConfirmDialog(title, order.command(), told), answer)
+        app.push_screen(ConfirmDialog(title, Intent(_brief(order), order.command()), told), answer)
 
     return Offer(Choice(title, detail, Tone.WARN), take)
 
 
-async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
+def _brief(order: Order) -> str:
+    """``1 process on 1 node, SIGTERM, after 5 s SIGKILL to what is left``."""
+    where = f"{plural(len(order.patients), 'process').replace('processs', 'processes')} on "
+    where += plural(len(order.nodes()), "node")
+    after = f"SIGTERM, after {order.grace:g} s SIGKILL to what is left" if order.signal == "TERM" else "SIGCONT"
+    return f"{where}, {after}"
+
+
+async def _carry_out(app: Host, title: str, order: Order) -> None:
     from hangtop.session.asking.repairs import RepairRefused, carry_out
 
     try:
@@ -92,6 +102,7 @@ async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
     except RepairRefused as refused:
         app.say(str(refused), "warning")
         return
+    app.head.state.changes.append(Change(app.head.now(), "", f"repair: {title}", "repair"))
     lines: list[list[Piece]] = [
         [
             (f"{one.patient.name:<24} ", Tone.STRONG),
@@ -102,11 +113,11 @@ async def _carry_out(app: HangtopApp, title: str, order: Order) -> None:
     _text(app, title, lines)
 
 
-def _propose_port(app: HangtopApp) -> None:
+def _propose_port(app: Host) -> None:
     app.run_worker(_ask_ports(app), name="port", exit_on_error=False)
 
 
-async def _ask_ports(app: HangtopApp) -> None:
+async def _ask_ports(app: Host) -> None:
     from collectors.probes.repair.free import FIRST
     from hangtop.session.asking.repairs import free_port, port_text
 
@@ -114,17 +125,15 @@ async def _ask_ports(app: HangtopApp) -> None:
     _plain(app, "a free port", port_text(found, silent))
 
 
-def _show_launch(app: HangtopApp) -> None:
+def _show_launch(app: Host) -> None:
     from hangtop.diagnosis.environment.catching import catching
 
     _plain(app, "environment and launch lines (c copies them)", catching(app.session.job()).text())
 
 
-def _plain(app: HangtopApp, title: str, lines: Sequence[str]) -> None:
+def _plain(app: Host, title: str, lines: Sequence[str]) -> None:
     _text(app, title, [[(harmless(line), Tone.TEXT)] for line in lines])
 
 
-def _text(app: HangtopApp, title: str, content: list[list[Piece]]) -> None:
-    from tui.dialogs.base import TextDialog
-
-    app.push_screen(TextDialog(title, content))
+def _text(app: Host, title: str, content: list[list[Piece]]) -> None:
+    app.answer(title, content)

@@ -1,4 +1,4 @@
-"""The key for what else can be measured: a packet capture, the fabric. Each shows its exact commands and asks."""
+"""The key for what else can be measured: a packet capture, the fabric. Each says what it does and asks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui.asked import findings_text
+from tui.format import plural
+from tui.handlers.asked import findings_text
+from tui.intent import Intent
 from tui.text import harmless
 from tui.theme import Tone
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.finding import Finding
-    from tui.app import HangtopApp
+    from tui.host import Host
 
 CAPTURE_SECONDS = 5.0
 CAPTURE_BYTES = 16_000_000
@@ -22,7 +24,7 @@ SENDING_SECONDS = 2
 Work = Coroutine[Any, Any, None]
 
 
-def open_measurements(app: HangtopApp) -> None:
+def open_measurements(app: Host) -> None:
     """List what else can be measured."""
     from tui.dialogs.choosing import Choice, ChoiceDialog
 
@@ -32,7 +34,7 @@ def open_measurements(app: HangtopApp) -> None:
             "Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools"
         ),
     ]
-    works: tuple[Callable[[HangtopApp], Work], ...] = (_capture, _fabric)
+    works: tuple[Callable[[Host], Work], ...] = (_capture, _fabric)
 
     def take(place: int | None) -> None:
         if place is not None:
@@ -41,25 +43,23 @@ def open_measurements(app: HangtopApp) -> None:
     app.push_screen(ChoiceDialog("what else can be measured", choices), take)
 
 
-def _ask(app: HangtopApp, title: str, commands: Sequence[str], work: Callable[[], Work]) -> None:
-    """Show the exact commands; run the work after a yes."""
+def _ask(app: Host, title: str, intent: Intent, work: Callable[[], Work]) -> None:
+    """Say what it does; run the work after a yes."""
     from tui.dialogs.asking import ConfirmDialog
 
     def take(answer: bool | None) -> None:
         if answer:
             app.run_worker(work(), name="measure", exit_on_error=False)
 
-    app.push_screen(ConfirmDialog(title, "\n".join(commands), "Runs on every node, beside the job:"), take)
+    app.push_screen(ConfirmDialog(title, intent, "Runs beside the job."), take)
 
 
-def _show(app: HangtopApp, title: str, lines: Sequence[str], found: Sequence[Finding]) -> None:
-    from tui.dialogs.base import TextDialog
-
+def _show(app: Host, title: str, lines: Sequence[str], found: Sequence[Finding]) -> None:
     content = [[(harmless(line), Tone.TEXT)] for text in lines for line in (text.splitlines() or [""])]
-    app.push_screen(TextDialog(title, [*content, [], *findings_text(found)]))
+    app.answer(title, [*content, [], *findings_text(found)])
 
 
-async def _capture(app: HangtopApp) -> None:
+async def _capture(app: Host) -> None:
     from collectors.probes.capture.run import describe
     from hangtop.session.asking.capturing import capture_nodes
 
@@ -70,20 +70,25 @@ async def _capture(app: HangtopApp) -> None:
 
     async def work() -> None:
         from collectors.probes.capture.run import capture
-        from hangtop.diagnosis import captured
+        from hangtop.diagnosis.measured import captured
         from hangtop.session.asking.capturing import lines, names_by_address, read
 
         folder = app.options.report_folder or Path.cwd()
         name = time.strftime("capture-%Y%m%d-%H%M%S")
         app.say(f"capturing for {CAPTURE_SECONDS:g} s")
-        captures = await capture(places, folder, name, seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES)
+        captures = await capture(places, folder, name, seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
         traffic = await read(captures, names_by_address(app.session.job()))
         _show(app, "packet capture", list(lines(captures, traffic)), captured.findings(traffic, app.session.now()))
 
-    _ask(app, "Capture packets", describe(places, CAPTURE_SECONDS, CAPTURE_BYTES), work)
+    brief = (
+        f"{plural(len(places), 'node')}, packet headers for {CAPTURE_SECONDS:g} s, "
+        f"at most {CAPTURE_BYTES / 1e6:g} MB each, sends nothing"
+    )
+    commands = describe(places, CAPTURE_SECONDS, CAPTURE_BYTES, sudo=True)
+    _ask(app, "Capture packets", Intent(brief, "\n".join(commands)), work)
 
 
-async def _fabric(app: HangtopApp) -> None:
+async def _fabric(app: Host) -> None:
     from collectors.probes.infiniband.survey import describe, look
     from hangtop.session.asking.infiniband import Fabric, judged, lines
     from hangtop.session.asking.probing import path_nodes
@@ -104,6 +109,9 @@ async def _fabric(app: HangtopApp) -> None:
         _show(app, "InfiniBand", shown, found.findings)
 
     if commands:
-        _ask(app, "Measure InfiniBand", commands, work)
+        brief = (
+            f"{plural(len(nodes), 'node')}, every pair in both directions, {SENDING_SECONDS} s each, loads the fabric"
+        )
+        _ask(app, "Measure InfiniBand", Intent(brief, "\n".join(commands)), work)
     else:
         await work()

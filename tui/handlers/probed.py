@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hangtop.diagnosis.phrasing import listed, outcome_words, size
 from hangtop.session.probed.shades import Line, Shade
+from tui.format import plural
+from tui.intent import Intent
 from tui.text import harmless
 from tui.theme import Tone
-from tui.widgets.lines import Piece
+from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:
     from collectors.probes.allreduce.plan import ProbePlan
     from hangtop.diagnosis.finding import Finding
-    from tui.app import HangtopApp
+    from tui.host import Host
+
+STARTING = (2.0, 6.0)
+"""Seconds until the processes of gloo, and those of NCCL, have found one another."""
 
 TONES: dict[Shade, Tone] = {
     "": Tone.TEXT,
@@ -31,7 +38,7 @@ def toned(line: Line) -> list[Piece]:
     return [(harmless(text), TONES[shade]) for text, shade in line]
 
 
-def _plan(app: HangtopApp) -> ProbePlan | str:
+def _plan(app: Host) -> ProbePlan | str:
     """What will be run, or why nothing can be."""
     from hangtop.session.asking.probing import ProbeRefused, plan_probe  # here: the first frame does without probes
 
@@ -41,21 +48,29 @@ def _plan(app: HangtopApp) -> ProbePlan | str:
         return str(refused)
 
 
-def collectives_command(app: HangtopApp) -> str:
-    """The exact command of the collective probe, or why there can be none."""
+def collectives_intent(app: Host) -> Intent:
+    """What the collective probe does, or why there can be none."""
     from collectors.probes.allreduce.run import describe
 
     plan = _plan(app)
     if isinstance(plan, str):
-        return f"nothing: {plan}"
-    return f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}"
+        return Intent(f"nothing: {plan}", "")
+    return Intent(told(plan), f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}")
 
 
-async def probe_collectives(app: HangtopApp) -> None:
+def told(plan: ProbePlan) -> str:
+    """A probe in one line: ``2 nodes, all_reduce to 512 MiB, about 10 s, nccl, loads the network``."""
+    what = f"{listed(plan.operations, 2)} to {size(max(plan.sizes)).replace('.0 ', ' ')}"
+    seconds = STARTING[plan.backend == "nccl"] + 2 * plan.budget * len(plan.operations) * len(plan.sizes)
+    about = f"about {5 * math.ceil(seconds / 5)} s"
+    return f"{plural(len(plan.nodes), 'node')}, {what}, {about}, {plan.backend}, loads the network"
+
+
+async def probe_collectives(app: Host) -> None:
     """Measure collectives between all nodes, and show figures and findings; Escape stops it on every node."""
     from hangtop.session.probed.answer import probe
     from hangtop.session.probed.lines import answer_lines
-    from tui.dialogs.running import Content, Say, run_shown
+    from tui.dialogs.running import Say, run_shown
 
     plan = _plan(app)
     if isinstance(plan, str):
@@ -68,23 +83,24 @@ async def probe_collectives(app: HangtopApp) -> None:
         content = _content(answer.outcome, answer.summary, answer_lines(answer), answer.findings)
         return f"collective probe, {report.backend}, {report.world_size} ranks, {report.took:.1f} s", content
 
-    await run_shown(app, f"collective probe, {plan.backend}, {len(plan.nodes)} nodes", work)
+    await run_shown(app, f"collective probe, {plan.backend}, {len(plan.nodes)} nodes", work, app.keep)
 
 
-def path_command(app: HangtopApp) -> str:
-    """The exact command of the path probe."""
-    del app  # the same on every node
+def path_intent(app: Host) -> Intent:
+    """What the path probe does."""
     from collectors.probes.path.survey import describe
 
-    return f"on every node: {describe()}"
+    nodes = plural(len(app.scene.nodes), "node")
+    brief = f"{nodes}, MTU, loss and throughput between all of them, about 5 s, loads the network"
+    return Intent(brief, f"on every node: {describe()}")
 
 
-async def probe_path(app: HangtopApp) -> None:
+async def probe_path(app: Host) -> None:
     """Measure the path between all nodes, and show figures and findings; Escape stops it on every node."""
     from hangtop.session.asking.paths import measure
     from hangtop.session.asking.probing import path_nodes
     from hangtop.session.probed.path_lines import path_lines
-    from tui.dialogs.running import Content, Say, run_shown
+    from tui.dialogs.running import Say, run_shown
 
     job = app.session.job()
     taking_part, absent = path_nodes(app.session, job)
@@ -97,12 +113,15 @@ async def probe_path(app: HangtopApp) -> None:
         title = f"path probe, {result.report.world_size} nodes, {result.report.took:.1f} s"
         return title, _content(result.outcome, result.summary, path_lines(result), result.findings)
 
-    await run_shown(app, f"path probe, {len(taking_part)} nodes", work)
+    await run_shown(app, f"path probe, {len(taking_part)} nodes", work, app.keep)
 
 
 def _content(outcome: str, summary: str, lines: Iterable[Line], found: Iterable[Finding]) -> list[list[Piece]]:
     """An answer as every probe shows it."""
-    from tui.asked import findings_text
+    from tui.handlers.asked import findings_text
 
-    head: list[list[Piece]] = [[(outcome.upper(), Tone.STRONG), (f"  {harmless(summary)}", Tone.TEXT)], []]
+    head: list[list[Piece]] = [
+        [(outcome_words(outcome).upper(), Tone.STRONG), (f"  {harmless(summary)}", Tone.TEXT)],
+        [],
+    ]
     return [*head, *map(toned, lines), [], *findings_text(found)]

@@ -1,0 +1,96 @@
+"""A report, a shell, and what is hangtop's own: help, colours, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+from hangtop.diagnosis.phrasing import outcome_words
+from tui.alarm import LOUD
+from tui.host import Host
+
+
+async def write_report(app: Host) -> None:
+    """Write an incident report and say where."""
+    from tui.report import Report
+
+    paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
+    app.say("written: " + ", ".join(str(path) for path in paths))
+
+
+def open_shell(app: Host) -> None:
+    """Hand the terminal to ssh, or to the way of the session, until its shell ends."""
+    from textual.app import SuspendNotSupported
+
+    from collectors.fleet.transport import TransportError
+    from tui.shell import shell_command, shown
+
+    node = app.panel.node()
+    if node is None:
+        app.say("no node under the cursor", "warning")
+        return
+    try:
+        command = shell_command(node, app.session.options)
+    except TransportError as error:
+        app.say(str(error), "error")
+        return
+    try:
+        with app.suspend():
+            print(f"hangtop: {shown(command)}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
+            status = subprocess.call(command)
+    except SuspendNotSupported:
+        app.say(f"this terminal cannot be handed over; run: {shown(command)}", "warning")
+        return
+    except OSError as error:
+        app.say(f"{command[0]}: {error.strerror}", "error")
+        return
+    if status == 255:
+        app.say(f"{command[0]} could not reach {node}: {shown(command)}", "error")
+    app.tick()
+
+
+def open_palette(app: Host) -> None:
+    """Open the command palette."""
+    app.open_palette()
+
+
+def show_help(app: Host) -> None:
+    """Show all keys."""
+    app.open_help()
+
+
+def next_theme(app: Host) -> None:
+    """Change to the next of hangtop's own themes."""
+    from tui.theme import THEMES
+
+    names = [theme.name for theme in THEMES]
+    place = names.index(app.theme) if app.theme in names else -1
+    app.theme = names[(place + 1) % len(names)]
+
+
+def redraw(app: Host) -> None:
+    """Draw the whole screen anew."""
+    app.redraw_all()
+
+
+def leave(app: Host) -> None:
+    """End hangtop; while the alarm is loud and nodes are watched it asks once."""
+    verdict = app.session.verdict
+    if verdict is None or verdict.outcome not in LOUD or not app.session.can_act:
+        app.exit()
+        return
+    from tui.dialogs.asking import LeaveDialog
+
+    def take(answer: str | None) -> None:
+        if answer == "report":
+            app.run_worker(_report_and_leave(app), name="leave", exit_on_error=False)
+        elif answer == "leave":
+            app.exit()
+
+    app.push_screen(LeaveDialog(f"{outcome_words(verdict.outcome).upper()}  {verdict.summary}"), take)
+
+
+async def _report_and_leave(app: Host) -> None:
+    await write_report(app)
+    app.exit()

@@ -1,0 +1,142 @@
+"""Going about in time: zoom, scrub, marks, pause and play. What the actions of the line of time do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from hangtop.session.aside import aside
+from hangtop.session.history.marks import beside
+from hangtop.session.state import Change
+from tui.format import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hangtop.session.session import Session
+    from tui.host import Host
+
+COLUMNS = 60
+"""Keys that it takes to go through all that is on view."""
+
+
+def zooms(step: int) -> Callable[[Host], object]:
+    """Make the handler that shows more (1) or less (-1) time."""
+
+    def run(app: Host) -> None:
+        app.scene.timeline.zoom(step)
+        app.tick()
+
+    return run
+
+
+def scrubs(step: int) -> Callable[[Host], object]:
+    """Make the handler that goes forth (1) or back (-1) in time."""
+
+    async def run(app: Host) -> None:
+        timeline = app.scene.timeline
+        by = max(1.0, timeline.span / COLUMNS)
+        await go(app, (timeline.now if timeline.at is None else timeline.at) + step * by)
+
+    return run
+
+
+def marks(step: int) -> Callable[[Host], object]:
+    """Make the handler that goes to the next (1) or last (-1) thing that happened."""
+
+    async def run(app: Host) -> None:
+        timeline = app.scene.timeline
+        mark = beside(timeline.marks, timeline.now if timeline.at is None else timeline.at, step)
+        if mark is None:
+            app.say("nothing happened after this moment" if step > 0 else "nothing is known to have happened before")
+        else:
+            await go(app, mark.at)
+
+    return run
+
+
+def set_mark(app: Host) -> None:
+    """Mark this moment."""
+    timeline = app.scene.timeline
+    at = timeline.now if timeline.at is None else timeline.at
+    changes = timeline.head.state.changes
+    number = 1 + sum(change.kind == "mark" for change in changes)
+    changes.append(Change(at, "", f"mark {number}", "mark"))
+    app.say(f"mark {number} at {clock(at, millis=False)}: n and N go from mark to mark")
+    app.tick()
+
+
+async def toggle(app: Host) -> None:
+    """Stand still at this moment; go on from there in a recording, or back to what is live."""
+    timeline, player = app.scene.timeline, app.head.player
+    if player is None:
+        await go(app, None if timeline.at is not None else timeline.now)
+    elif timeline.at is not None:
+        timeline.playing = not timeline.playing
+    else:
+        player.paused = not player.paused
+    app.tick()
+
+
+async def live(app: Host) -> None:
+    """To the newest moment."""
+    await go(app, None)
+
+
+async def go(app: Host, at: float | None) -> None:
+    """Show this moment, as near to it as is known; None is the newest."""
+    timeline = app.scene.timeline
+    timeline.playing = False
+    if at is not None and at >= timeline.now:
+        player = app.head.player
+        if player is not None and not player.ended:
+            await player.seek(at)
+        at = None if timeline.at is not None or player is not None else timeline.now
+    if at is None:
+        timeline.at = None
+        app.show_session(app.head)
+        return
+    past = cast("Session", app.head).past
+    if past is None:
+        app.say(f"only now can be shown: {app.head.no_past}", "warning")
+        return
+    if at < past.first:
+        app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
+    timeline.at = max(at, past.first)
+    app.tick()
+    app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")
+
+
+async def _shown(app: Host) -> None:
+    """Make the moment that is wanted; where another is wanted by then, that one."""
+    from hangtop.session.moment import moment_at
+
+    timeline, head = app.scene.timeline, cast("Session", app.head)
+    await asyncio.sleep(0)  # of several keys at once only the last counts
+    at, past = timeline.at, head.past
+    if at is None or past is None:
+        return
+    moment = await aside(lambda: moment_at(head.options, past, at))
+    if timeline.at == at:
+        moment.show(head)
+        app.show_session(moment)
+
+
+def advance(app: Host, passed: float) -> None:
+    """Play on from the moment that is shown, so many seconds later."""
+    from hangtop.session.moment import Moment
+
+    timeline, head, shown = app.scene.timeline, cast("Session", app.head), app.session
+    player, past = head.player, head.past
+    if not timeline.playing or timeline.at is None or player is None or past is None or not isinstance(shown, Moment):
+        return
+    at = timeline.at + passed * player.speed
+    if at >= timeline.now:
+        timeline.at, timeline.playing, player.paused = None, False, False
+        app.show_session(head)
+        return
+    shown.play(past.read(shown.at, at), at)
+    shown.show(head)
+    timeline.at = at
+    app.scene.turn()
+    app.renew_panels()

@@ -1,0 +1,66 @@
+"""The figure of the heat map, and the place in the logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from tui.host import Host
+from tui.theme import Tone
+
+if TYPE_CHECKING:
+    from tui.panels.logs import LogsPanel
+    from tui.panels.overview import OverviewPanel
+
+
+def metric_next(app: Host) -> None:
+    """Show the next figure in the heat map."""
+    cast("OverviewPanel", app.panel).next_metric(1)
+
+
+def metric_previous(app: Host) -> None:
+    """Show the figure before."""
+    cast("OverviewPanel", app.panel).next_metric(-1)
+
+
+def log_follow(app: Host) -> None:
+    """Follow the log."""
+    _logs(app).move("last")
+
+
+def log_pause(app: Host) -> None:
+    """Stand still, or follow again."""
+    _logs(app).pause()
+
+
+def log_severity(app: Host) -> None:
+    """Show less, or all again."""
+    _logs(app).next_severity()
+
+
+def alarm_next(app: Host) -> None:
+    """Go to the next warning or error."""
+    if not _logs(app).go_alarm(1):
+        app.say("no warning and no error after this line")
+
+
+def alarm_previous(app: Host) -> None:
+    """Go to the warning or error before."""
+    if not _logs(app).go_alarm(-1):
+        app.say("no warning and no error before this line")
+
+
+def ask_time(app: Host) -> None:
+    """Ask for a time and go there."""
+    from tui.dialogs.asking import LineDialog
+
+    logs = _logs(app)
+
+    def take(text: str | None) -> None:
+        if text is not None and (wrong := logs.go_time(text)):
+            app.say(wrong, "warning")
+
+    app.push_screen(LineDialog("Go to a time", [[("02:47, 02:47:10, or an age such as 5m", Tone.DIM)]]), take)
+
+
+def _logs(app: Host) -> LogsPanel:
+    return cast("LogsPanel", app.panel)

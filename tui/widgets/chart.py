@@ -1,0 +1,224 @@
+"""The job over time: verdict, figures as lines, what happened as marks, and the moment that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from hangtop.session.history.history import WORDS
+from hangtop.session.history.marks import Mark
+from hangtop.session.history.series import Span
+from tui.changes import MARKS, label_of
+from tui.format import age, count, size
+from tui.plot import Stretch, blocks, braille, rounded_up
+from tui.remembered import Remembered
+from tui.scene import Scene
+from tui.text import cells, fit
+from tui.theme import Tone
+from tui.timeline import Window
+from tui.widgets.banner import OUTCOMES
+from tui.widgets.lines import Lines, Piece, strip_of
+
+LABEL = 15
+"""Cells to the left of a chart: its name, what it is now, and its scale."""
+COMPACT, SMALL = 3, 8
+"""Lines in which the verdict, the most telling figure and the marks fit; lines from which on there is a title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the chart."""
+
+    name: str
+    title: str
+    scale: Callable[[float], str]
+    """A value for people, in few cells."""
+    of: str = ""
+    """The figure whose newest value is the top of the scale."""
+    always: bool = True
+    """Shown also where it has been zero all the time."""
+
+
+def _kilowatts(watts: float) -> str:
+    return f"{watts / 1000:.1f}" if watts < 100_000 else f"{watts / 1000:.0f}"
+
+
+FIGURES = (
+    Figure("moving", "moving", lambda value: f"{value:.0f}", "alive"),
+    Figure("steps", "steps/s", lambda value: f"{value:.2f}" if value < 10 else f"{value:.0f}"),
+    Figure("power", "GPU kW", _kilowatts),
+    Figure("ports", "IB/s", size, always=False),
+    Figure("network", "net/s", size),
+    Figure("retransmitted", "resent/s", count, always=False),
+    Figure("utilisation", "GPU %", lambda value: f"{value:.0f}"),
+    Figure("gpu_memory", "GPU mem", size),
+    Figure("memory", "memory", size),
+)
+"""The most telling first."""
+
+
+class TimeChart(Lines):
+    """Draws as many figures as there is room for."""
+
+    DEFAULT_CSS = """
+    TimeChart { height: 3; scrollbar-size: 0 0; overflow: hidden; }
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id="time")
+        self.scene = scene
+        self._window = Window(0.0, 1.0, 1)
+        self._rows: list[Strip] = []
+        self._known = {name: Remembered() for name in ("verdict", *(figure.name for figure in FIGURES))}
+
+    def feed(self) -> None:
+        """Take the latest figures and draw."""
+        width, height = self.size
+        if width <= LABEL + 8 or not height:
+            self._rows = []
+        else:
+            self._window = self.scene.timeline.window(width - LABEL - 1)
+            self._rows = self._lay_out(width, height)
+        self.redraw()
+
+    def paint(self, y: int, width: int) -> Strip:
+        """One line."""
+        return self._rows[y] if y < len(self._rows) else strip_of([], width, self.ink)
+
+    # --- what is shown -------------------------------------------------------------------------------------------
+
+    def _lay_out(self, width: int, height: int) -> list[Strip]:
+        rows = [self._title(width)] if height >= SMALL else []
+        rows.append(self._verdicts(width))
+        below = 2 if height >= SMALL else 1
+        room = height - len(rows) - below
+        shown = self._figures(room)
+        if shown:
+            each = max(1, min(4, room // len(shown)))
+            for figure, spans in shown:
+                rows += self._plotted(figure, spans, each, width)
+        rows += [strip_of([], width, self.ink)] * (height - below - len(rows))
+        rows.append(self._marked(width))
+        if below == 2:
+            rows.append(self._axis(width))
+        return rows
+
+    def _figures(self, room: int) -> list[tuple[Figure, list[Span | None]]]:
+        """Figures that say something, as many as fit: of two lines each where that leaves room for four."""
+        window, series = self._window, self.scene.timeline.head.history.series
+        most = max(1, room // 2) if room >= 4 else room
+        found: list[tuple[Figure, list[Span | None]]] = []
+        for figure in FIGURES:
+            if len(found) == most:
+                break
+            known = self._known[figure.name]
+            spans = known.spans(window.begin, window.step, 2 * window.columns, series[figure.name].spans)
+            seen = [span for span in spans if span is not None]
+            if seen and (figure.always or any(span.high > 0 for span in seen)):
+                found.append((figure, spans))
+        return found
+
+    def _plotted(self, figure: Figure, spans: list[Span | None], rows: int, width: int) -> list[Strip]:
+        history, timeline = self.scene.timeline.head.history, self.scene.timeline
+        stretches: list[Stretch] = [None if span is None else (span.low, span.high) for span in spans]
+        highest = max((span.high for span in spans if span is not None), default=0.0)
+        whole = history.series[figure.of].newest if figure.of else None
+        top = max(whole or 0.0, highest) if figure.of else rounded_up(highest)
+        draw = blocks if self.scene.plain else braille
+        lines = draw(stretches, rows, top)
+        series = history.series[figure.name]
+        value = series.newest if timeline.at is None else series.at(timeline.at)
+        now = "–" if value is None else figure.scale(value)
+        strips = []
+        for row, line in enumerate(lines):
+            if row == 0:
+                left, right = figure.title, (figure.scale(top) if rows > 1 else now)
+            else:
+                left, right = (now if row == 1 else ""), ("0" if row == rows - 1 else "")
+            label = fit(f" {left}", LABEL - 1 - cells(right)) + right + " "
+            strips.append(self._line(label, [(line, Tone.GRAPH)], width, strong=row == 1 or rows == 1))
+        return strips
+
+    def _line(self, label: str, pieces: list[Piece], width: int, *, strong: bool = False) -> Strip:
+        """A label, and a line of the chart with the moment that is shown."""
+        strip = strip_of([(label, Tone.TEXT if strong else Tone.DIM), *pieces], width, self.ink)
+        at = self.scene.timeline.at
+        column = None if at is None else self._window.column(at)
+        if column is None:
+            return strip
+        before, here, after = strip.divide([LABEL + column, LABEL + column + 1, width])
+        mark = [Segment(text, (style or Style()) + _REVERSE) for text, style, _ in here]
+        return Strip([*before, *mark, *after], width)
+
+    def _title(self, width: int) -> Strip:
+        timeline = self.scene.timeline
+        left: list[Piece] = [(" time ", Tone.DIM)]
+        moment, where = timeline.told()
+        if moment:
+            left += [(f"{moment} ", Tone.ACCENT), (f"{where} ", Tone.DIM)]
+        right = f" [ ] {timeline.name}  ← → scrub  n mark  Space {timeline.toggles} ─"
+        used = sum(cells(text) for text, _ in left)
+        return strip_of([*left, ("─" * (width - used - cells(right)), Tone.DIM), (right, Tone.DIM)], width, self.ink)
+
+    def _verdicts(self, width: int) -> Strip:
+        """The worst verdict of each column."""
+        window = self._window
+        read = self.scene.timeline.head.history.series["verdict"].spans
+        spans = self._known["verdict"].spans(window.begin, 2 * window.step, window.columns, read)
+        pieces: list[Piece] = []
+        for span in spans:
+            word, tone = (" ", Tone.DIM) if span is None else OUTCOMES[WORDS[round(span.high)]][:2]
+            text = word[0]
+            if pieces and pieces[-1][1] == tone:
+                pieces[-1] = (pieces[-1][0] + text, tone)
+            else:
+                pieces.append((text, tone))
+        return self._line(" verdict".ljust(LABEL), pieces, width)
+
+    def _placed(self) -> dict[int, Mark]:
+        """Marks by column, of several in one the worst."""
+        placed: dict[int, Mark] = {}
+        for mark in self.scene.timeline.marks:
+            column = self._window.column(mark.at)
+            known = None if column is None else placed.get(column)
+            if column is not None and (known is None or MARKS[mark.kind].rank >= MARKS[known.kind].rank):
+                placed[column] = mark
+        return placed
+
+    def _marked(self, width: int) -> Strip:
+        pieces: list[Piece] = []
+        at = 0
+        for column, mark in sorted(self._placed().items()):
+            pieces += [(" " * (column - at), Tone.TEXT), (MARKS[mark.kind].glyph, MARKS[mark.kind].tone)]
+            at = column + 1
+        ends = self.scene.timeline.ends
+        end = None if ends is None else self._window.column(ends)
+        if end is not None and end >= at:
+            pieces += [(" " * (end - at), Tone.TEXT), ("▐", Tone.DIM)]
+        return self._line(" events".ljust(LABEL), pieces, width)
+
+    def _axis(self, width: int) -> Strip:
+        """How far back it reaches, and the names of the last marks, as far as there is room."""
+        window, timeline = self._window, self.scene.timeline
+        names: list[tuple[int, str, Tone]] = []
+        free = window.columns
+        for column, mark in sorted(self._placed().items(), reverse=True):
+            name = f"{label_of(mark)} {MARKS[mark.kind].glyph}"
+            start = column + 1 - cells(name)
+            if column < free and start > 8:
+                names.append((start, name, MARKS[mark.kind].tone))
+                free = start - 2
+        back = f"-{age(timeline.now - window.begin)}"
+        pieces: list[Piece] = [(back, Tone.DIM)]
+        at = cells(back)
+        for start, name, tone in reversed(names):
+            pieces += [(" " * (start - at), Tone.TEXT), (name, tone)]
+            at = start + cells(name)
+        return self._line(" " * LABEL, pieces, width)
+
+
+_REVERSE = Style(reverse=True)

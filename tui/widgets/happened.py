@@ -1,0 +1,56 @@
+"""What happened, the newest first; up to the moment that is shown, which is marked on the line of time."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from hangtop.session.state import Change
+from tui.changes import MARKS, told
+from tui.format import clock
+from tui.scene import Scene
+from tui.text import cells
+from tui.theme import Tone
+from tui.widgets.lines import Lines, Piece, strip_of
+
+
+class Happened(Lines):
+    """What happened to the job; what matters to hangtop alone is counted, not told."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id="changes")
+        self.scene = scene
+        self._told: list[Change] = []
+        self._hidden = 0
+        self._newest: tuple[Change | None, int, int] = (None, 0, 0)
+        """The last change that was drawn, how many there were, and in how many lines all were."""
+
+    def feed(self) -> None:
+        """Take the latest changes and draw."""
+        changes, height = self.scene.state.changes, self.size.height
+        newest = changes[-1] if changes else None
+        if newest is not self._newest[0] or (len(changes), height) != self._newest[1:]:
+            self._newest = newest, len(changes), height
+            self._hidden = sum(change.kind == "hangtop" for change in changes)
+            of_the_job = (change for change in reversed(changes) if change.kind != "hangtop")
+            self._told = told(of_the_job, max(1, height - 1))
+            self.redraw()
+
+    def paint(self, y: int, width: int) -> Strip:
+        """A title, then one change a line."""
+        if y == 0:
+            title, right = " what happened ", f" {self._hidden} of hangtop's own hidden ─" if self._hidden else ""
+            line = "─" * max(0, width - cells(title) - cells(right))
+            return strip_of([(title + line + right, Tone.DIM)], width, self.ink)
+        if y - 1 >= len(self._told):
+            text = "nothing yet" if y == 1 else ""
+            return strip_of([(f" {text}", Tone.DIM)], width, self.ink)
+        change = self._told[y - 1]
+        sign = MARKS[change.kind]
+        pieces: list[Piece] = [
+            (f" {clock(change.at, millis=False)} ", Tone.DIM),
+            (f"{sign.glyph} ", sign.tone),
+            (f"{change.node} " if change.node else "", Tone.INFO),
+            (f"{sign.label} " if sign.rank >= MARKS["at_risk"].rank and change.kind != "mark" else "", sign.tone),
+            (change.text, Tone.TEXT),
+        ]
+        return strip_of(pieces, width, self.ink)
