@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+
 import pytest
 from hypothesis import settings
 
@@ -9,13 +12,40 @@ settings.register_profile("hangtop", deadline=None)
 settings.load_profile("hangtop")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests with real nodes or ranks in one worker: they wait for clocks, and would disturb one another.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--slow`` runs what takes long, too."""
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
 
-    They get one more try, for a machine that stands still for ten seconds is no fault of the code.
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out unless they are asked for.
+
+    Keep tests with real nodes or ranks in one worker: they wait for clocks, and would disturb one another.
+
+    They get two more tries, for a machine that stands still for ten seconds is no fault of the code.
     """
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow") is not None]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     for item in items:
         if item.get_closest_marker("nodes") is not None or item.get_closest_marker("torch") is not None:
             item.add_marker(pytest.mark.xdist_group("machines"))
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Collect no garbage while a failure is written down.
+
+    Before 3.11.8 ``ast.parse`` ends in a SystemError, and with it the whole run, if a finalizer that runs within it
+    prints a traceback, which parses too (https://github.com/python/cpython/issues/106905).
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if was_on:
+            gc.enable()

@@ -20,6 +20,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.stream import Hello, Tick
 from tests.support.cluster import REPOSITORY, Cluster
 from tests.support.cluster_node import Node, NodeProcess
+from tests.support.pythons import take_python_away
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person
 
@@ -51,6 +52,7 @@ class Sink:
             print(node, flush=True)
 class Nobody:
     async def ask(self, question): return None
+    def tell(self, text): pass
 async def main():
     options = FleetOptions(Settings(1.0, 0.0, None, [], [], []), Path(sys.argv[1]))
     fleet = Fleet(resolve(sys.argv[2:]), sink=Sink(), asker=Nobody(), options=options)
@@ -90,19 +92,6 @@ def await_nothing_left(nodes: Sequence[Node], seconds: float) -> None:
         time.sleep(0.05)
 
 
-def take_python_away(node: Node) -> None:
-    """Cover every Python that the node could find; login scripts that may lead to others do nothing there anyway."""
-    places = [
-        "/usr/bin",
-        "/usr/local/bin",
-        str(Path(sys.executable).parent),
-        str(Path(sys.executable).resolve().parent),
-    ]
-    for path in dict.fromkeys(found for place in places for found in Path(place).glob("python*")):
-        if path.is_file():
-            node.run(["mount", "--bind", "/dev/null", str(path.resolve())])
-
-
 async def test_what_happens_to_a_node_is_shown_and_mended_and_nobody_else_notices(cluster: Cluster) -> None:
     agentless, cut, sshless, well = cluster.nodes
     seen = Seen()
@@ -122,7 +111,7 @@ async def test_what_happens_to_a_node_is_shown_and_mended_and_nobody_else_notice
         await seen.until("node1", "lost", "killed (SIGKILL)", timeout=15)
         await seen.until("node1", "live", timeout=15)
         await seen.until("node3", "lost", "nothing listens at", timeout=15)
-        await seen.until("node2", "stale", "no sample for", timeout=15)
+        await seen.until("node2", "stale", "no sample comes", timeout=15)
         await seen.until("node2", "lost", "link is cut", timeout=15)
         assert (seen.now("node2").next_try or time.time()) < time.time() + 15
         await asyncio.to_thread(await_nothing_left, [cut], 5.0)
@@ -163,7 +152,7 @@ async def test_a_node_without_python_shows_its_gpus(cluster: Cluster) -> None:
     seen = Seen()
     async with fleet(cluster, ["node3"], seen):
         change = await seen.until("node3", "limited")
-        assert "no Python there: only what nvidia-smi says" in change.why
+        assert "no Python 3 there: only what nvidia-smi says" in change.why
         await seen.wait(lambda: bool(seen.of("node3", GpuSample)))
         (hello,) = seen.of("node3", Hello)
         assert isinstance(hello, Hello)

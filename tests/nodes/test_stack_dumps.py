@@ -214,8 +214,10 @@ async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], l
     if not runs_as_nobody():
         pytest.skip("no Python here that everybody may run")
     words = (*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
-    found = await one(Through(*words), start("rest()"), python=SYSTEM_PYTHON)
+    pid = start("rest()")
+    found = await one(Through(*words), pid, Manner(sudo=True), python=SYSTEM_PYTHON)
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
+    assert (await one(Through(*words), pid, python=SYSTEM_PYTHON)).error.startswith("denied: "), "never unasked"
 
 
 async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> None:
@@ -223,6 +225,15 @@ async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> Non
     found = await one(Through(*fewer), start("rest()"))
     assert found.error.startswith("denied: ")
     assert "CAP_SYS_PTRACE" in found.way_out
+
+
+async def test_native_frames_of_a_process_in_a_container(start: Callable[..., int]) -> None:
+    outer = start("rest()", "unshare", "--pid", "--fork", "--kill-child")
+    inner = int(read(f"/proc/{outer}/task/{outer}/children").split()[0])
+    found = await one(Local("here"), inner, Manner(native=True))
+    assert (found.error, found.method, found.pid) == ("", "native", inner)
+    assert any(frame.native and "clock_nanosleep" in frame.name for frame in found.threads[0].frames)
+    assert found.threads[0].os_thread_id == inner
 
 
 async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,18 +10,28 @@ from textual.app import App
 
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
-from tui.actions import ACTIONS, BY_ID, Action, Touch, shown_keys
+from tui.actions import ACTIONS, BY_ID, Action, Touch
 from tui.app import HangtopApp, ScreenOptions
+from tui.intent import Intent
+from tui.keys import shown_keys
 from tui.panels.registry import PANELS
 
-HOME = {"log": "5", "metric": "1", "samples": "8"}
+HOME = {"log": "5", "metric": "1", "time": "1", "samples": "8"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 
 def test_ids_and_keys_are_unique() -> None:
     assert len(BY_ID) == len(ACTIONS)
-    keys = [key for action in ACTIONS for key in action.keys.split(",")]
+    keys = [(key, action.needs) for action in ACTIONS for key in action.keys.split(",")]
     assert len(set(keys)) == len(keys)
+
+
+def test_of_two_actions_with_one_key_the_more_special_comes_first() -> None:
+    """Textual runs the first that is valid: one that any panel can do must not stand in the way of others."""
+    for place, action in enumerate(ACTIONS):
+        for key in action.keys.split(","):
+            later = [other for other in ACTIONS[place + 1 :] if key in other.keys.split(",")]
+            assert not later or action.needs, (key, action.id)
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
@@ -28,7 +39,7 @@ def test_every_action_has_words(action: Action) -> None:
     assert action.title
     assert action.help.endswith(".")
     assert all(shown_keys(action.keys))
-    assert (action.touch is Touch.JOB) == (action.command is not None)
+    assert (action.touch is Touch.JOB) == (action.intent is not None)
 
 
 @pytest.mark.parametrize("group", sorted({action.group for action in ACTIONS}))
@@ -92,11 +103,14 @@ async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch
     done: list[str] = []
     probe = Action(
         "report", "x", "Probe", "Runs something.", lambda app: done.append("ran"), "Job", "", 11, Touch.JOB,
-        lambda app: "ssh node1 'kill -CONT 41011; echo [/markup]'",
+        lambda app: Intent("1 process on 1 node, SIGCONT", "ssh node1 'kill -CONT 41011; echo [/markup]'"),
     )  # fmt: skip
     monkeypatch.setitem(BY_ID, "report", probe)
     async with screen() as shown:
         await shown.press("x")
+        assert "1 process on 1 node, SIGCONT" in shown.text()
+        assert "ssh node1" not in shown.text()
+        await shown.press("e")
         assert "ssh node1 'kill -CONT 41011; echo [/markup]'" in shown.text()
         await shown.press("enter")
         assert not done
@@ -158,6 +172,8 @@ async def test_a_shell_is_ssh_to_the_node_as_the_session_reaches_it(monkeypatch:
     assert as_shell(shell_command("node1", session.options)) == "ssh -- node1"
     assert as_shell(shell_command("ada@h:2222", session.options)) == "ssh -p 2222 -- ada@h"
     assert as_shell(shell_command("-oProxyCommand=x", session.options)) == "ssh -- -oProxyCommand=x"
+    by_command = replace(session.options, via="docker exec -i %h sh")
+    assert as_shell(shell_command("node1", by_command)) == "docker exec -i node1 sh"
 
 
 def test_panels_are_numbered_by_place() -> None:

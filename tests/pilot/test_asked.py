@@ -26,12 +26,19 @@ async def test_the_environment_lint_is_a_key_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "command"),
-    [("a", "python3 -I -S -B -u -c"), ("m", "python3 -I -S -B -u -c"), ("r", "nothing can be asked")],
+    ("key", "brief", "command"),
+    [
+        ("a", "2 nodes, all_reduce to 16 MiB, about 5 s, gloo, loads the network", "python3 -I -S -B -u -c"),
+        ("P", "2 nodes, MTU, loss and throughput between all of them", "python3 -I -S -B -u -c"),
+        ("r", "no rank can be asked for a dump", "nothing can be asked"),
+    ],
 )
-async def test_what_touches_the_job_shows_its_command_and_can_be_left(key: str, command: str) -> None:
+async def test_what_touches_the_job_says_so_in_a_line_and_shows_its_command(key: str, brief: str, command: str) -> None:
     async with screen(Paper(nodes=2).session()) as shown:
         await shown.press(key)
+        assert brief in shown.text()
+        assert command not in shown.text()
+        await shown.press("e")
         assert command in shown.text()
         await shown.press("n")
         assert command not in shown.text()
@@ -39,7 +46,7 @@ async def test_what_touches_the_job_shows_its_command_and_can_be_left(key: str, 
 
 async def test_a_probe_without_connections_says_who_is_absent() -> None:
     async with screen(Paper(nodes=2).session()) as shown:
-        await shown.press("m", "y")
+        await shown.press("P", "y")
         assert "path probe" in shown.text()
         assert "probe_absent" in shown.text()
         assert "has no connections" in shown.text()
@@ -57,7 +64,7 @@ async def test_escape_stops_the_path_probe_after_it_has_cleaned_up(monkeypatch: 
 
     monkeypatch.setattr("hangtop.session.asking.paths.measure", measure)
     async with screen(Paper(nodes=2).session()) as shown:
-        await shown.pilot.press("m", "y")
+        await shown.pilot.press("P", "y")
         await shown.pilot.pause(0.05)
         assert "names, routes and ping" in shown.text()
         await shown.press("escape")
@@ -65,7 +72,7 @@ async def test_escape_stops_the_path_probe_after_it_has_cleaned_up(monkeypatch: 
         assert "CANCELLED  stopped on request" in shown.text()
 
 
-@pytest.mark.parametrize("key", ["a", "m", "r"])
+@pytest.mark.parametrize("key", ["a", "P", "r"])
 async def test_read_only_refuses_them(key: str) -> None:
     session = Paper(nodes=1).session()
     session.options = replace(session.options, read_only=True)

@@ -38,7 +38,9 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
     async with screen(stuck()) as shown:
         await shown.press("9")
         text = shown.text()
-        assert "group 0 (default_pg)  8 ranks  flight recorder, 12s ago  ▸ not all at the same place" in text
+        assert (
+            "group 0 (default_pg)  8 ranks  flight recorder, newest entry 12s ago  ▸ not all at the same place" in text
+        )
         odd = next(line for line in shown.lines() if "▸ rank 5 node1" in line)
         assert odd.rstrip().endswith("✖ not in")
         rest = next(line for line in shown.lines() if "ranks 0-4,6-7" in line)
@@ -48,6 +50,16 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
         assert "rank=5" in shown.text()
         await shown.press("escape")
         assert "[Groups]" in shown.lines()[1]
+
+
+async def test_a_fresh_dump_is_fresh_and_waits_since_its_entry() -> None:
+    session = stuck()
+    for rank, one in session.state.recorders.items():
+        session.state.recorders[rank] = one._replace(at=one.collectives[-1].created, written=NOW - 1)
+    async with screen(session) as shown:
+        await shown.press("9")
+        assert "flight recorder, 1s ago" in shown.text()
+        assert "… waits 69 s" in shown.text()
 
 
 async def test_left_shows_older_collectives_and_right_comes_back() -> None:

@@ -26,7 +26,7 @@ async def test_enter_goes_from_node_to_rank_to_its_log_and_esc_all_the_way_back(
     async with screen(session) as shown:
         await shown.press("6", "down", "enter")
         assert "[Ranks]" in shown.lines()[1]
-        assert "‹ node=node2" in shown.text()
+        assert "Nodes › Ranks node=node2" in shown.text()
         assert "node1" not in "\n".join(shown.lines()[5:])
         await shown.press("down", "enter")
         assert "[Logs]" in shown.lines()[1]
@@ -45,7 +45,7 @@ async def test_enter_goes_from_node_to_rank_to_its_log_and_esc_all_the_way_back(
 
 async def test_a_cell_of_the_heat_map_leads_to_its_rank() -> None:
     async with screen() as shown:
-        await shown.press("down", "right", "right", "enter")
+        await shown.press("down", "l", "l", "enter")
         assert shown.app.panel.here() == (10, "node2", 41_010)
 
 
@@ -109,7 +109,7 @@ async def test_the_palette_finds_actions_nodes_and_themes() -> None:
         await shown.pilot.pause(0.3)
         await shown.press("down", "enter")
         await shown.pilot.pause()
-        assert "‹ node=node3" in shown.text()
+        assert "Overview › Ranks node=node3" in shown.text()
 
 
 async def test_the_help_names_every_key_of_the_panel() -> None:
@@ -135,7 +135,7 @@ async def test_a_click_opens_tabs_sorts_selects_and_enters() -> None:
         assert table.current.number == 2
         await shown.pilot.click(table, offset=(4, 3), times=2)
         await shown.pilot.pause()
-        assert "‹ rank=2" in shown.text()
+        assert "Ranks › Logs rank=2" in shown.text()
 
 
 async def test_a_finding_leads_to_its_proof() -> None:

@@ -32,6 +32,8 @@ async def test_the_fabric_is_measured_after_a_yes(session: PaperSession) -> None
         assert "what else can be measured" in shown.text()
         await shown.press("down")
         await shown.press("enter")
+        assert "2 nodes, every pair in both directions" in shown.text()
+        await shown.press("e")
         assert "on node1: ib_write_bw -d mlx5_0 -i 1 -p PORT" in shown.text()
         await shown.press("y")
         assert "node1 → node2" in shown.text()
@@ -42,6 +44,8 @@ async def test_a_capture_shows_its_command_and_can_be_left(session: PaperSession
     async with screen(session) as shown:
         await shown.press("M")
         await shown.press("enter")
+        assert "2 nodes, packet headers for 5 s, at most 16 MB each, sends nothing" in shown.text()
+        await shown.press("e")
         assert "tcpdump -i eth0 -n -p -U -s 128" in shown.text()
         await shown.press("n")
         assert len(shown.app.screen_stack) == 1

@@ -55,3 +55,10 @@ async def test_a_question_of_a_server_may_be_answered_with_nothing() -> None:
         await shown.pilot.pause()
         await shown.pilot.press("enter")
         assert await answer == ""
+
+
+async def test_what_went_wrong_here_is_shown() -> None:
+    async with screen() as shown:
+        shown.session.asker.tell("the key [/b] cannot be used")
+        await shown.pilot.pause()
+        assert [notice.message for notice in shown.app._notifications] == ["the key [/b] cannot be used"]

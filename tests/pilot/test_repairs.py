@@ -57,6 +57,8 @@ async def test_a_stopped_rank_goes_on_when_it_was_said_yes_to(session: PaperSess
         assert "what can be mended now" in shown.text()
         assert f"Continue stopped node1:{stopped}" in shown.text()
         await shown.press("enter")
+        assert "1 process on 1 node, SIGCONT" in shown.text()
+        await shown.press("e")
         assert f"kill -CONT {stopped}" in shown.text()
         assert "python3 -I -S -B -u -c" in shown.text()
         await shown.press("n")

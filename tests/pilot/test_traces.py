@@ -52,7 +52,8 @@ async def test_bars_fit_the_screen(size: tuple[int, int]) -> None:
         await shown.press("enter")
         (row,) = [line for line in (await answered(shown)).splitlines() if "6/6" in line]
         assert row.count("█") > 0.2 * size[0]
-        assert row.rstrip(" │").endswith("·")
+        inside = row.split("│")[1]
+        assert inside.rstrip().endswith("·")
 
 
 async def test_traces_on_nodes_without_connections_say_why() -> None:
@@ -99,6 +100,8 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
     monkeypatch.setattr(session, "python", lambda node: "python3")
     async with screen(session) as shown:
         await shown.press("T")
+        assert "2 ranks on 1 node, the profiler runs for 2 s" in shown.text()
+        await shown.press("e")
         assert "curl -X POST 'http://localhost:4001" in shown.text()
         await shown.press("n")
         assert asked == []

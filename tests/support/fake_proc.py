@@ -60,6 +60,8 @@ class FakeProc:
         cgroup: str = "0::/user.slice\n",
         mount: str = "mnt:[1]",
         cwd: str = "/home/x",
+        mapped: Sequence[str] = (),
+        threads: Sequence[str] = (),
     ) -> Path:
         """Write one process; returns its folder."""
         folder = self.root / str(pid)
@@ -80,6 +82,13 @@ class FakeProc:
         (folder / "cgroup").write_text(cgroup)
         (folder / "environ").write_bytes(b"".join(f"{k}={v}\0".encode() for k, v in (env or {}).items()))
         (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in argv))
+        lines = [
+            f"7f{number:010x}-7f{number + 1:010x} r-xp 00000000 08:01 7 {path}" for number, path in enumerate(mapped)
+        ]
+        (folder / "maps").write_text("".join(line + "\n" for line in lines))
+        for number, name in enumerate((comm, *threads)):
+            (folder / "task" / str(pid + number)).mkdir(parents=True, exist_ok=True)
+            (folder / "task" / str(pid + number) / "comm").write_text(name + "\n")
         self.link(folder / "exe", executable)
         self.link(folder / "cwd", cwd)
         self.link(folder / "ns" / "mnt", mount)

@@ -80,13 +80,16 @@ class Nurseries:
 
     cluster: Cluster
     jobs: list[FaultyJob] = field(default_factory=list)
+    inside: Sequence[str] = ()
+    """Words before the command that starts each, those of a container."""
+    kind: type[FaultyJob] = FaultyJob
 
     def start(self) -> None:
         """Start them; jobs may be ordered at once."""
         for node in self.cluster.nodes:
             orders = self._orders(node)
             subprocess.run(["mkfifo", str(orders)], check=True)
-            words = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
+            words = [*self.inside, sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
             with (node.root / "nursery.log").open("wb") as log:
                 node.spawn(words, env={"HX_ROOM": "x" * _ROOM, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
 
@@ -94,9 +97,18 @@ class Nurseries:
         return node.root / "orders"
 
     def launch(
-        self, program: str, case: str, *, ranks_per_node: int = 2, env: Mapping[str, str] | None = None
+        self,
+        program: str,
+        case: str,
+        *,
+        ranks_per_node: int = 2,
+        env: Mapping[str, str] | None = None,
+        per_node: Mapping[str, Mapping[str, str]] | None = None,
     ) -> FaultyJob:
-        """Start ``program`` of the folder faulty_jobs with ``env`` on all nodes; its name gets a number."""
+        """Start ``program`` of the folder faulty_jobs with ``env`` on all nodes; its name gets a number.
+
+        ``per_node`` is what the ranks of single nodes find besides.
+        """
         case = f"{case}-{len(self.jobs)}"  # a test that is tried again starts its jobs again
         folder = self.cluster.shared / case
         folder.mkdir()
@@ -111,12 +123,13 @@ class Nurseries:
                 for local in range(ranks_per_node):
                     rank = index * ranks_per_node + local
                     own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)}
+                    own |= (per_node or {}).get(node.name, {})
                     order = {
                         "script": str(JOBS / program), "stdout": str(folder / f"rank{rank}.out"),
                         "stderr": str(folder / f"rank{rank}.err"), "env": {**node.environment(), **common, **own},
                     }  # fmt: skip
                     orders.write(json.dumps(order) + "\n")
-        job = FaultyJob(case, folder, nodes, ranks_per_node)
+        job = self.kind(case, folder, nodes, ranks_per_node)
         self.jobs.append(job)
         return job
 
@@ -133,10 +146,12 @@ def hold_gpus(job: FaultyJob, folders: Mapping[str, Path]) -> None:
 
 
 @contextlib.contextmanager
-def nurseries(size: int = 2) -> Iterator[Nurseries]:
-    """A cluster with a nursery on each node."""
+def nurseries(
+    size: int = 2, inside: Callable[[Cluster], Sequence[str]] | None = None, kind: type[FaultyJob] = FaultyJob
+) -> Iterator[Nurseries]:
+    """A cluster with a nursery on each node; ``inside`` gives the words that start it in a container."""
     with Cluster(size) as cluster:
-        made = Nurseries(cluster)
+        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind)
         made.start()
         yield made
 

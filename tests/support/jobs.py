@@ -17,14 +17,15 @@ from typing import Any
 from collectors.samples.collectives import Collective, RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
-from hangtop.diagnosis.verdict import diagnose
+from hangtop.diagnosis.job import Gpu, Inside, Job, JobMotion, Look, Node, Port, Rank
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.made import gpu_row, process, pulse
 
 NOW = 1_800_000_000.0
@@ -122,6 +123,13 @@ class Ranks:
             self.sketch.own(number).env.update(variables)
         return self
 
+    def tells(self, step: int, phase: str = "", ago: float = 0.0, results: Sequence[InsideResult] = ()) -> Ranks:
+        """What their pages say: this step is done, and this phase began that long ago."""
+        for number in self.numbers:
+            pulse = InsidePulse(1000 + number, step, NOW - ago - 0.1, phase, NOW - ago if phase else None)
+            self.sketch.own(number).inside = Inside(pulse, tuple(results))
+        return self
+
     def process(self, **fields: Any) -> Ranks:
         """Fields of their :class:`RankProcess`."""
         for number in self.numbers:
@@ -155,6 +163,7 @@ class Person:
     written: float = 0.0
     error: str = ""
     gone: float | None = None
+    inside: Inside | None = None
 
 
 @dataclass
@@ -172,6 +181,7 @@ class Sketch:
     age: float = 600.0
     stood_still: float | None = None
     usual_pause: float | None = None
+    motion: JobMotion = field(default_factory=JobMotion)
     events: list[LogEvent] = field(default_factory=list)
     event_nodes: list[str] = field(default_factory=list)
     progress: list[CommProgress] = field(default_factory=list)
@@ -233,7 +243,7 @@ class Sketch:
             stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
             ras=tuple(self.ras), patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
-            others=tuple(self.others),
+            motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 
     def verdict(self) -> Verdict:
@@ -253,6 +263,7 @@ class Sketch:
         return Rank(
             number, person.node, own, () if not self.live else pulses, person.helpers,
             None if person.gone is None else NOW - person.gone, tuple(self._gpus_of(person.node, own.pid)),
+            person.inside,
         )  # fmt: skip
 
     def _gpus_of(self, node: str, pid: int) -> list[int]:
@@ -280,6 +291,10 @@ class Sketch:
                 )
             )  # fmt: skip
         return dumps
+
+
+MOVING = JobMotion(True, "4 ranks, steps 1,204 to 1,219 in 4 s", 1219, NOW - 0.2)
+"""Proof that a job moves."""
 
 
 def after(world: int = 4) -> Sketch:

@@ -55,6 +55,7 @@ def serve(orders: str) -> dict[str, str]:
 def dress(order: dict[str, str]) -> str:
     """Give a child its files and its program's name; returns the program's source."""
     for name, number in (("stdout", 1), ("stderr", 2)):
+        Path(order[name]).parent.mkdir(exist_ok=True)  # it is there, unless this is a container with folders of its own
         file = os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, number)
         os.close(file)

@@ -46,11 +46,17 @@ class PaperSession(Session):
         self.started = False
         self.closed = False
 
+    @property
+    def can_act(self) -> bool:
+        return True
+
     async def start(self, *, watching: bool = True) -> None:
         self.started = True
 
     async def close(self) -> None:
         self.closed = True
+        if self.past is not None:
+            self.past.close()
 
     def view_logs(self, paths: Collection[str]) -> None:
         if not self.viewed or self.viewed[-1] != set(paths):

@@ -196,8 +196,13 @@ class Person:
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
         self.questions: list[Question] = []
+        self.told: list[str] = []
         self.at_once = 0
         self.most_at_once = 0
+
+    def tell(self, text: str) -> None:
+        """Remember it."""
+        self.told.append(text)
 
     async def ask(self, question: Question) -> str | None:
         """Answer after a moment, so that questions put at the same time would be seen."""

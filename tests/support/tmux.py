@@ -42,7 +42,19 @@ class Tmux:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the terminal, whatever still runs in it."""
         subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def pid(self) -> int:
+        """Process id of the program."""
+        return int(self._tmux("list-panes", "-F", "#{pane_pid}"))
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size."""
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def press(self, *keys: str) -> None:
         """Press keys, by tmux's names."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict import diagnose
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import Contents, job_of, read
 from hangtop.session.folder.joining import same_communicators
 

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
-from hangtop.diagnosis.captured import Traffic, findings
+from hangtop.diagnosis.measured.captured import Traffic, findings
 from hangtop.session.asking.capturing import read
 from tests.support.packets import frame, pcap
 
@@ -54,17 +54,18 @@ def node(peers: tuple[str, ...] = ("10.0.0.2",)) -> CaptureNode:
     return CaptureNode("node1", Local("node1"), sys.executable, "eth0", peers, 29500)
 
 
-async def run(folder: Path, most: int = 1 << 20) -> Captured:
-    (one,) = await capture([node()], folder / "out", "capture", seconds=0.3, most=most)
+async def run(folder: Path, most: int = 1 << 20, *, sudo: bool = True) -> Captured:
+    (one,) = await capture([node()], folder / "out", "capture", seconds=0.3, most=most, sudo=sudo)
     return one
 
 
 def test_the_command_is_shown_word_for_word() -> None:
-    first, how = describe([node()], 5, 16_000_000)
+    first, how = describe([node()], 5, 16_000_000, sudo=True)
     assert first == (
         "on node1: tcpdump -i eth0 -n -p -U -s 128 -Z root -w - 'tcp and not port 22 and (host 10.0.0.2 or port 29500)'"
     )
     assert "sudo -n" in how
+    assert "sudo" not in describe([node()], 5, 16_000_000, sudo=False)[-1]
     assert "16 MB" in how
     many = node(tuple(f"10.0.{n}.1" for n in range(64)))
     assert many.filter() == "tcp and not port 22 and (port 29500)"
@@ -100,6 +101,15 @@ async def test_without_the_right_it_tries_sudo_and_says_what_both_said(
         assert "permission to capture" in one.why
         assert "sudo -n: sudo: a password is required" in one.why
         assert not list((tmp_path / "out").iterdir())
+
+
+async def test_sudo_is_not_tried_unasked(tools: Path, tmp_path: Path) -> None:
+    put(tools, "tcpdump", TOOL.format(python=sys.executable, denied=True, data=str(tmp_path / "packets")))
+    put(tools, "sudo", f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    one = await run(tmp_path, sudo=False)
+    assert one.path is None
+    assert one.why.endswith("; sudo -n was not tried: --sudo allows it")
+    assert not (tmp_path / "asked").exists()
 
 
 def test_loss_is_judged_where_it_was_sent_and_with_enough_of_it() -> None:

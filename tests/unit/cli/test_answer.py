@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from collectors.samples.logs import LogEvent
 from hangtop.cli.answer import Answer, as_json, as_text
+from hangtop.diagnosis.certainty import CONFIDENCE
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.unnumbered import Unnumbered
 from tests.support.made import process
 
 HUNG = Verdict(
@@ -20,7 +23,7 @@ HUNG = Verdict(
         Finding(
             kind="rank_stuck_in_data",
             severity="critical",
-            confidence=0.956,
+            weight=0.956,
             summary="rank 3 waits in read_shard (data.py:88)",
             ranks=(3,),
             nodes=("node2",),
@@ -45,14 +48,28 @@ def _answer(verdict: Verdict = HUNG, **fields: Any) -> Answer:
     return Answer(verdict, Job(now=1000.0, watched=4.0, live=True, **given), 6.24)
 
 
+def test_processes_without_a_number_stand_beside_the_ranks() -> None:
+    nameless = Unnumbered("node2", 4711)
+    finding = HUNG.findings[0]
+    verdict = replace(HUNG, findings=(replace(finding, ranks=(nameless, 3)),))
+    ranks = (Rank(0, "node1", process(0)), Rank(nameless, "node2", process(nameless, pid=4711)))
+    answer = json.loads(json.dumps(as_json(_answer(verdict, ranks=ranks))))
+    assert (answer["findings"][0]["ranks"], answer["findings"][0]["processes"]) == ([3], ["node2:4711"])
+    assert (answer["job"]["ranks_seen"], answer["job"]["processes_unnumbered"]) == (1, ["node2:4711"])
+    assert answer["job"]["nodes"][1]["ranks"] == []
+    assert "1 of 4 ranks, 1 process that says no rank" in as_text(_answer(verdict, ranks=ranks), colour=False)
+
+
 def test_the_json_is_what_the_document_says() -> None:
     answer = json.loads(json.dumps(as_json(_answer())))
-    assert list(answer) == ["schema", "taken_at", "took_s", "verdict", "summary", "job", "findings", "unknown"]
-    assert (answer["schema"], answer["verdict"], answer["took_s"]) == (1, "hung", 6.2)
+    assert list(answer) == ["schema", "taken_at", "took_s", "verdict", "summary", "motion", "stands_since", "job",
+                            "findings", "unknown", "waits"]  # fmt: skip
+    assert (answer["schema"], answer["verdict"], answer["took_s"]) == (2, "hung", 6.2)
     assert answer["taken_at"] == "1970-01-01T00:16:40.000Z"
     assert answer["job"] == {
         "world_size": 4,
         "ranks_seen": 4,
+        "processes_unnumbered": [],
         "nodes": [
             {"name": "node1", "state": "live", "why": "", "ranks": [0, 1], "gpus": 0},
             {"name": "node2", "state": "lost", "why": "no word for 8 s", "ranks": [2, 3], "gpus": 0},
@@ -60,7 +77,9 @@ def test_the_json_is_what_the_document_says() -> None:
     }
     first = answer["findings"][0]
     assert first["kind"] == "rank_stuck_in_data"
-    assert first["confidence"] == 0.96
+    assert (first["certainty"], first["confidence"]) == ("proven", CONFIDENCE["proven"])
+    assert answer["motion"] == {"moving": None, "proof": "", "last_step": None, "last_step_at": None}
+    assert answer["stands_since"] is None, "nobody knows since when"
     assert (first["ranks"], first["gpus"], first["ports"]) == ([3], ["node2:1"], [])
     assert first["evidence"][0] == {
         "source": "py-spy rank 3",

@@ -45,6 +45,10 @@ def test_every_option_can_be_set(run: Run) -> None:
         """
         ssh-config = "~/lab.conf"
         hostfile = "hosts"
+        via = "tsh ssh %h"
+        namespace = "lab"
+        selector = "app=x"
+        container = "main"
         slurm = "12"
         job = "SLURM_JOB_ID=12"
         log = ["/a/*.log", "/b"]
@@ -54,6 +58,7 @@ def test_every_option_can_be_set(run: Run) -> None:
         batch = true
         python = "/opt/python"
         py-spy = "/opt/py-spy"
+        sudo = true
         theme = "x"
         no-color = true
         ascii = true
@@ -69,6 +74,10 @@ def test_every_option_can_be_set(run: Run) -> None:
         ssh_config=Path.home() / "lab.conf",
         hostfile=Path("hosts"),
         slurm="12",
+        via="tsh ssh %h",
+        namespace="lab",
+        selector="app=x",
+        container="main",
         job=("SLURM_JOB_ID", "12"),
         logs=("/a/*.log", "/b"),
         interval=2.0,
@@ -77,6 +86,7 @@ def test_every_option_can_be_set(run: Run) -> None:
         batch=True,
         python="/opt/python",
         py_spy="/opt/py-spy",
+        sudo=True,
     )
     assert choices == common.ScreenChoices("x", True, True, 0.5, Path("reports"), False, {"quit": "q"})
 
@@ -108,6 +118,9 @@ def test_a_table_is_for_its_command_alone(run: Run) -> None:
         ("keys = 1", 'keys: wants a table of action = "key"'),
         ("config = 'x'", "config: no such option"),
         ("= 1", "not TOML"),
+        ("a = " + "[" * 100_000, "too deep in one another"),
+        ("interval = " + "9" * 100_000, "not TOML: Exceeds the limit"),
+        (f"interval = '{'x' * 5000}'", "interval: wants a number, not 'xxx"),
         ("x = '\ud800'", "not TOML"),
     ],
 )

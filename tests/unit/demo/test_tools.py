@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.demo.devices.bench import Bench, Hardware
-from hangtop.demo.job.device import RECORD
+from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
 
 
 @pytest.fixture
@@ -61,6 +61,23 @@ def test_load_follows_the_rank(bench: Bench, since: float, row: str) -> None:
     use(bench, 0, os.getpid(), since and time.monotonic() + since)
     query = "--query-gpu=utilization.gpu,power.draw,memory.used"
     assert run(bench, "nvidia-smi", query, "--format=csv,noheader,nounits")[1].splitlines()[0] == row
+
+
+@pytest.mark.parametrize(
+    ("kernel", "since", "low"),
+    [
+        (KernelKind.COMPUTES, -60.0, False),  # one long kernel, or many: it computes however long it takes
+        (KernelKind.COLLECTIVE, -0.1, True),
+        (KernelKind.HANGS, -60.0, True),
+    ],
+)
+def test_load_follows_a_rank_that_says_what_runs(bench: Bench, kernel: KernelKind, since: float, low: bool) -> None:
+    record = RECORD.pack(os.getpid(), time.monotonic() + since, 100.0, 40 << 30) + KERNEL.pack(kernel)
+    (bench.folder / "gpu0.state").write_bytes(record)
+    _, said = run(bench, "nvidia-smi", "--query-gpu=utilization.gpu,power.draw", "--format=csv,noheader,nounits")
+    load, watts = said.splitlines()[0].split(", ")
+    assert load == "100"
+    assert (float(watts) == 252.0) if low else (400 < float(watts) < 560)
 
 
 def test_a_rank_that_is_gone_leaves_the_gpu(bench: Bench) -> None:

@@ -18,6 +18,8 @@ from tests.support.sysfs import write_port
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
     monkeypatch.setattr(fabric_tools, "PERIOD", 0.05)
+    monkeypatch.setattr(fabric_tools, "BRISK", 0.05)
+    monkeypatch.setattr(fabric_tools, "AT_ONCE", 0.0)
     monkeypatch.setattr("collectors.node.tool.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     return Fabric(Shared(), sys=str(tmp_path / "sys"))
@@ -111,3 +113,39 @@ def test_the_environment_can_name_another_root(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(fabric.SYS, str(tmp_path))
     samples, _ = look(Fabric(Shared()))
     assert [sample.device for sample in samples if isinstance(sample, PortFacts)] == ["mlx5_7"]
+
+
+def test_errors_that_grow_are_seen_within_four_seconds(tmp_path: Path, source: Fabric) -> None:
+    """As long as a triage watches: at its first look and at each later one."""
+    quiet = {f"counter_{number}": 0 for number in range(20)}
+    write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 7, **quiet})
+    samples, _ = look(source)
+    assert source.period <= 1.5
+    assert [s.values["symbol_error"] for s in samples if isinstance(s, PortCounters)] == [7]
+    for errors in (8, 9):
+        write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": errors})
+        samples, _ = look(source)
+        assert [s.values for s in samples if isinstance(s, PortCounters)] == [{"symbol_error": errors}]
+
+
+def test_later_on_adapters_are_asked_less_often(
+    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = {f"counter_{number}": 0 for number in range(20)}
+    write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 7, **quiet})
+    look(source)
+    monkeypatch.setattr(fabric, "YOUNG", 0.0)
+    seen = 0
+    for errors in range(8, 13):
+        write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": errors})
+        seen += sum(isinstance(sample, PortCounters) for sample in look(source)[0])
+    assert (source.period, seen) == (2.0, 1)
+
+
+def test_perfquery_answers_in_the_look_that_asks_it_while_a_watch_is_young(
+    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bench(tmp_path, Hardware(ports=1)).install()
+    write_port(tmp_path / "sys", "mlx5_0")
+    monkeypatch.setattr(fabric_tools, "AT_ONCE", 10.0)
+    assert any(isinstance(sample, PortCounters) for sample in look(source)[0])

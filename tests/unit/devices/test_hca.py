@@ -126,3 +126,17 @@ def test_a_port_without_counters_has_none_to_use(tmp_path: Path) -> None:
     counters = Counters(str(write_port(tmp_path, "efa_0")))
     assert counters.changed(0.0) == {}
     assert not counters.usable
+
+
+def test_while_a_watch_is_young_no_error_counter_waits_for_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {f"counter_{number}": number for number in range(20)}
+    home = write_port(tmp_path, "mlx5_0", counters={"symbol_error": 1, "link_downed": 0, **names})
+    counters = Counters(str(home))
+    counters.changed(0.0, errors=True)
+    for errors in range(2, 6):
+        write_port(tmp_path, "mlx5_0", counters={"symbol_error": errors})
+        reads = watch_reads(monkeypatch)
+        assert counters.changed(float(errors), errors=True) == {"symbol_error": errors}
+        assert len(reads) <= 2 + (len(names) + 2) // TURNS + 1

@@ -89,7 +89,7 @@ def test_waiting_to_start_for_someone_who_never_came() -> None:
     verdict = job.verdict()
     assert kinds(verdict) == ["rank_missing", "init_hang"]
     assert verdict.findings[1].cause == "rank_missing"
-    assert verdict.findings[1].confidence < verdict.findings[0].confidence
+    assert verdict.findings[1].weight < verdict.findings[0].weight
 
 
 def test_all_are_there_and_do_not_meet() -> None:
@@ -201,7 +201,7 @@ def test_a_wait_of_an_earlier_attempt_is_history() -> None:
     stale = picture.stacks[0]._replace(pid=77, rank_pid=77, at=NOW)
     from dataclasses import replace
 
-    from hangtop.diagnosis.verdict import diagnose
+    from hangtop.diagnosis.verdict.verdict import diagnose
 
     mixed = replace(picture, stacks=(*picture.stacks, stale), stack_nodes=(*picture.stack_nodes, "node1"))
     assert diagnose(mixed) == diagnose(picture)

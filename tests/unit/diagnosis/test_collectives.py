@@ -8,8 +8,9 @@ import pytest
 
 from collectors.samples.collectives import Collective, GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.collectives.recorder import match
-from hangtop.diagnosis.collectives.vote import vote
+from hangtop.diagnosis.groups.recorder import match
+from hangtop.diagnosis.groups.vote import vote
+from hangtop.diagnosis.groups.witnesses import last_ops_of, waits_of
 from hangtop.diagnosis.job import Look
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, after, alarms, collective, first, kinds
 
@@ -78,7 +79,7 @@ def test_uneven_all_to_all_is_right() -> None:
 def test_a_rank_without_a_dump_is_evidence() -> None:
     found = first(recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3))).verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
-    assert found.confidence < 0.7
+    assert found.weight < 0.7
     assert "no dump" in found.summary
 
 
@@ -122,6 +123,92 @@ def test_receives_in_a_circle() -> None:
 
     found = first(recorded(wants(0, 1), wants(1, 0), dump(2), dump(3)).verdict())
     assert (found.kind, found.ranks) == ("p2p_deadlock", (0, 1))
+
+
+def test_ranks_far_apart_in_a_chain_of_broadcasts() -> None:
+    """The root runs ahead and data trickles down: no rank strays."""
+    at = {0: 20, 1: 12, 2: 9, 3: 6}
+    dumps = []
+    for rank, last in at.items():
+        through = rank in (0, 3)
+        entries = [collective(rank, seq, "broadcast", done=through or seq < last) for seq in range(1, last + 1)]
+        dumps.append(dump(rank, *entries))
+    assert alarms(recorded(*dumps).verdict()) == []
+
+
+def test_a_rank_that_is_not_in_a_broadcast_that_all_others_wait_in() -> None:
+    dumps = [dump(rank, *history(rank, 6, op="broadcast")) for rank in (0, 1, 2)]
+    assert first(recorded(*dumps, dump(3, *history(3, 6))).verdict()).ranks == (3,)
+
+
+def test_some_have_finished_it_and_some_not() -> None:
+    """Data has moved: nothing says that the network is at fault."""
+    dumps = [
+        dump(rank, *history(rank, 7)) if rank < 2 else dump(rank, *history(rank, 6, op="all_reduce"))
+        for rank in range(4)
+    ]
+    assert alarms(recorded(*dumps).verdict()) == []
+
+
+def test_two_sides_of_a_split_carry_one_name() -> None:
+    """split_group: ranks 0 and 1 wait in theirs for nobody of the other half."""
+    halves = {rank: {"0": [0, 1, 2, 3], "half": [0, 1] if rank < 2 else [2, 3]} for rank in range(4)}
+    entries = {
+        rank: [collective(rank, seq, group="half") for seq in range(1, 9 if rank < 2 else 4)] for rank in range(4)
+    }
+    entries[0].append(collective(0, 9, group="half", done=False))
+    dumps = [dump(rank, *history(rank, 6), *entries[rank], members=halves[rank]) for rank in range(4)]
+    assert match(dumps).culprits == (1,)
+
+
+def test_dumps_of_two_jobs_are_not_mixed() -> None:
+    """The newer folder is the job; a job's nodes have folders of their own, and no rank twice."""
+    old = [dump(rank, *history(rank, 2, op="broadcast")) for rank in range(4)]
+    old = [one._replace(at=NOW - 9000, source=f"/old/fr_{one.rank}") for one in old]
+    new = [dump(rank, *history(rank, 6, op="all_reduce")) for rank in range(3)]
+    new = [one._replace(source=f"/node{one.rank}/fr_{one.rank}") for one in new]
+    assert match([*old[:3], *new]).dumped == (0, 1, 2)
+    assert match([*old, *new]).undumped == (3,)
+
+
+def test_other_pairs_tell_which_of_two_is_right() -> None:
+    pairs = {"tp0": [0, 1], "tp1": [2, 3]}
+    dumps = []
+    for rank in range(4):
+        own: dict[str, Any] = {"group": f"tp{rank // 2}", "group_description": "tp"}
+        op = "all_reduce" if rank != 1 else "all_gather"
+        entries = [collective(rank, seq, **own) for seq in range(1, 7)]
+        dumps.append(dump(rank, *entries, collective(rank, 7, op, done=rank > 1, **own), members=pairs))
+    found = first(recorded(*dumps).verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+    alone = first(recorded(*dumps[:2]).verdict())
+    assert (alone.ranks, alone.certainty) == ((0, 1), "possible"), "of two that differ nobody knows the wrong one"
+
+
+def test_a_group_that_was_not_joined_but_a_later_one_was() -> None:
+    """Rank 2 skips the pair's collective and goes on; both sides then wait for each other, and its neighbours tell."""
+    groups = {"0": [0, 1, 2, 3], "tp0": [0, 1], "tp1": [2, 3]}
+
+    def own(rank: int, *, skips: bool = False) -> RecorderDump:
+        pair = collective(rank, 1, group=f"tp{rank // 2}", group_description="tp", done=rank < 2)
+        whole = collective(rank, 1, done=False)
+        return dump(rank, *([whole] if skips else [pair] if rank == 3 else [pair, whole]), members=groups)
+
+    found = match([own(0), own(1), own(2, skips=True), own(3)])
+    assert found.culprits == (2,)
+
+
+def test_receives_that_are_posted_early_are_no_circle() -> None:
+    """Rank 1 asks for the next input before it gives back the gradient, and 0 for the gradient before it sends on."""
+
+    def half(rank: int, seq: int, op: str, *, done: bool = True) -> Collective:
+        return collective(rank, seq, op, done=done, p2p=True, peer=1 - rank)
+
+    one = [half(1, 1, "recv"), half(1, 2, "recv"), half(1, 3, "send"), half(1, 4, "recv", done=False)]
+    other = [half(0, 1, "send"), half(0, 2, "recv"), half(0, 3, "send"), half(0, 4, "recv", done=False)]
+    found = match([dump(0, *other), dump(1, *one), dump(2), dump(3)])
+    assert {edge.waiter: edge.for_ranks for edge in found.edges} == {0: (1,), 1: (0,)}
+    assert (found.circle, found.culprits) == ((), ())
 
 
 def test_open_collectives_of_a_job_that_moves_are_none() -> None:
@@ -178,6 +265,72 @@ def test_counts_that_mean_nothing(polls: list[tuple[int, int]]) -> None:
     assert alarms(job.verdict()) == []
 
 
+def counted(*counts: dict[str, int], pid: int = 1000, comm: str = "27a079b8") -> list[Look[RasReport]]:
+    """Three answers without motion about one communicator, by what each rank launched."""
+    ranks = [
+        RasRank(r, "node1" if r < 2 else "node2", pid + r, r, "running", 0, own) for r, own in enumerate(counts)
+    ]  # fmt: skip
+    one = RasCommunicator(comm, len(counts), ranks, "RUNNING", "MISMATCH")
+    report = RasReport(NOW, "node1", "2.32.3", [one], [], complete=True, took=0.1)
+    return [Look(NOW - ago, report) for ago in (30, 20, 10)]
+
+
+def spinning() -> Sketch:
+    job = Sketch()
+    job.ranks().at(["spin x.py:1"])
+    return job
+
+
+def by_ras_of(job: Sketch) -> list[tuple[int, ...]]:
+    return [one.ranks for one in job.verdict().findings if one.kind == "collective_mismatch"]
+
+
+def test_the_root_of_broadcasts_is_ahead_of_the_others() -> None:
+    job = spinning()
+    job.ras.extend(counted({"Broadcast": 20}, {"Broadcast": 7}, {"Broadcast": 7}, {"Broadcast": 7}))
+    assert by_ras_of(job) == []
+    job.ras[:] = counted({"Broadcast": 8}, {"Broadcast": 8}, {"Broadcast": 7}, {"Broadcast": 8})
+    assert by_ras_of(job) == [(2,)]
+
+
+def test_one_operation_instead_of_another_is_told_of_that_rank_alone() -> None:
+    job = spinning()
+    usual = {"AllReduce": 10, "Broadcast": 0}
+    job.ras.extend(counted(usual, usual, {"AllReduce": 9, "Broadcast": 1}, usual))
+    assert by_ras_of(job) == [(2,)]
+
+
+def test_counts_of_another_job_s_communicator_are_none_of_ours() -> None:
+    job = spinning()
+    usual = {"AllReduce": 10}
+    job.ras.extend(counted(usual, usual, {"AllReduce": 9}, usual, pid=90_000))
+    assert by_ras_of(job) == []
+    assert waits_of(job.job()) == ()
+
+
+def test_edges_of_all_witnesses() -> None:
+    """Typed alike, whoever tells; the recorder's and RAS's are certain."""
+    usual = {"AllReduce": 10}
+    job = spinning()
+    job.ras.extend(counted(usual, usual, {"AllReduce": 9}, usual))
+    job.recorders.extend(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3))
+    job.recorders.append(dump(2, *history(2, 6)))
+    edges = waits_of(job.job())
+    assert {(edge.waiter, edge.for_ranks, edge.operation.lower().replace("_", "")) for edge in edges} == {
+        (rank, (2,), "allreduce") for rank in (0, 1, 3)
+    }
+    assert {edge.source.partition(",")[0] for edge in edges} == {"NCCL RAS", "/tmp/fr_0", "/tmp/fr_1", "/tmp/fr_3"}
+    assert all(edge.certain for edge in edges)
+    last = last_ops_of(job.job())
+    assert (last[2].seq, last[2].condition, last[0].seq, last[0].condition) == (6, "done", 7, "open")
+
+
+def test_a_dump_of_the_process_that_had_the_rank_before_is_left_out() -> None:
+    job = spinning()
+    job.recorders.extend(dump(r, *history(r, 6, op="all_reduce"))._replace(at=NOW - 5000) for r in (0, 1, 3))
+    assert waits_of(job.job()) == ()
+
+
 def test_ranks_that_ras_cannot_find() -> None:
     job = Sketch()
     job.ras.extend(answer(NOW - ago, 5, 5, 5, 5, away=3) for ago in (30, 20, 10))
@@ -219,6 +372,18 @@ def test_another_operation_or_size_at_the_same_count() -> None:
     sized = after(8)
     sized.progress.extend(launched(rank, 9, elements=63 if rank == 5 else 64) for rank in range(8))
     assert (first(sized.verdict()).kind, first(sized.verdict()).ranks) == ("collective_size_mismatch", (5,))
+
+
+def test_the_root_of_a_broadcast_has_launched_more() -> None:
+    job = after(8)
+    job.progress.extend(launched(rank, 50 if rank == 0 else 42, "Broadcast") for rank in range(8))
+    assert alarms(job.verdict()) == []
+    pair = after(2)
+    pair.progress.extend(launched(rank, 50 if rank == 0 else 42, "Broadcast") for rank in range(2))
+    assert alarms(pair.verdict()) == []
+    late = after(8)
+    late.progress.extend(launched(rank, 41 if rank == 6 else 42, "Broadcast") for rank in range(8))
+    assert first(late.verdict()).ranks == (6,)
 
 
 def test_logs_of_a_job_in_motion() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from hangtop.diagnosis.job import NetworkUse
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, GIB, Sketch, after, alarms, first, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, GIB, MOVING, Sketch, after, alarms, first, gpu, kinds
 
 
 def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
@@ -88,6 +88,25 @@ def test_the_one_that_left_no_word_was_killed() -> None:
     assert "left no word" in found.summary
 
 
+def lost(job: Sketch, *ranks: int, source: str) -> Sketch:
+    """Ranks that say in this log that they lost their connections."""
+    for rank in ranks:
+        job.says("gloo.closed", rank, ago=50.0, peer="[10.0.0.2]:4000", source=source)
+    return job
+
+
+def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
+    found = first(lost(after(3), 0, 2, source="job.out").verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (1,))
+
+
+def test_a_log_with_half_of_the_ranks_may_be_that_of_one_node() -> None:
+    assert "rank_killed" not in kinds(lost(after(4), 0, 1, source="job.out").verdict())
+    two_logs = lost(lost(after(3), 0, source="a.out"), 2, source="b.out")
+    assert "rank_killed" not in kinds(two_logs.verdict())
+    assert "rank_killed" not in kinds(lost(after(2), 0, source="job.out").verdict())
+
+
 def test_many_silent_ranks_prove_nothing() -> None:
     job = after(8)
     victim(job, 0, 7)
@@ -135,7 +154,7 @@ def test_out_of_memory_is_told_once() -> None:
 
 
 def test_a_traceback_that_was_survived_is_no_crash() -> None:
-    job = Sketch()
+    job = Sketch(motion=MOVING)
     job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
     job.says("python.exception", 1, ago=100, type="TimeoutError", message="retry", signature="user")
     assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])

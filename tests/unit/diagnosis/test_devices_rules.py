@@ -9,7 +9,9 @@ import pytest
 from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from hangtop.diagnosis.counters import Counters
-from hangtop.diagnosis.job import Gpu, NetworkUse
+from hangtop.diagnosis.job import Gpu, Job, NetworkUse
+from hangtop.diagnosis.unnumbered import Unnumbered
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
@@ -324,6 +326,46 @@ def test_leftovers_of_an_earlier_run() -> None:
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("zombie_process", ("node1",))
     assert "kill 77" in found.advice
+
+
+def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
+    """It has a parent that lives, or is whole in its container: nothing may advise to end it."""
+    job = Sketch()
+    own = Sketch(world=1, nodes=1).job().ranks[0].process._replace(pid=77, master_port=29600)
+    alive = [
+        own._replace(parent=70),
+        own._replace(container="abc", local_world_size=1),
+    ]
+    for process in alive:
+        job.others[:] = [replace(Sketch(world=1, nodes=1).job().ranks[0], process=process)]
+        assert alarms(job.verdict()) == []
+        assert not any("kill" in finding.advice for finding in job.verdict().findings)
+    job.others[:] = [replace(job.others[0], process=own._replace(container="abc", local_world_size=2))]
+    assert first(job.verdict()).kind == "zombie_process"
+
+
+def test_a_notebook_on_a_gpu_of_the_job_is_nobodys_leftover() -> None:
+    picture = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB)).job()
+    rank = picture.ranks[0]
+    nameless = Unnumbered("node1", 4242)
+    notebook = replace(rank, rank=nameless, node="node1", process=rank.process._replace(pid=4242, rank=nameless))
+    assert "zombie_process" in kinds(diagnose(picture))
+    assert "zombie_process" not in kinds(diagnose(replace(picture, bystanders=(notebook,))))
+
+
+def test_two_notebooks_of_one_user_may_share_a_gpu() -> None:
+    picture = Sketch(world=2, nodes=1).node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, memory=0))).job()
+
+    def nameless(port: int | None) -> Job:
+        found = [
+            replace(one, rank=number, process=one.process._replace(rank=number, master_port=port, world_size=None))
+            for one in picture.ranks
+            for number in [Unnumbered("node1", one.process.pid)]
+        ]
+        return replace(picture, ranks=tuple(found), world_size=None)
+
+    assert "gpu_assignment_conflict" not in kinds(diagnose(nameless(None)))
+    assert "gpu_assignment_conflict" in kinds(diagnose(nameless(29500)))
 
 
 def test_a_stranger_on_a_gpu() -> None:

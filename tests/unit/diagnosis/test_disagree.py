@@ -6,6 +6,7 @@ from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
     BARRIER,
+    MOVING,
     Sketch,
     alarms,
     c10d,
@@ -14,7 +15,7 @@ from tests.support.jobs import (
     kinds,
 )
 
-_TORCH = "/venv/lib/python3.11/site-packages/torch"
+_TORCH = "/venv/lib/python3.11/point-packages/torch"
 SPINNING = {"utilization": 100, "power": 110.0}
 ITEM = [f"synchronize {_TORCH}/cuda/__init__.py:900", "step loop.py:30", "main loop.py:9"]
 
@@ -45,7 +46,7 @@ def test_two_against_two_names_both_and_is_less_sure() -> None:
     tied = first(job.verdict())
     assert tied.ranks == (0, 1, 2, 3)
     job.ranks(2).at(ALL_REDUCE)
-    assert tied.confidence < first(job.verdict()).confidence
+    assert tied.weight < first(job.verdict()).weight
 
 
 def test_a_subgroup_is_nearer_to_the_end_of_the_wait_than_the_crowd() -> None:
@@ -71,7 +72,7 @@ def test_tensor_parallel_by_its_callers() -> None:
     """No arguments in the dump: Megatron's own function says which group it is."""
     job = Sketch(world=8)
     job.ranks().at(BACKWARD)
-    mappings = "/venv/lib/python3.11/site-packages/megatron/core/tensor_parallel/mappings.py"
+    mappings = "/venv/lib/python3.11/point-packages/megatron/core/tensor_parallel/mappings.py"
     job.ranks(6).at(c10d("all_reduce", f"_reduce {mappings}:30", "forward layer.py:3"))
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (6,))
@@ -82,15 +83,13 @@ def test_all_at_the_same_operation() -> None:
     job.ranks().at(ALL_REDUCE)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
-    assert found.confidence < 0.8
+    assert found.weight < 0.8
 
 
 def test_data_that_moves_is_no_stall() -> None:
     """One long collective over a slow network: nothing switches, but segments flow."""
-    job = Sketch()
+    job = Sketch(motion=MOVING)
     job.ranks().at(ALL_REDUCE)
-    for name in ("node1", "node2"):
-        job.node(name, network=job.made_nodes[name].network.__class__(segments_per_s=20_000.0))
     assert alarms(job.verdict()) == []
 
 
@@ -124,6 +123,17 @@ def test_both_receive_first() -> None:
     assert kinds(job.verdict()) == ["p2p_deadlock"]
 
 
+def test_no_circle_while_gpus_compute() -> None:
+    """The bubble of a pipeline: stages wait for one another, and the GPUs are at work."""
+    for row, expected in (({"utilization": 99, "power": 650.0}, False), (SPINNING, True)):
+        job = Sketch()
+        for rank in range(4):
+            job.ranks(rank).at(c10d("recv", "pass_on ring.py:9"), arguments={"src": str((rank - 1) % 4)})
+        for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+            job.node(name, gpus=tuple(gpu(i, [row] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
+        assert ("p2p_deadlock" in kinds(job.verdict())) == expected
+
+
 def test_a_ring_of_receives() -> None:
     job = Sketch()
     for rank in range(4):
@@ -136,7 +146,19 @@ def test_both_receive_and_the_peers_are_unknown() -> None:
     job.ranks(0, 1).at(BACKWARD)
     job.ranks(2, 3).at(c10d("recv", "swap halo.py:9"))
     found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("p2p_deadlock", (2, 3))
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3)), "a circle needs peers that are known"
+
+
+def test_everybody_receives_and_nobody_is_left_to_send() -> None:
+    job = Sketch()
+    job.ranks().at(c10d("recv", "swap halo.py:9"))
+    assert first(job.verdict()).kind == "p2p_deadlock"
+
+
+def test_batched_exchanges_have_both_halves_and_are_no_circle() -> None:
+    job = Sketch()
+    job.ranks().at(c10d("batch_isend_irecv", "swap halo.py:9"))
+    assert "p2p_deadlock" not in kinds(job.verdict())
 
 
 def test_a_send_that_meets_its_receive_is_no_circle() -> None:
@@ -161,3 +183,12 @@ def test_moving_ranks_at_different_operations_are_healthy() -> None:
     job.ranks(0, 1, 2).at(BACKWARD, ALL_REDUCE).pulse(switches=30, cores=0.3)
     job.ranks(3).at(BARRIER, BACKWARD).pulse(switches=30, cores=0.3)
     assert alarms(job.verdict()) == []
+
+
+def test_one_that_went_on_to_the_whole_job_is_odd_among_those_that_wait_in_groups_of_theirs() -> None:
+    job = Sketch()
+    job.ranks(0, 2).at(c10d("all_reduce", "tensor_sum layers.py:9"), arguments={"group_given": "yes"})
+    job.ranks(3).at(c10d("reduce_scatter_tensor", "shard_sum layers.py:40"), arguments={"group_given": "yes"})
+    job.ranks(1).at(c10d("barrier", "checkpoint_step train.py:30"), arguments={"group_given": "no"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))

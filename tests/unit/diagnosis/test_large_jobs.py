@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.gpus import GpuFacts, GpuSample
-from hangtop.diagnosis import gpu_load, scene
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.rules import gpu_speed
-from hangtop.diagnosis.standing import Glances, Standing, frozen
+from hangtop.diagnosis.waits import statuses as ranks_of
+from hangtop.diagnosis.waits.rank_status import RankStatus, frozen
+from hangtop.diagnosis.waits.readings import Readings
+from hangtop.diagnosis.witnesses import gpu_load
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch
 from tests.support.made import gpu_row
 
@@ -20,9 +22,9 @@ FACTS = GpuFacts(0, "GPU-0", "00000000:01:00.0", "NVIDIA H100", "550.54", 80 << 
 
 def few(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Let a job be large from so many ranks or GPUs on."""
-    for module in (gpu_load, gpu_speed, scene):
+    for module in (gpu_load, gpu_speed, ranks_of):
         monkeypatch.setattr(module, "FEW", number)
-    monkeypatch.setattr(scene, "ENOUGH", 2)
+    monkeypatch.setattr(ranks_of, "ENOUGH", 2)
 
 
 def gpu(index: int, *rows: GpuSample) -> Gpu:
@@ -75,29 +77,29 @@ def test_ranks_that_wait_at_one_place_speak_for_one_another(monkeypatch: pytest.
 
 def test_where_those_that_were_read_disagree_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch, 4)
-    standings = scene.set_scene(hang().job()).standings.values()
-    moving = [replace_moves(standing) if standing.rank % 2 else standing for standing in standings]
-    waiting = [standing for standing in moving if standing.stance == "waiting"]
-    found = scene._frozen(hang().job(), waiting)
+    statuses = ranks_of.statuses_of(hang().job()).values()
+    moving = [replace_moves(status) if status.rank % 2 else status for status in statuses]
+    waiting = [status for status in moving if status.stance == "waiting"]
+    found = ranks_of._frozen(hang().job(), waiting)
     assert {rank: one.frozen for rank, one in found.items()} == {one.rank: frozen(one) for one in waiting}
     assert {one.frozen for one in found.values()} == {True, False}
 
 
-def replace_moves(standing: Standing) -> Standing:
+def replace_moves(status: RankStatus) -> RankStatus:
     """The same rank, its main thread switching all the time."""
-    process = standing.process
+    process = status.process
     assert process is not None
     looks = tuple(
         Look(look.at, look.value._replace(voluntary_switches=100 * place)) for place, look in enumerate(process.looks)
     )
-    moves = type(standing.moves)(replace(process, looks=looks))
-    return standing._replace(moves=moves)
+    moves = type(status.moves)(replace(process, looks=looks))
+    return status._replace(moves=moves)
 
 
 def test_single_looks_are_read_when_asked_for() -> None:
     job = hang(4).job()
     dumps = [dump for dump in job.stacks if dump.rank_pid == job.stacks[0].rank_pid]
-    glances = Glances(dumps)
-    assert len(glances) == len(dumps)
-    assert [glance.at for glance in glances] == [dump.at for dump in dumps]
-    assert glances[-2:][1] is glances[-1]
+    readings = Readings(dumps)
+    assert len(readings) == len(dumps)
+    assert [reading.at for reading in readings] == [dump.at for dump in dumps]
+    assert readings[-2:][1] is readings[-1]

@@ -147,7 +147,8 @@ def test_sizes_that_nccl_compared_are_told() -> None:
 def timed_out(*ranks: int) -> Sketch:
     job = after()
     for rank in ranks:
-        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, ran_ms=600_000, group_name="default_pg")
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, ran_ms=600_000, group_name="default_pg",
+                 source="job.log")  # fmt: skip
     job.world = 0
     return job
 
@@ -204,7 +205,7 @@ def test_ddp_s_report_names_its_rank() -> None:
     assert first(after().says("torch.unused_parameters", None, ago=9, reporter=2, indices=[7]).verdict()).ranks == (2,)
 
 
-C10D = "/v/site-packages/torch/distributed/distributed_c10d.py:32 in "
+C10D = "/v/point-packages/torch/distributed/distributed_c10d.py:32 in "
 
 
 @pytest.mark.parametrize(("odd", "kind"), [("broadcast", "collective_mismatch"), ("all_reduce", "watchdog_timeout")])
@@ -322,4 +323,4 @@ def test_a_status_names_the_group_of_a_time_out() -> None:
     for rank, seq in ((0, 122), (1, 126)):
         job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=seq, ran_ms=600_000)
         job.says("torch.watchdog_status", rank, ago=9, work=seq, enqueued=127, group_name="default_pg")
-    assert (first(job.verdict()).kind, first(job.verdict()).confidence) == ("collective_mismatch", 0.7)
+    assert (first(job.verdict()).kind, first(job.verdict()).weight) == ("collective_mismatch", 0.7)

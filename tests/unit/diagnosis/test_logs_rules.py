@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from collectors.samples.fabric import PortUse
+from hangtop.diagnosis.groups.timeouts import by_watchdog
 from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import COMPUTING, NOW, Sketch, after, alarms, first, kinds, port
 
@@ -83,8 +84,98 @@ def test_the_rank_without_a_timeout_had_nothing_outstanding() -> None:
     job = after()
     for rank in (0, 1, 3):
         job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, group_name="default_pg")
+    job.says("log.end", 2, ago=9)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("watchdog_timeout", (2,))
+
+
+def test_a_log_that_was_not_read_is_not_silence() -> None:
+    job = after()
+    for rank in (0, 1, 3):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, group_name="default_pg")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", ())
+    assert "logs of rank 2 were not read" in found.summary
+
+
+def test_a_log_of_a_node_that_is_missing_is_not_silence() -> None:
+    """Eight ranks a node and a log a node: a rank that a log should hold is silent, those of a missing log are not."""
+    here, gone = after(24), after(24)
+    for job, silent in ((here, {8}), (gone, set(range(8, 16)))):
+        for rank in set(range(24)) - silent:
+            job.says("torch.watchdog_timeout", rank, ago=9, source=f"node{rank // 8}.log", op="ALLREDUCE", seq=7,
+                     group_name="default_pg")  # fmt: skip
+    assert first(here.verdict()).ranks == (8,)
+    assert first(gone.verdict()).ranks == ()
+
+
+def parallel(guid: str, description: str, *ranks: int, silent: int | None = None, **fields: Any) -> Sketch:
+    """Time-outs of one group of a job of eight, in one log of all."""
+    job = after(8)
+    for place, rank in enumerate(ranks):
+        if rank != silent:
+            job.says("torch.watchdog_timeout", rank, ago=9, source="job.log", op="ALLREDUCE", seq=7, numel_in=64,
+                     guid=guid, group_name=description, group_rank=place, **fields)  # fmt: skip
+    return job
+
+
+def test_silence_counts_within_the_group() -> None:
+    """Ranks 1, 3 and 7 of a group say that they waited; 5 is between them, and 0, 2, 4 and 6 are not in it."""
+    found = first(parallel("4", "dp", 1, 3, 5, 7, silent=5).verdict())
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (5,))
+    assert first(parallel("4", "dp", 1, 3, 5, 7).verdict()).ranks == ()
+
+
+def test_groups_of_one_description_are_told_apart_by_guid() -> None:
+    """Pipeline stages have different numbers of parameters: their data parallel groups reduce different sizes."""
+    job = parallel("4", "dp", 0, 1, 2, 3)
+    for place, rank in enumerate((4, 5, 6, 7)):
+        job.says("torch.watchdog_timeout", rank, ago=8, source="job.log", op="ALLREDUCE", seq=9, numel_in=128, guid="5",
+                 group_name="dp", group_rank=place)  # fmt: skip
+    assert kinds(job.verdict()) == ["watchdog_timeout"]
+    named = after(8)
+    for rank in range(8):
+        named.says("torch.watchdog_timeout", rank, op="ALLREDUCE", seq=7, numel_in=64 if rank < 4 else 128, guid="4",
+                   group_name="dp", group_rank=rank % 4)  # fmt: skip
+    assert kinds(named.verdict()) == ["watchdog_timeout"], "a split has one name on both sides"
+
+
+def test_a_wait_is_followed_into_another_group() -> None:
+    """0 waits for 1 in their pair; 1 waits for 3 in a pair of its own, and 3 says nothing."""
+    job = after(4)
+    for rank, guid, place in ((0, "1", 0), (1, "2", 0), (1, "3", 1), (0, "3", 0)):
+        if guid != "3":
+            job.says("torch.watchdog_timeout", rank, ago=20 - rank, source="job.log", op="ALLREDUCE", seq=7, guid=guid,
+                     group_name="tp", group_rank=place)  # fmt: skip
+    job.says("torch.watchdog_status", 1, ago=9, source="job.log", guid="1", group_name="tp", group_rank=1, work=6,
+             enqueued=6, completed=6)  # fmt: skip
+    job.says("torch.watchdog_status", 3, ago=9, source="job.log", guid="2", group_name="tp", group_rank=1, work=5,
+             enqueued=5, completed=5)  # fmt: skip
+    job.says("torch.watchdog_status", 0, ago=9, source="job.log", guid="1", group_name="tp", group_rank=0, work=7,
+             enqueued=7, completed=6)  # fmt: skip
+    job.says("torch.watchdog_status", 1, ago=9, source="job.log", guid="2", group_name="tp", group_rank=0, work=7,
+             enqueued=7, completed=6)  # fmt: skip
+    assert first(job.verdict()).ranks == (3,)
+    edges = by_watchdog(job.job())
+    assert {(edge.waiter, edge.for_ranks, edge.certain) for edge in edges} == {(0, (1,), True), (1, (3,), True)}
+
+
+def test_places_in_a_chain_of_broadcasts_are_no_mismatch() -> None:
+    job = after(4)
+    for rank, (op, seq) in enumerate((("ALLREDUCE", 60), ("BROADCAST", 41), ("BROADCAST", 44), ("BROADCAST", 42))):
+        job.says("torch.watchdog_timeout", rank, ago=9, op=op, seq=seq, numel_in=64, group_name="default_pg", guid="0")
+    assert kinds(job.verdict()) == ["watchdog_timeout"]
+    assert first(job.verdict()).ranks == ()
+
+
+def test_a_line_without_a_group_repeats_the_rank_of_another_one() -> None:
+    """Up to torch 2.13 "[Rank 3]" of a time-out is that of the process's first: its status has the group."""
+    job = after(8)
+    for place, rank in enumerate((1, 3, 5, 7)):
+        job.says("torch.watchdog_timeout", rank, ago=9, source="job.log", op="ALLREDUCE", seq=7, group_rank=0)
+        job.says("torch.watchdog_status", rank, ago=9, source="job.log", work=7, enqueued=7 if rank != 5 else 6,
+                 completed=6, guid="4", group_name="dp", group_rank=place)  # fmt: skip
+    assert first(job.verdict()).ranks == (5,)
 
 
 def test_all_timed_out_in_the_same_operation() -> None:

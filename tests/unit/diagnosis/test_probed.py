@@ -9,7 +9,7 @@ import pytest
 
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict import diagnose
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first, kinds
 
 NODES = ("node1", "node2", "node3", "node4")

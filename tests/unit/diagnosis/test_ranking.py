@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.ranking import SEVERITIES, rank_findings
-from hangtop.diagnosis.tables.kinds import EXPLANATIONS, Explains
+from hangtop.diagnosis.tables.kinds import ROWS, Effects, Kind, kind_row
+from hangtop.diagnosis.verdict.ranking import SEVERITIES, rank_findings
 
 NAMES = st.lists(st.sampled_from(["node1:0", "node1:1", "node2:0"]), max_size=2, unique=True).map(tuple)
 
 
-def findings_of(row: Explains) -> st.SearchStrategy[list[Finding]]:
+def findings_of(row: Kind) -> st.SearchStrategy[list[Finding]]:
     """Findings of kinds that explain one another, about a few things."""
     finding = st.builds(
         Finding,
-        kind=st.sampled_from(sorted(row.cause | row.effects)),
+        kind=st.sampled_from(sorted({row.name}.union(*(effects.kinds for effects in row.explains)))),
         severity=st.sampled_from(SEVERITIES),
-        confidence=st.sampled_from([0.5, 0.9]),
+        weight=st.sampled_from([0.5, 0.9]),
         summary=st.just("it is so"),
         ranks=st.lists(st.integers(0, 2), max_size=2, unique=True).map(tuple),
         nodes=st.lists(st.sampled_from(["node1", "node2"]), max_size=2, unique=True).map(tuple),
@@ -31,7 +31,7 @@ def findings_of(row: Explains) -> st.SearchStrategy[list[Finding]]:
     return st.lists(finding, min_size=2, max_size=6)
 
 
-def shares(row: Explains, cause: Finding, effect: Finding) -> bool:
+def shares(row: Effects, cause: Finding, effect: Finding) -> bool:
     """They speak of the same thing."""
     fields = {"rank": "ranks", "node": "nodes", "gpu": "gpus", "port": "ports"}
     name = fields.get(row.where, "")
@@ -42,8 +42,8 @@ def explains(cause: Finding, effect: Finding) -> bool:
     """One row of the table at least says so, and the cause weighs as much."""
     if cause.severity == "info" or SEVERITIES.index(cause.severity) > SEVERITIES.index(effect.severity):
         return False
-    rows = [row for row in EXPLANATIONS if cause.kind in row.cause and effect.kind in row.effects]
-    return any(shares(row, cause, effect) for row in rows)
+    rows = [effects for effects in kind_row(cause.kind).explains if effect.kind in effects.kinds]
+    return any(shares(effects, cause, effect) for effects in rows)
 
 
 def causes_of(effect: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -52,7 +52,7 @@ def causes_of(effect: Finding, findings: Sequence[Finding]) -> list[Finding]:
 
 
 @settings(max_examples=50)
-@given(st.sampled_from(EXPLANATIONS).flatmap(findings_of))
+@given(st.sampled_from([row for row in ROWS if row.explains]).flatmap(findings_of))
 def test_a_finding_has_a_cause_where_some_pair_of_the_table_gives_it_one(findings: list[Finding]) -> None:
     merged = rank_findings(findings)
     roots = [finding for finding in merged if not finding.cause]

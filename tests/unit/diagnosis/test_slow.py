@@ -55,9 +55,9 @@ def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
     job = Sketch(patience=60.0, watched=90.0, stood_still=25.0)
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
     job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
-    assert kinds(job.verdict()) == []
+    assert "straggler_rank" not in kinds(job.verdict())
     job.usual_pause = 40.0
-    assert kinds(job.verdict()) == ["straggler_rank"], "such a pause is this job's rhythm"
+    assert "straggler_rank" in kinds(job.verdict()), "such a pause is this job's rhythm"
 
 
 def test_all_load_data() -> None:
@@ -73,3 +73,12 @@ def test_data_now_and_then_is_healthy() -> None:
     job = Sketch()
     job.ranks().at(READING, COMPUTING, BACKWARD, COMPUTING, ALL_REDUCE).pulse(switches=50, cores=0.7)
     assert "data_bound" not in kinds(job.verdict())
+
+
+def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
+    job = Sketch()
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(0).at(["run_batch model.py:50", "evaluate train.py:70", "main train.py:9"], state="R").pulse(
+        switches=9, cores=0.95
+    )
+    assert "straggler_rank" not in kinds(job.verdict())

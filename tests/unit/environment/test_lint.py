@@ -118,6 +118,28 @@ def test_a_misspelt_name_gets_the_nearest_real_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "release", "expected"),
+    [
+        ("NCCL_RUN_DIAGNOSTICS", "2.32.3", ""),
+        ("NCCL_PROGRESS_COUNTERS", "2.32.3", ""),
+        ("NCCL_PROGRESS_COUNTERS", "2.28.9", "NCCL 2.28 does not read it: it came with 2.32"),
+        ("NCCL_WORK_FIFO_DEPTH", "2.28.9", "NCCL 2.28 does not read it: it went after 2.21"),
+        ("NCCL_PROGRESS_COUNTERS", "", ""),
+        ("NCCL_OF_TOMORROW", "2.34.1", ""),
+        ("NCCL_OF_TOMORROW", "2.32.1", "NCCL_OF_TOMORROW is no setting"),
+        ("NCCL_PROFILE_DUMP_FILE", "2.28.9", ""),
+        ("TORCH_FR_DUMP_ON_TIMEOUT", "2.28.9", ""),
+    ],
+)
+def test_a_name_is_judged_by_the_release_that_is_loaded(name: str, release: str, expected: str) -> None:
+    versions = ({"nccl": release} if release else {},) * 2
+    found = {finding.kind: finding for finding in lint(job({name: "1"}, {name: "1"}, versions=versions))}
+    said = found["env_unknown"].summary if "env_unknown" in found else ""
+    assert expected in said
+    assert bool(said) == bool(expected)
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("NCCL_IB_TIMEOUT", "1000"),

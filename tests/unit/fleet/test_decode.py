@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.clean import clean, clean_bytes
-from collectors.fleet.decode import BAD_LIMIT, Decoder
+from collectors.fleet.decode import BAD_LIMIT, SUSTAINED, Decoder
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, SourceState, Tick
 
@@ -173,3 +173,54 @@ def test_any_bytes_become_visible_text(data: bytes) -> None:
 )
 def test_cleaning(text: str, seen: str) -> None:
     assert clean(text) == seen
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '["Tick",[1,-1e300,0.1,0.1,5]]',
+        '["Tick",[1,1e12,0.1,0.1,5]]',
+        '["Tick",[1,5.0,0.1,0.1,99999999999999999999999]]',
+        '["RankGone",[9223372036854775807,1,5.0]]',
+        '["RankGone",[1,9223372036854775807,5.0]]',
+        '["RankGone",[1,1,1e300]]',
+        '["GpuFault",[1000000,"","x"]]',
+        '["Fault",["s","' + "x" * 5000 + '",1]]',
+        '["LogEvent",["k",1.0,0,"",1,"s",1,"t",{"a":1e300}]]',
+        '["LogEvent",["k",1.0,0,"",1,"s",1,"t",{"a":[1,99999999999999999999]}]]',
+        '["GpuProcesses",[[["b",-5,null,null,"n"]]]]',
+    ],
+)
+def test_a_value_beyond_its_bounds_is_no_sample(row: str) -> None:
+    decoder = Decoder()
+    assert decoder.feed(row.encode() + b"\n" + line(TICK)) == [TICK]
+    (bad,) = decoder.renew()
+    assert "Expected" in bad.why
+
+
+def test_ordinary_extremes_are_samples() -> None:
+    decoder = Decoder()
+    rows: list[NamedTuple] = [
+        Tick(1, 1.9e9, 0.1, 0.1, (1 << 63) - 1),
+        LogEvent("k", 253_370_764_800.0, -1, "", 1 << 22, "s", 10**12, "t" * 4096, {"n": -1, "m": 1e14}),
+    ]
+    assert decoder.feed(b"".join(map(line, rows))) == rows
+    assert decoder.renew() == []
+
+
+def test_a_node_that_sends_without_end_is_read_at_a_bounded_rate() -> None:
+    decoder = Decoder()
+    chunk = line(TICK) * 5000
+    taken = 0
+    before = 0
+    for _ in range(60):
+        before = taken
+        for _ in range(100):  # as many as a fast link brings
+            taken += len(decoder.feed(chunk)) * len(line(TICK))
+        decoder.renew()
+    assert decoder.exhausted
+    assert taken - before <= SUSTAINED + len(chunk)
+    for _ in range(60):
+        decoder.feed(line(TICK) * 100)
+        decoder.renew()
+    assert not decoder.exhausted

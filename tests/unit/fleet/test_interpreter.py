@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet import interpreter
+from collectors.fleet import interpreter, payload
 from collectors.fleet.local import Local
 
 HOST = "host node gpu1\nhost kernel 6.1\nhost machine x86_64\nhost uid 1000\nhost boot abc\n"
@@ -30,7 +35,7 @@ def test_none_that_is_new_enough() -> None:
     found = interpreter.read(f"python 3.6 /usr/bin/python3\npython 2.7 /usr/bin/python\n{HOST}")
     assert found.python == ""
     assert found.why == "its Python is 3.6 (/usr/bin/python3): 3.8 or newer is needed"
-    assert interpreter.read(HOST).why == "no Python there"
+    assert interpreter.read(HOST).why == "no Python 3 there"
 
 
 def test_no_shell_at_all() -> None:
@@ -59,15 +64,165 @@ def executables() -> set[str]:
     return found
 
 
-async def test_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tools(tmp_path, "sh", "ls", "sed", "sort", "uname", "id", "cat")
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH without a Python that is new enough."""
+    tools(tmp_path, "sh", "ls", "sed", "uname", "id", "cat", "timeout", "env")
     (tmp_path / "python3").write_text("#!/bin/sh\necho 3.6\n")
     (tmp_path / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+async def test_on_this_machine(bare: Path) -> None:
     found = await interpreter.find(Local("here"))
-    assert found.python in executables(), "that of a running process"
-    assert found.older == f"3.6 ({tmp_path}/python3)"
+    assert interpreter.words(found.python)[-1] in executables(), "that of a running process"
+    assert found.older == f"3.6 ({bare}/python3)"
     assert found.host["uid"] == str(os.getuid())
 
-    (tmp_path / "python3.9").symlink_to(sys.executable)
-    assert (await interpreter.find(Local("here"))).python == str(tmp_path / "python3.9")
+    (bare / "python3.9").symlink_to(sys.executable)
+    assert (await interpreter.find(Local("here"))).python == str(bare / "python3.9")
+
+
+async def test_the_search_ends_at_the_first_that_serves(bare: Path) -> None:
+    for name in ("python3.12", "python3.11"):
+        (bare / name).write_text(f"#!/bin/sh\necho {name} >>{bare}/ran\necho {name[6:]}\n")
+        (bare / name).chmod(0o755)
+    assert (await interpreter.find(Local("here"))).python == str(bare / "python3.12")
+    assert (bare / "ran").read_text() == "python3.12\n"
+
+
+USER = 65534
+"""Who is not root, and has a name everywhere."""
+
+WHO = """
+import posix
+_log = posix.open({log!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o666)
+posix.write(_log, b"%d\\n" % posix.geteuid())
+posix.close(_log)
+"""
+
+
+@dataclass
+class Bait:
+    """A Python that belongs to somebody; code of theirs runs in it however isolated it is started."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "bin" / "python3.11"
+
+    def make(self) -> None:
+        library = Path(sysconfig.get_path("stdlib"))
+        mine = self.folder / "lib" / library.name
+        mine.mkdir(parents=True)
+        for source in library.glob("*.py"):
+            shutil.copy(source, mine)
+        for package in ("encodings", "collections", "importlib", "re"):
+            shutil.copytree(library / package, mine / package, ignore=shutil.ignore_patterns("__pycache__"))
+        with (mine / "encodings" / "__init__.py").open("a") as code:
+            code.write(WHO.format(log=str(self.folder / "log")))
+        self.path.parent.mkdir()
+        shutil.copy(Path(sys.executable).resolve(), self.path)
+        for place in (self.folder, self.path.parent, self.path):
+            os.chown(place, USER, USER)
+        self.folder.chmod(0o777)
+
+    def ran_as(self) -> set[int]:
+        """Who has run it."""
+        return set(map(int, (self.folder / "log").read_text().split()))
+
+
+@pytest.fixture
+def bait() -> Iterator[Bait]:
+    if os.getuid():
+        pytest.skip("only root can run programs as others")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Bait(Path(folder))
+        made.make()
+        yield made
+
+
+async def seen(monkeypatch: pytest.MonkeyPatch, bait: Bait, uid: int) -> interpreter.Found:
+    """What is found where the bait, run by ``uid``, is all that runs."""
+    env = {"PYTHONHOME": str(bait.folder)}
+    process = await asyncio.create_subprocess_exec(bait.path, "-c", "input()", stdin=-1, user=uid, env=env)
+    try:
+        while not (bait.folder / "log").exists():
+            assert process.returncode is None
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(interpreter, "_SCRIPT", interpreter._SCRIPT.replace("[0-9]*/exe", f"{process.pid}/exe"))
+        return await interpreter.find(Local("here"))
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("tool", ["setpriv", "runuser", "su"])
+async def test_what_belongs_to_a_user_is_run_as_that_user(
+    bait: Bait, bare: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    if shutil.which(tool, path="/usr/bin:/bin:/usr/sbin:/sbin") is None:
+        pytest.skip(f"no {tool} here")
+    tools(bare, "true")
+    (bare / tool).symlink_to(str(shutil.which(tool, path="/usr/bin:/bin:/usr/sbin:/sbin")))
+    found = await seen(monkeypatch, bait, USER)
+    words = interpreter.words(found.python)
+    assert words[-1] == str(bait.path)
+    assert tool in words
+    monkeypatch.setenv("SECRET", "root's")
+    said = "import os; print(os.getresuid(), os.getgroups(), os.environ.get('SECRET'))"
+    done = await Local("here").run([*words, "-I", "-S", "-c", said])
+    assert (
+        done.stdout.decode().split() == f"({USER}, {USER}, {USER}) [{'' if tool == 'setpriv' else USER}] None".split()
+    )
+    assert bait.ran_as() == {USER}, "never as root"
+
+
+async def test_it_is_not_run_at_all_where_nothing_can_run_it_as_that_user(
+    bait: Bait, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await seen(monkeypatch, bait, USER)
+    assert (found.python, bait.ran_as()) == ("", {USER})
+
+
+async def test_what_root_runs_out_of_a_users_folder_is_not_run_as_root(
+    bait: Bait, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await seen(monkeypatch, bait, 0)
+    assert found.python == ""
+    assert (bait.folder / "log").read_text() == "0\n", "by the process itself alone"
+
+
+def test_the_words_of_an_owners_interpreter() -> None:
+    python = interpreter.read(f"owned 3.9 setpriv 1000 100 - /home/ada/my env/bin/python3\n{HOST}").python
+    words = interpreter.words(python)
+    assert words[-1] == "/home/ada/my env/bin/python3"
+    assert words[words.index("setpriv") + 1 :][:2] == ["--reuid=1000", "--regid=100"]
+    assert payload.command(python)[: len(words)] == words
+    assert interpreter.shown(python).endswith("my env/bin/python3")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setpriv 1000 100 - python3",
+        "setpriv x 100 - /p",
+        "runuser 1 1 - /p",
+        "runuser 1 1 -c /p",
+        "sudo 0 0 - /p",
+        "su",
+    ],
+)
+def test_a_line_that_names_no_owner_is_passed_over(line: str) -> None:
+    assert interpreter.read(f"owned 3.9 {line}\n{HOST}").python == ""
+
+
+async def test_a_command_that_nobody_watches_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_BRIEF", interpreter._BRIEF.replace("KILL 9", "KILL 0.2"))
+    process = await asyncio.create_subprocess_exec(*interpreter.brief(["sleep", "60"]), stdin=-1)
+    assert await asyncio.wait_for(process.wait(), 5) in (-9, 137)
+    done = await Local("here").run(interpreter.brief(["sh", "-c", 'echo "$1"; exit 3', "sh", "a b"]))
+    assert (done.status, done.stdout) == (3, b"a b\n")
+    assert (await Local("here").run(interpreter.brief(["no-such-program"]))).status == 127

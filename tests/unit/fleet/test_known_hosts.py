@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "known_hosts"
 
 
-def blobs(path: Path, host: str, port: int = 22) -> list[str]:
-    return [key.blob for key in KnownHosts([path]).look(host, port).keys]
+def blobs(path: Path, name: str) -> list[str]:
+    return [key.blob for key in KnownHosts([path]).look(name).keys]
 
 
 def test_names_patterns_ports_and_markers(path: Path) -> None:
@@ -37,9 +37,9 @@ def test_names_patterns_ports_and_markers(path: Path) -> None:
     assert blobs(path, "10.0.0.1") == [key]
     assert blobs(path, "good.cluster") == [key]
     assert blobs(path, "bad.cluster") == []
-    assert blobs(path, "node9", 2222) == [key]
-    assert blobs(path, "node9", 2223) == [other], "looked up without the port"
-    assert blobs(path, "a.cluster", 2200) == [other], "known on its own port"
+    assert blobs(path, "[node9]:2222") == [key]
+    assert blobs(path, "[node9]:2223") == []
+    assert blobs(path, "[a.cluster]:2200") == [other]
     found = KnownHosts([path]).look("host.ca")
     assert [item.place for item in found.authorities] == [f"{path}:8"]
     assert [item.place for item in found.revoked] == [f"{path}:9"]
@@ -55,23 +55,23 @@ def test_several_files_and_files_that_cannot_be_read(path: Path, tmp_path: Path)
 def test_adding_keeps_what_is_there_and_makes_what_is_not(tmp_path: Path) -> None:
     path = tmp_path / "new" / "known_hosts"
     known = KnownHosts([path])
-    known.add(path, "node1", 22, KEY, hashed=False)
+    known.add(path, "node1", KEY, hashed=False)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.write_text(path.read_text().rstrip("\n"))  # an editor that leaves out the last line feed
-    known.add(path, "node2", 2222, OTHER, hashed=True)
+    known.add(path, "[node2]:2222", OTHER, hashed=True)
     assert path.read_text().splitlines()[0] == f"node1 {KEY}"
     assert "node2" not in path.read_text()
     for current in (known, KnownHosts([path])):
-        assert [key.blob for key in current.look("node2", 2222).keys] == [OTHER.split()[1]]
+        assert [key.blob for key in current.look("[node2]:2222").keys] == [OTHER.split()[1]]
         assert current.look("node2").keys == ()
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs OpenSSH's tools to compare with")
 def test_ssh_keygen_finds_what_is_added_and_we_find_what_it_hashes(path: Path) -> None:
     known = KnownHosts([path])
-    known.add(path, "node1", 22, KEY, hashed=True)
-    known.add(path, "node2", 2222, OTHER, hashed=False)
+    known.add(path, "node1", KEY, hashed=True)
+    known.add(path, "[node2]:2222", OTHER, hashed=False)
     for name in ("node1", "[node2]:2222"):
         assert (
             subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=False, capture_output=True).returncode
@@ -79,7 +79,7 @@ def test_ssh_keygen_finds_what_is_added_and_we_find_what_it_hashes(path: Path) -
         )
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, capture_output=True)
     assert "node2" not in path.read_text()
-    assert len(blobs(path, "node2", 2222)) == len(blobs(path, "node1")) == 1
+    assert len(blobs(path, "[node2]:2222")) == len(blobs(path, "node1")) == 1
 
 
 @given(st.binary(max_size=400))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
 
-from collectors.fleet import backoff, node_link
+from collectors.fleet import backoff, node_link, stopped
 from collectors.fleet.decode import TICK_LIMIT
 from collectors.fleet.node_link import LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange
@@ -44,7 +45,7 @@ class FakeProcess:
         self.written += data
 
     def write_eof(self) -> None:
-        pass
+        self.end(0)
 
     async def wait(self) -> int:
         return await asyncio.shield(self.ended)
@@ -75,6 +76,8 @@ class FakeNode:
         self.answers: dict[str, Completed] = {}
         self.started: asyncio.Queue[FakeProcess] = asyncio.Queue()
         self.attempts = 0
+        self.silent = 0.0
+        self.ran: list[list[str]] = []
 
     async def connect(self) -> None:
         self.attempts += 1
@@ -82,9 +85,13 @@ class FakeNode:
             raise self.failures.pop(0)
         self.connected = True
 
+    def fell_silent(self, seconds: float) -> None:
+        self.silent = seconds
+
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 1 << 20
     ) -> Completed:
+        self.ran.append(list(command))
         for word, answer in self.answers.items():
             if word in " ".join(command):
                 return answer
@@ -185,7 +192,7 @@ async def test_from_connecting_to_live() -> None:
         assert process.command[0] == "python3"
         sizes = int(process.written[:8], 16), int(process.written[8:16], 16)
         arguments = json.loads(process.written[16 + sizes[0] :])
-        assert arguments == {"version": "v1", "settings": [1.0, 0.25, None, [], [], []]}
+        assert arguments == {"version": "v1", "settings": [1.0, 0.25, None, [], [], [], False]}
         process.say(line(HELLO)[:20])
         assert it.seen.now == ("connecting", "")
         process.say(line(HELLO)[20:])
@@ -200,7 +207,7 @@ async def test_heartbeats_and_settings_go_down_the_control_line() -> None:
         before = len(process.written)
         it.link.beat(b'["Beat",[1]]\n')
         it.link.configure(SETTINGS._replace(interval=2.0))
-        assert process.written[before:] == b'["Beat",[1]]\n["Settings",[2.0,0.25,null,[],[],[]]]\n'
+        assert process.written[before:] == b'["Beat",[1]]\n["Settings",[2.0,0.25,null,[],[],[],false]]\n'
         process.end(1)
         again = await it.process()
         assert b'"settings": [2.0,' in again.written, "a new start knows them too"
@@ -212,7 +219,7 @@ async def test_stale_when_ticks_stop_and_live_when_they_come_again() -> None:
         it.link.look(it.link._ticked_at + 3.0)
         assert it.seen.now == ("live", "")
         it.link.look(it.link._ticked_at + 4.2)
-        assert it.seen.now == ("stale", "no sample for 4 s")
+        assert it.seen.now == ("stale", "no sample comes any more")
         process.say(line(Fault("gpus", "still no tick", 1)))
         assert it.seen.now[0] == "stale"
         process.say(line(TICK))
@@ -238,6 +245,20 @@ async def test_an_end_of_the_node_side_is_told_apart_and_mended(status: int, why
         assert it.node.connected, "the connection is kept"
         await live(it)
         assert it.node.attempts == 2
+
+
+async def test_what_held_the_node_side_up_twice_is_left_out_the_third_time() -> None:
+    dump = b'Thread 0x1:\n  File "part:kernel", line 1 in f\n  File "log:ab12", line 1 in f\n'
+    async with scene() as it:
+        for _ in range(2):
+            process = await live(it)
+            assert b'"kernel"' not in process.written[-500:]
+            process.complain(dump)
+            process.end(-signal.SIGALRM)
+            await it.seen.until("lost", "ended itself; it was reading a log (part kernel)")
+            it.link.retry()
+        process = await it.process()
+        assert process.written.endswith(b'"unread": [["ab12", "kernel"]]}')
 
 
 async def test_a_lost_connection_says_why_and_comes_back() -> None:
@@ -317,7 +338,7 @@ async def test_without_python_and_without_gpus(monkeypatch: pytest.MonkeyPatch) 
     async with scene() as it:
         it.node.answers["for name in python3"] = Completed(0, HOST.encode(), b"")
         (await it.process()).end(127)
-        await it.seen.until("limited", "no Python there, and there is no nvidia-smi: nothing can be read there")
+        await it.seen.until("limited", "no Python 3 there, and there is no nvidia-smi: nothing can be read there")
         it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
         await it.seen.until("lost", "there is a Python now")
         (await it.process()).end(127)
@@ -392,3 +413,62 @@ def test_waits_double_up_to_a_limit_and_begin_anew(monkeypatch: pytest.MonkeyPat
     waits.succeeded()
     assert waits.failed() <= 0.5
     assert 36 <= waits.refused() <= 60
+
+
+async def test_a_node_that_goes_on_flooding_is_limited_until_it_stops() -> None:
+    async with scene() as it:
+        process = await live(it)
+        flood = line(TICK) * 200_000
+        for _ in range(12):
+            process.say(flood)
+            it.link.look(time.monotonic())
+        link, why = it.seen.now
+        assert link == "limited"
+        assert "KiB a second" in why
+        process.say(line(TICK))
+        assert it.seen.now[0] == "limited"
+        for _ in range(12):
+            it.link.look(time.monotonic())
+            process.say(line(TICK))
+        assert it.seen.now == ("live", "")
+
+
+async def test_a_stream_greets_once() -> None:
+    async with scene() as it:
+        process = await live(it)
+        process.say((line(HELLO._replace(boot_id="other")) + line(TICK)) * 50)
+        assert it.seen.taken.count(HELLO) == 1
+        assert sum(isinstance(sample, Hello) for sample in it.seen.taken) == 1
+        assert sum(isinstance(sample, Tick) for sample in it.seen.taken) == 51
+
+
+class Stopped(FakeProcess):
+    """It sees nothing of what becomes of its input."""
+
+    def write_eof(self) -> None:
+        self.written += b"EOF"
+
+
+@pytest.mark.parametrize(("pid", "killed"), [(4711, True), (1, False), (-1, False)])
+async def test_a_node_side_that_is_stopped_is_ended_over_another_channel(
+    monkeypatch: pytest.MonkeyPatch, pid: int, killed: bool
+) -> None:
+    monkeypatch.setattr(stopped, "ENDING", 0.02)
+    monkeypatch.setitem(globals(), "FakeProcess", Stopped)
+    async with scene() as it:
+        process = await it.process()
+        process.say(line(HELLO._replace(pid=pid)) + line(TICK))
+        commands: list[list[str]] = []
+        it.node.ran = commands
+        await it.link.close()
+        assert process.written.endswith(b"EOF")
+        assert [command[-1] for command in commands] == ["4711"] * killed
+        assert it.seen.now == ("live", ""), "that it ends is no news"
+
+
+async def test_one_that_ends_by_itself_is_left_alone() -> None:
+    async with scene() as it:
+        await live(it)
+        it.node.ran = []
+        await it.link.close()
+        assert it.node.ran == []

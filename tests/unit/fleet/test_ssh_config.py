@@ -181,3 +181,11 @@ def test_any_text_is_read_or_refused_with_its_place(tmp_path_factory: pytest.Tem
     config.write_text("\n".join(lines), encoding="utf-8", newline="")
     with suppress(ConfigError):
         assert read(config, "host").original == "host"
+
+
+def test_an_address_with_an_interface_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("Host alias\n  HostName fe80::2%%eth0\n")
+    config = SshConfig.load(path)
+    assert settings_of(config, "fe80::1%eth0", "eve", 22).hostname == "fe80::1%eth0"
+    assert settings_of(config, "alias", "eve", 22).hostname == "fe80::2%eth0"

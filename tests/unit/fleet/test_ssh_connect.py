@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import pytest
 from collectors.fleet import connector as connector_module
 from collectors.fleet import sockets
 from collectors.fleet.asking import Questions
+from collectors.fleet.connection_limit import HANDSHAKES, ConnectionLimit
 from collectors.fleet.connector import Connector
-from collectors.fleet.gate import HANDSHAKES, Gate
 from collectors.fleet.ssh import Ssh
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.ssh_settings import HostSettings
@@ -66,7 +66,7 @@ async def test_a_host_that_never_speaks_is_given_up(user: Home) -> None:
     async with listen(lambda _reader, _writer: asyncio.sleep(30)) as port:
         user.node("node0", Host(port=port), "ConnectTimeout 1")
         async with nodes(user, "node0") as (node,):
-            with pytest.raises(TransportError, match="no answer from"):
+            with pytest.raises(TransportError, match="accepts connections, but no login was done within 1 s"):
                 await node.connect()
 
 
@@ -174,18 +174,73 @@ async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: 
         assert 1 < most <= HANDSHAKES, "those that come late take a place too"
 
 
-async def test_a_gate_gives_up_and_takes_back() -> None:
-    gate = Gate(1)
-    async with gate.place() as first:
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port of the loopback that answers no further connection: its queue is full, and SYNs are dropped."""
+    with socket.socket() as listener, ExitStack() as full:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            caller = full.enter_context(socket.socket())
+            caller.setblocking(False)
+            with suppress(BlockingIOError):
+                caller.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def at(*ports: int) -> list[sockets.AddressInfo]:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+
+
+async def test_an_address_that_says_nothing_leaves_time_to_the_others(
+    user: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "NEXT_ADDRESS", 0.02)
+    with silent_port() as silent:
+        async with serve() as host:
+            user.knows(host)
+            user.node("node", host, "ConnectTimeout 5")
+
+            async def addresses(_settings: HostSettings) -> list[sockets.AddressInfo]:
+                return at(silent, free_port(), host.port, silent)
+
+            monkeypatch.setattr(sockets, "_addresses", addresses)
+            async with nodes(user, "node") as (node,):
+                await node.connect()
+                assert node.connected
+
+
+async def test_a_silent_host_is_called_so(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with silent_port() as silent:
+        user.node("node0", Host(port=silent), "ConnectTimeout 1")
+        async with nodes(user, "node0") as (node,):
+            with pytest.raises(TransportError, match=r"no answer from .* it is down, or a firewall"):
+                await node.connect()
+
+
+async def test_all_addresses_fail(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def addresses(_settings: HostSettings) -> list[sockets.AddressInfo]:
+        return at(free_port(), free_port())
+
+    monkeypatch.setattr(sockets, "_addresses", addresses)
+    user.lines += ["Host node", "HostName 127.0.0.1"]
+    async with nodes(user, "node") as (node,):
+        with pytest.raises(TransportError, match="nothing listens at"):
+            await node.connect()
+
+
+async def test_a_slot_is_given_up_and_taken_back() -> None:
+    limit = ConnectionLimit(1)
+    async with limit.slot() as first:
         first.give_up()
-        async with gate.place():
+        async with limit.slot():
             taking = asyncio.ensure_future(first.take())
             await asyncio.sleep(0)
             assert not taking.done()
         await taking
         first.give_up()
         first.give_up()
-    async with asyncio.timeout(1), gate.place():
+    async with asyncio.timeout(1), limit.slot():
         pass
 
 

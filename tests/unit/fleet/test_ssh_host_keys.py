@@ -148,8 +148,11 @@ async def test_certificate_of_a_known_authority(user: Home) -> None:
         user.known_hosts.write_text("")
         user.knows(host, "stranger", marker="@cert-authority")
         async with node(user, Person()) as made:
-            with pytest.raises(Refused, match="CA key is not trusted"):
+            with pytest.raises(Declined, match="was not accepted"):
                 await made.connect()
+        user.knows(host)
+        async with node(user, Person()) as made:
+            await made.connect()
 
 
 async def test_the_kind_of_key_that_is_known_is_asked_for(user: Home) -> None:
@@ -160,20 +163,31 @@ async def test_the_kind_of_key_that_is_known_is_asked_for(user: Home) -> None:
             await made.connect()
 
 
-async def test_key_of_another_kind_is_asked_about_with_a_hint(user: Home) -> None:
+async def test_key_of_another_type_is_a_changed_key(user: Home) -> None:
     async with serve() as host:
         user.knows(host, "ec-host")
+        user.node("node0", host, "StrictHostKeyChecking accept-new")
+        person = Person("yes")
+        async with node(user, person) as made:
+            with pytest.raises(Refused, match=rf"another host key than before.*{user.known_hosts}:1"):
+                await made.connect()
+        assert person.questions == []
+
+
+async def test_the_key_of_port_22_does_not_make_another_port_s_changed_but_is_told(user: Home) -> None:
+    async with serve() as host:
+        user.known_hosts.write_text(f"127.0.0.1 {public('other')}\n")
         user.node("node0", host)
         person = Person("once")
         async with node(user, person) as made:
             await made.connect()
-        assert f"{user.known_hosts}:1" in person.questions[0].detail
+        assert f"On port 22 it has another key: {user.known_hosts}:1" in person.questions[0].detail
 
 
 async def test_alias_hash_and_plain_name(user: Home) -> None:
     async with serve() as host:
         user.node("node0", host, "HostKeyAlias model-cluster")
-        user.knows(host, address="model-cluster")
+        user.known_hosts.write_text(f"model-cluster {public('host')}\n")
         subprocess_hash(user.known_hosts)
         async with node(user, Person()) as made:
             await made.connect()
@@ -198,9 +212,31 @@ async def test_a_known_hosts_that_cannot_be_written_is_told_and_not_in_the_way(u
     async with serve() as host:
         user.known_hosts.mkdir()
         user.node("node0", host)
-        connector = Connector(SshConfig.load(user.config), Questions(Person("yes")))
+        person = Person("yes")
+        connector = Connector(SshConfig.load(user.config), Questions(person))
         made = Ssh("node0", connector.settings("node0", None, None), connector)
         await made.connect()
-        assert str(user.known_hosts) in connector.notes[0]
+        assert str(user.known_hosts) in person.told[0]
         await made.close()
+        await connector.close()
+
+
+async def test_keys_that_are_exchanged_anew_need_no_second_judgement_but_other_keys_do(user: Home) -> None:
+    async with serve() as host:
+        user.knows(host)
+        user.node("node0", host)
+        connector = Connector(SshConfig.load(user.config), Questions(Person()))
+        settings = connector.settings("node0", None, None)
+        connection, client = await connector.open(settings, "node0", lambda _reason: None)
+        user.known_hosts.write_text("")
+        connector._host_keys.read(settings)
+        assert client.validate_host_public_key("", "", 0, key("host").convert_to_public())
+        assert not client.validate_host_public_key("", "", 0, key("other").convert_to_public())
+        certificate = key("authority").generate_host_certificate(key("host"), "it", principals=["127.0.0.1"])
+        user.knows(host, "authority", marker="@cert-authority")
+        connector._host_keys.read(settings)
+        client.judge_certificate(certificate)
+        assert client.validate_host_public_key("", "", 0, key("host").convert_to_public())
+        assert not client.validate_host_public_key("", "", 0, key("other").convert_to_public()), "vouched for once"
+        connection.abort()
         await connector.close()

@@ -92,6 +92,8 @@ def test_hostfiles(tmp_path: Path) -> None:
         ("node1 port=x", ":1: 'x' is no port"),
         ("\n\n-x slots=1", ":3: '-x' is no host name"),
         ("node[1", ":1: "),
+        ("node1\nnode2 user=$(id)", r":2: '\$\(id\)' is no user name"),
+        ("node1 user=-oProxyCommand=id", ":1: '-oProxyCommand=id' is no user name"),
         ("# nothing\n", "names no host"),
     ],
 )
@@ -111,33 +113,8 @@ def test_hostfile_that_is_none(tmp_path: Path) -> None:
         read_hostfile(tmp_path / "binary")
 
 
-def tool(folder: Path, name: str, script: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
-
-
-def test_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(TargetError, match="neither squeue nor scontrol"):
-        resolve([], slurm="17")
-    tool(tmp_path, "squeue", '[ "$3" = 17 ] && echo "RUNNING gpu[001-002],big7"')
-    assert [target.name for target in resolve([], slurm="17")] == ["gpu001", "gpu002", "big7"]
-    with pytest.raises(TargetError, match="is no Slurm job id"):
-        resolve([], slurm="17; rm")
-
-    tool(tmp_path, "squeue", "echo 'PENDING (null)'")
-    with pytest.raises(TargetError, match="it is PENDING"):
-        resolve([], slurm="18")
-
-    tool(tmp_path, "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    with pytest.raises(TargetError, match="Invalid job id specified"):
-        resolve([], slurm="19")
-    tool(
-        tmp_path,
-        "scontrol",
-        "echo '   ReqNodeList=(null) ExcNodeList=(null)'; echo '   NodeList=gpu[3-4] BatchHost=gpu3'",
-    )
-    assert [target.name for target in resolve([], slurm="19")] == ["gpu3", "gpu4"]
+def test_nodes_that_a_scheduler_names_come_behind_the_others() -> None:
+    assert [target.name for target in resolve(["gpu2"], more=["gpu[1-2]", "big7"])] == ["gpu2", "gpu1", "big7"]
 
 
 @given(st.text(max_size=30))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -97,3 +98,22 @@ async def test_only_the_silent_get_keepalives_and_a_dead_link_is_noticed(
         server.pause_reading()
         await asyncio.wait_for(connection.wait_closed(), 5)
         assert "no answer" in node.why
+
+
+def test_what_is_overridden_is_there_to_be_overridden() -> None:
+    """A connection of asyncssh's is made a ThinConnection when it exists: no option of asyncssh chooses its class.
+
+    Where a version of it has none of these, nothing says so: certificates would be refused and keepalives be sent.
+    """
+    for name, parameters in {
+        "validate_server_host_key": ["self", "key_data"],
+        "send_packet": ["self", "pkttype", "args", "handler"],
+        "data_received": ["self", "data", "datatype"],
+        "set_keepalive": ["self", "interval", "count_max"],
+        "get_owner": ["self"],
+        "get_extra_info": ["self", "name", "default"],
+    }.items():
+        found = getattr(asyncssh.SSHClientConnection, name, None)
+        assert found is not None, name
+        assert list(inspect.signature(found).parameters) == parameters, name
+    assert "__slots__" not in vars(asyncssh.SSHClientConnection), "its class could not be changed"

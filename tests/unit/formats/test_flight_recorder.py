@@ -69,7 +69,33 @@ def test_nccl_s_groups_and_peers() -> None:
     dump = flight_recorder.read(pickle.dumps({"version": "2.4", "pg_config": config, "entries": [entry]}), "x", rank=2)
     (only,) = dump.collectives
     assert dump.groups == {"0": [0, 1, 2, 3], "3": [1, 2]}
-    assert (only.group, only.p2p, only.seq, only.op, only.peer) == ("3", True, 9, "send", 1)
+    assert (only.group, only.p2p, only.seq, only.op, only.own, only.peer) == ("3", True, 9, "send", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nccl:recv 3<-1", ("nccl", "recv", 3, 1)),
+        ("nccl2:recv 3<-?", ("nccl2", "recv", 3, None)),
+        ("nccl:send 12->7", ("nccl", "send", 12, 7)),
+    ],
+)
+def test_names_of_sends_and_receives(name: str, told: tuple[str, str, int, int | None]) -> None:
+    """Without ``is_p2p`` too, as torch 2.3 and before write them."""
+    entry = {"pg_id": 1, "profiling_name": name, "p2p_seq_id": 2}
+    for written in (entry, {**entry, "is_p2p": True}):
+        (only,) = flight_recorder.read(pickle.dumps([written]), "x_1").collectives
+        assert (only.p2p, (only.backend, only.op, only.own, only.peer)) == (True, told)
+
+
+def test_reductions_that_scatter_are_no_sends() -> None:
+    (only,) = flight_recorder.read(pickle.dumps([{"profiling_name": "nccl2:all_reduce"}]), "x_1").collectives
+    assert (only.p2p, only.backend, only.op, only.peer) == (False, "nccl2", "all_reduce", None)
+
+
+def test_json_of_a_rank_that_has_nothing_to_list() -> None:
+    text = '{"version": "2.10", "pg_config": {}, "pg_status": {}}'
+    assert flight_recorder.read(text.encode(), "fr_4.json").collectives == []
 
 
 @pytest.mark.parametrize(

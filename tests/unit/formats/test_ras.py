@@ -105,6 +105,77 @@ def test_several_operations_of_one_communicator() -> None:
     assert first.ranks[0].counts == {"AllGather": 641, "ReduceScatter": 71}
 
 
+ALONE = (
+    MISMATCH[: MISMATCH.index("  30 ranks")].replace("AllGather", "AllReduce")
+    + """  31 ranks have launched up to operation 7
+  Rank 12 has launched up to operation 6 -- GPU 4 (NVML 6) managed by process 323032 on node 10.0.0.124
+
+  Communicator ranks have different Broadcast operation counts
+  31 ranks have not launched any operations
+  Rank 5 has launched up to operation 1 -- [process information not found]
+
+"""
+)
+
+
+def test_one_rank_alone_has_its_figure_in_its_own_line() -> None:
+    (first, _) = ras.parse(ALONE, node="", at=0.0).communicators
+    by_rank = {rank.rank: rank for rank in first.ranks}
+    assert by_rank[12].counts == {"AllReduce": 6, "Broadcast": 0}
+    assert (by_rank[12].host, by_rank[12].pid, by_rank[12].cuda_device) == ("10.0.0.124", 323032, 4)
+    assert by_rank[5].counts == {"AllReduce": 7, "Broadcast": 1}
+    assert by_rank[5].pid == 0
+    assert len(by_rank) == 32
+
+
+def test_a_pair_in_which_each_is_alone() -> None:
+    rows = HEAD + "    0         1         1         2         2         2   RUNNING  MISMATCH\n"
+    text = (
+        rows
+        + """
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  Rank 0 has launched up to operation 641 -- GPU 0 managed by process 11 on node n1
+  Rank 1 has not launched any operations -- GPU 1 managed by process 12 on node n1
+"""
+    )
+    (only,) = ras.parse(text, node="", at=0.0).communicators
+    assert [(rank.pid, rank.counts) for rank in only.ranks] == [(11, {"AllReduce": 641}), (12, {"AllReduce": 0})]
+
+
+def test_ranks_that_report_errors() -> None:
+    text = INCOMPLETE.replace(
+        "Warnings\n",
+        """#0-0 (cf264af53edbe986) ERROR
+  Asynchronous error on 1 rank
+  Rank 3 reported Remote process error -- GPU 3 managed by process 17 on node 172.16.64.210
+
+Warnings
+""",
+    )
+    (only,) = ras.parse(text, node="", at=0.0).communicators
+    assert [(rank.rank, rank.state, rank.async_error) for rank in only.ranks] == [(3, "running", 1), (21, "missing", 0)]
+    assert only.errors == "ERROR,INCOMPLETE"
+
+
+@pytest.mark.parametrize("text", [MISMATCH, INCOMPLETE, ALONE])
+def test_reports_as_people_paste_them(text: str) -> None:
+    """Indented as a whole, and cut where the terminal ended: a job that runs has no closing section."""
+    whole = ras.parse(text, node="", at=0.0)
+    indented = "".join(f"    {line}\n" for line in text.splitlines())
+    assert ras.parse(indented, node="", at=0.0) == whole
+    for end in range(indented.index("Communicators...") + 16, len(indented), 11):
+        assert len(ras.parse(indented[:end], node="", at=0.0).dead) <= len(whole.dead)
+
+
+def test_a_job_before_its_first_communicator() -> None:
+    text = HEAD[: HEAD.index("Group")] + "No communicator data collected!\n"
+    assert ras.parse(text, node="", at=0.0).communicators == []
+
+
 def test_status_groups() -> None:
     text = (
         HEAD
@@ -183,7 +254,7 @@ def test_what_is_no_report(text: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from([MISMATCH, INCOMPLETE, json.dumps(document(), indent=1)]),
+    st.sampled_from([MISMATCH, INCOMPLETE, ALONE, json.dumps(document(), indent=1)]),
     st.lists(st.tuples(st.integers(0, 2000), st.text(max_size=12)), max_size=5),
 )
 def test_damage_is_read_or_refused(text: str, changes: list[tuple[int, str]]) -> None:

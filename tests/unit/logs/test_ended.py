@@ -48,6 +48,7 @@ def test_only_the_last_attempt_of_a_recent_run_counts(here: Path) -> None:
     last = wrote(run / "attempt_10" / "0" / "stderr.log", "last\n", 30)
     error = wrote(run / "attempt_10" / "1" / "error.json", "{}", 40)
     wrote(run / "attempt_10" / "1" / "stdout.log", "")
+    wrote(run / "attempt_\u00b2" / "0" / "stderr.log", "of no launcher\n")
     wrote(here / "torchelastic_old" / "none_y" / "attempt_0" / "0" / "stderr.log", "long ago\n", 7200)
     assert mine(here) == [last, error]
 

@@ -15,7 +15,7 @@ from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
@@ -29,6 +29,7 @@ def rank_process(pid: int, rank: int, stdout: str = "", **fields: object) -> Ran
     known = dict.fromkeys(RankProcess._fields)
     given: dict[str, object] = {
         "pid": pid, "rank": rank, "local_rank": rank, "stdout": stdout, "stderr": stdout, "nccl_log": "", "env": {},
+        "container": "",
     }  # fmt: skip
     return RankProcess(**{**known, **given, **fields})  # type: ignore[arg-type]
 
@@ -51,8 +52,16 @@ class Looker:
         self.shared.ranks = ranks
         self.source = LogSource(self.shared)
         self.now = time.time()
-        wanted: dict[str, list[str]] = {"log_globs": [], "on_view": [], "not_mine": [], **settings}
-        self.source.configure(Settings(interval=1.0, phase=0.0, job=None, **wanted))
+        self.source.configure(
+            Settings(
+                interval=1.0,
+                phase=0.0,
+                job=None,
+                log_globs=settings.get("log_globs", []),
+                on_view=settings.get("on_view", []),
+                not_mine=settings.get("not_mine", []),
+            )
+        )
 
     def look(self, after: float = 1.0) -> list[object]:
         self.now += after
@@ -316,6 +325,36 @@ def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypa
     followed.close()
 
 
+def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_reading(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
+    os.utime(path, (1_700_000_100, 1_700_000_100))
+    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed.refresh()
+    told = [(shown.at, shown.before, shown.lines) for shown in followed.lines(1_700_009_000.0, 1000, {})]
+    assert told == [
+        (1_700_000_000.0, True, ["banner"]),
+        (1_700_000_000.0, False, ["2023-11-14T22:13:20Z one", "  goes on"]),
+        (1_700_000_010.0, False, ["2023-11-14T22:13:30Z two"]),
+    ]
+    append(path, "new\n2023-11-14T22:13:40Z three\n")
+    followed.refresh()
+    (shown,) = followed.lines(1_700_009_001.0, 1000, {})
+    assert (shown.at, shown.before, len(shown.lines)) == (1_700_009_001.0, False, 2)
+    followed.close()
+
+
+def test_old_lines_without_times_are_from_before_the_file_was_last_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("one\ntwo\n")
+    os.utime(path, (1_700_000_100, 1_700_000_100))
+    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed.refresh()
+    (shown,) = followed.lines(1_700_009_000.0, 1000, {})
+    assert (shown.at, shown.before, shown.lines) == (1_700_000_100.0, True, ["one", "two"])
+    followed.close()
+
+
 def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("old\n")
@@ -378,3 +417,85 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
 )
 def test_what_names_tell(path: str, expected: names.Hints) -> None:
     assert names.hints(path) == expected
+
+
+def steps(samples: list[object]) -> list[tuple[object, ...]]:
+    return [(s.name, s.value, s.grown, s.pid) for s in samples if isinstance(s, StepCount)]
+
+
+def test_steps_are_counted_while_the_file_is_followed_and_not_before(
+    tmp_path: Path, writer: subprocess.Popen[bytes]
+) -> None:
+    path = tmp_path / "rank.log"
+    looker = Looker(rank_process(writer.pid, 3, str(path)))
+    path.write_text("".join(f"step {n}\n" for n in range(100)))
+    assert steps(looker.look()) == [("step", 99.0, 0, writer.pid)]
+    append(path, "step 100\nstep 101\n")
+    assert steps(looker.look()) == [("step", 101.0, 2, writer.pid)]
+    append(path, "heartbeat\n")
+    assert steps(looker.look()) == [("step", 101.0, 2, writer.pid)]
+
+
+def test_lines_that_a_panel_asks_for_are_no_steps(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "rank.log"
+    looker = Looker(rank_process(writer.pid, 3, str(path)))
+    path.write_text("".join(f"step {n}\n" for n in range(100)))
+    before = steps(looker.look())
+    looker.source.configure(Settings(1.0, 0.0, None, [], [str(path)], []))
+    samples = looker.look()
+    assert of(LogLines, samples)
+    assert steps(samples) == before
+
+
+def test_collectives_are_told_once_what_was_there_before_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reading of a long log would look like collectives that are launched."""
+    monkeypatch.setattr(tail, "CHUNK", 200)
+    path = tmp_path / "x.log"
+    path.write_text("".join(COLL % (7, count) for count in range(200)))
+    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed.refresh()
+    followed.read(1.0, 0.0)
+    assert followed.progress() == []
+    followed.read(2.0, float("inf"))
+    assert [p.launched for p in followed.progress()] == [200]
+
+
+def raised(samples: list[object]) -> list[object]:
+    return [one.data["message"] for one in samples if isinstance(one, LogEvent) and one.kind == "python.exception"]
+
+
+def test_files_that_are_gone_give_up_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "FILES", 8)
+    looker = Looker(log_globs=[str(tmp_path / "*.log")])
+    for number in range(8):
+        append(tmp_path / f"{number}.log", f"RuntimeError: {number}\n")
+    assert len(raised([*looker.look(), *looker.look(10.0)])) == 8
+    for number in range(6):
+        (tmp_path / f"{number}.log").unlink()
+    append(tmp_path / "last.log", "RuntimeError: the last\n")
+    found = [sample for _ in range(4) for sample in looker.look(20.0)]
+    assert "the last" in raised(found)
+    assert not any(file.why.endswith("followed already") for file in of(LogFile, looker.look(20.0)))  # type: ignore[attr-defined]
+
+
+def test_more_files_than_there_is_room_for_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "FILES", 4)
+    looker = Looker(log_globs=[str(tmp_path / "*.log")])
+    for number in range(6):
+        append(tmp_path / f"{number}.log", "x\n")
+    whys = [file.why for file in of(LogFile, looker.look())]  # type: ignore[attr-defined]
+    assert whys.count("4 files are followed already") == 2
+
+
+def test_a_clock_that_is_set_back_a_day_ends_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nRuntimeError: first\n')
+    looker = Looker(log_globs=[str(tmp_path / "*.log")])
+    looker.look()
+    looker.now -= 86_400.0
+    found = [sample for _ in range(6) for sample in looker.look(3.0)]
+    append(tmp_path / "b.log", "RuntimeError: second\n")
+    found += [sample for _ in range(12) for sample in looker.look(3.0)]
+    assert raised(found) == ["first", "second"]

@@ -1,10 +1,15 @@
 """Labels and times in front of a line, as launchers, containers and loggers write them."""
 
+import json
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from collectors.node.logs import line, times
+from collectors.node.logs import line, parts, reader, times
+from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.parser import LogParser
+from collectors.node.logs.said import Said
 from tests.support.logs import NOW
 
 
@@ -118,3 +123,55 @@ def test_zones() -> None:
 )
 def test_what_is_no_time(text: str) -> None:
     assert times.find(text, NOW) is None
+
+
+def test_a_token_in_a_message_stays_on_the_node() -> None:
+    token = "hf_" + "a1B2" * 8
+    (event,) = LogParser("x.log").feed(f"RuntimeError: 401 for {token}\n".encode())
+    assert token not in str(event)
+    assert "401 for <redacted>" in event.text
+
+
+def test_a_number_of_thousands_of_digits_is_no_number() -> None:
+    many = "9" * 5000
+    lines = [
+        f"node1:1:2 [0] NCCL INFO comm 0xabc rank {many} nranks {many} cudaDev 0 - Init COMPLETE",
+        f"node1:{many}:2 [0] NCCL WARN Duplicate GPU detected : rank {many} and rank {many} both on CUDA device 1",
+        f"[rank{many}]: RuntimeError: CUDA error: out of memory. GPU {many} has a total capacity of {many} GiB",
+        f"(train pid={many}) Received a dump signal due to a timeout from rank {many}",
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {many}.00 GiB. GPU {many} has a total",
+        f"Rank {many} successfully reached monitoredBarrier, but received errors: send/recv from rank {many}",
+        f"slurmstepd: error: *** JOB {many} ON node1 CANCELLED AT 2026-01-01T00:00:00 ***",
+        f"Signal {many} (SIG{many}) received; exits with return code = {many}",
+        f"node1:1:2 [0] NCCL INFO AllReduce: opCount {many} count {many} datatype {many} comm 0xabc",
+        f"failed (exitcode: -{many}) local_rank: {many} (pid: {many}) of binary: python",
+        f"{many}-{many}-{many} {many}:{many}:{many} INFO Training completed",
+    ]
+    parser = LogParser("x.log")
+    events = [event for line in lines for event in parser.feed(line.encode() + b"\n")] + parser.close()
+    assert len(events) > 3
+    json.dumps([event.data for event in events])
+
+
+@pytest.mark.parametrize("way", ["fails", "overruns"])
+def test_a_family_that_fails_on_a_line_is_left_out_and_said(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def read(text: str) -> Iterator[Said]:
+        asked.append(text)
+        if way == "fails":
+            raise ZeroDivisionError("made")
+        yield Said("job.finished", {})
+
+    families = tuple(f._replace(read=read) if f.name == "endings" else f for f in FAMILIES)
+    monkeypatch.setattr(reader, "FAMILIES", families)
+    monkeypatch.setattr(parts, "OVERRUN", -1.0 if way == "overruns" else 1.0)
+    parser = LogParser("x.log")
+    events = parser.feed(b"Training completed\nTraining completed\n")
+    (unread,) = [event for event in events if event.kind == "log.unread"]
+    assert unread.data == {"part": "endings"}
+    assert unread.line == 1
+    assert "left out of this log" in unread.text
+    assert len(asked) == 1
+    (other,) = [event.kind for event in LogParser("x.log").feed(b"NVRM: Xid (PCI:0000:18:00): 79, x\n")][:1]
+    assert other == "kernel.xid"

@@ -66,7 +66,7 @@ def test_a_chain_is_one_exception() -> None:
 
 def test_a_logged_exception_is_there_too_and_the_log_goes_on_after_it() -> None:
     events = fixture("two_nodes_0")
-    logged = events[0]
+    logged = next(event for event in events if event.kind == "python.exception")
     assert (logged.data["type"], logged.data["signature"]) == ("FileNotFoundError", "file_system")
     assert logged.data["after"] is not None
 

@@ -1,4 +1,4 @@
-"""The watchdog's wordings from torch 1.10 to 2.13."""
+"""The watchdog's wordings from torch 1.10 to 2.14."""
 
 import pytest
 
@@ -37,8 +37,17 @@ TIMEOUTS: dict[str, tuple[str, dict[str, Value], int | None]] = {
             " caught collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024,"
             " NumelOut=8192, Timeout(ms)=600000) ran for 600000 milliseconds before timing out."
         ),
-        {"seq": 2603, "group": "2", "group_name": "dp_cp", "group_rank": 7, "numel_out": 8192},
+        {"seq": 2603, "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "numel_out": 8192},
         31,
+    ),
+    "2.14": (
+        (
+            "[rank5]:[E1121 01:35:13.955775341 ProcessGroupNCCL.cpp:701] [PG GUID 12(mesh_tp) Rank 1] Watchdog caught"
+            " collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=4, NumelOut=4,"
+            " Timeout(ms)=600000) ran for 600000 milliseconds before timing out."
+        ),
+        {"seq": 8, "guid": "12", "group_name": "mesh_tp", "group_rank": 1},
+        5,
     ),
 }
 
@@ -63,6 +72,10 @@ STATUS: dict[str, dict[str, Value]] = {
     " 547, last completed work: -1": {"work": 1, "enqueued": 547, "completed": -1},
     "[PG ID 0 PG GUID 0(default_pg) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last"
     " enqueued work: 9, last started work: 8, last completed work: 8": {"enqueued": 9, "started": 8, "completed": 8},
+    "[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 9, last"
+    " started work: 8 (ALLREDUCE), last completed work: 7": {
+        "enqueued": 9, "started": 8, "started_op": "ALLREDUCE", "completed": 7, "guid": "7", "group_name": "tp",
+    },
 }  # fmt: skip
 
 

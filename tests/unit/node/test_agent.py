@@ -7,12 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from collectors.node.agent import Agent
 from collectors.node.sources import SOURCES
 from collectors.samples.control import Beat, Settings
 from collectors.samples.fabric import Interface
@@ -147,7 +150,7 @@ def test_once_it_is_up_all_but_its_heartbeat_has_the_lowest_priority() -> None:
         agent.wait_for(lambda it: len(it.of(Tick)) > seen + 2)
         found = niceness(agent.process.pid)
     assert found.pop(agent.process.pid) == 19
-    assert sorted(found.values()) == [0] + [19] * len(MINE)
+    assert sorted(found.values()) == [os.nice(0)] + [19] * len(MINE)
 
 
 def test_a_control_line_that_makes_no_sense_is_a_fault_and_nothing_else() -> None:
@@ -161,3 +164,16 @@ def test_every_source_of_the_registry_loads_and_says_how_it_is() -> None:
     with NodeAgent({"settings": FAST}) as agent:
         agent.wait_for(lambda it: {state.source for state in it.of(SourceState)} == set(SOURCES))
     assert "failed" not in {state.state for state in agent.of(SourceState)}, agent.of(SourceState)
+
+
+def test_a_wait_that_the_clock_makes_fail_is_still_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = object.__new__(Agent)
+    made._wake = threading.Event()
+
+    def fails(_: float) -> bool:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(made._wake, "wait", fails)
+    began = time.monotonic()
+    made._rest_for(0.05)
+    assert 0.04 <= time.monotonic() - began < 5.0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
-from collectors.node import lifeline
-from collectors.node.child import Child, run
+from collectors.node import watchdog
+from collectors.node.child import ERRORS, OUTPUT, Child, run
 from collectors.node.source import Absent
+from collectors.node.tool import Query
 from tests.support.node_agent import wait_gone
 
 
@@ -22,6 +25,23 @@ def test_time_and_bytes_are_bounded() -> None:
     flood = run(["yes"], 5.0, limit=100_000)
     assert flood.status is None
     assert 100_000 < len(flood.stdout) < 400_000
+
+
+def test_what_it_complains_of_is_bounded_and_does_not_hold_it_up() -> None:
+    noisy = run(["sh", "-c", "head -c 3000000 /dev/zero >&2; echo done"], 5.0)
+    assert (noisy.status, noisy.stdout, len(noisy.stderr)) == (0, b"done\n", ERRORS)
+
+
+def test_a_question_whose_answer_is_too_long_is_given_up() -> None:
+    query = Query(["yes"], patience=20.0)
+    query.ask()
+    ended = query.wait(10.0)
+    assert ended is not None
+    assert ended.status is None
+    assert len(ended.stdout) < 4 * OUTPUT
+    few = Query(["sh", "-c", "head -c 3000000 /dev/zero >&2; echo x"], patience=20.0)
+    few.ask()
+    assert few.wait(10.0) == (0, b"x\n", bytes(ERRORS))
 
 
 def test_a_program_that_is_not_there() -> None:
@@ -57,7 +77,7 @@ def test_it_dies_with_the_thread_that_started_it() -> None:
 
 
 def test_without_the_means_to_end_it_no_child_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifeline, "child_setup", lambda: None)
+    monkeypatch.setattr(watchdog, "child_setup", lambda: None)
     with pytest.raises(Absent, match="no ctypes"):
         run(["true"], 1.0)
 
@@ -66,3 +86,37 @@ def test_an_ended_child_is_gone() -> None:
     child = Child(["sleep", "60"])
     child.end()
     wait_gone([child.pid], 5)
+
+
+def descriptors() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.mark.parametrize("fed", [b"", b"input"])
+def test_a_fork_that_fails_loses_no_descriptor(monkeypatch: pytest.MonkeyPatch, fed: bytes) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    before = descriptors()
+    monkeypatch.setattr(os, "fork", refuse)
+    for _ in range(3):
+        with pytest.raises(Absent, match="Resource temporarily unavailable"):
+            Child(["true"], feed=fed)
+    assert descriptors() == before
+
+
+def test_neither_does_one_for_which_there_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, made = os.pipe, 0
+
+    def scarce() -> tuple[int, int]:
+        nonlocal made
+        made += 1
+        if made > 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return pipe()
+
+    before = descriptors()
+    monkeypatch.setattr(os, "pipe", scarce)
+    with pytest.raises(Absent, match="Too many open files"):
+        Child(["true"])
+    assert descriptors() == before

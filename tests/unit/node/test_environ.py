@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import NAMES, PREFIXES, may_have_rank, parse, presentable, presentable_command, rank_of
+from collectors.node.environ import (
+    NAMES,
+    NO_RANK,
+    PREFIXES,
+    late_rank,
+    may_have_rank,
+    parse,
+    presentable,
+    presentable_command,
+    rank_of,
+    unnumbered,
+)
 from tests.support.fake_proc import rank_env
 
 
@@ -37,6 +48,12 @@ def test_torchrun_tells_everything() -> None:
         ({"RANK": "9", "WORLD_SIZE": "16", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, 9, 16, "env"),
         ({"RANK": "2", "WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}, 2, 4, "mpi"),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, 0, 1, "slurm"),
+        ({"PMIX_RANK": "5"}, 5, None, "mpi"),
+        ({"PMIX_RANK": "5", "SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}, 5, 8, "slurm"),
+        ({"PALS_RANKID": "3"}, 3, None, "mpi"),
+        ({"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "4"}, 1, 4, "mpi"),
+        ({"JAX_PROCESS_ID": "2", "JAX_NUM_PROCESSES": "4"}, 2, 4, "jax"),
+        ({"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "4"}, 1, 4, "lightning"),
     ],
 )
 def test_every_launcher_has_its_names(env: dict[str, str], rank: int, world: int, launcher: str) -> None:
@@ -54,6 +71,8 @@ def test_every_launcher_has_its_names(env: dict[str, str], rank: int, world: int
         {"RANK": "-1", "WORLD_SIZE": "4"},
         {"RANK": "٣", "WORLD_SIZE": "4"},
         {"LOCAL_RANK": "0", "WORLD_SIZE": "4"},
+        {"LOCAL_RANK": "0", "WORLD_SIZE": "4", "NODE_RANK": "1"},
+        {"JOB_COMPLETION_INDEX": "3"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "64"},
     ],
 )
@@ -138,3 +157,19 @@ def test_any_bytes_are_an_environment(data: bytes) -> None:
 def test_the_cheap_look_never_misses_a_rank(env: dict[str, str]) -> None:
     if rank_of(parse(raw(env))) is not None:
         assert may_have_rank(raw(env))
+
+
+def test_of_a_process_with_a_training_library_fewer_words_will_do() -> None:
+    found = late_rank({"RANK": "3"}, "torch")
+    assert found is not None
+    assert (found.rank, found.world_size) == (3, None)
+    assert late_rank({"JOB_COMPLETION_INDEX": "3"}, "torch") is None, "of torch that is the number of a node"
+    jax = late_rank({"JOB_COMPLETION_INDEX": "3"}, "jax")
+    assert jax is not None
+    assert (jax.rank, jax.launcher) == (3, "kubernetes")
+
+
+def test_what_says_no_rank_may_say_the_rest() -> None:
+    found = unnumbered({"WORLD_SIZE": "4", "MASTER_ADDR": "node1", "MASTER_PORT": "29500", "SLURM_JOB_ID": "7"})
+    assert (found.rank, found.world_size, found.master_addr, found.master_port) == (NO_RANK, 4, "node1", 29500)
+    assert (found.launcher, found.run_id) == ("", "7")

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import rank_of
-from collectors.node.family import Member, Place, arrange, helper_role, is_python, program
+from collectors.node.environ import NO_RANK, rank_of, unnumbered
+from collectors.node.family import Kin, Member, arrange, helper_role, is_python, program
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
-RANK = Place("rank", 0)
+RANK = Kin("rank", 0)
 
 
 def member(
@@ -30,7 +30,7 @@ def member(
     return Member(pid, parent, pid if start is None else start, rank, words or TRAIN, comm, executable, orphan)
 
 
-def placed(*members: Member) -> dict[int, Place]:
+def placed(*members: Member) -> dict[int, Kin]:
     return arrange({one.pid: one for one in members})
 
 
@@ -46,13 +46,19 @@ def test_ranks_of_torchrun_and_their_helpers() -> None:
         member(21, rank_env(0), ["/bin/sh", "-c", "nvidia-smi"], parent=20, executable="/bin/sh"),
         member(22, rank_env(1), [PYTHON, "x/torch/_inductor/compile_worker/__main__.py"], parent=11),
     )
-    assert places == {10: RANK, 11: RANK, 20: Place("helper", 10), 21: Place("helper", 10), 22: Place("helper", 11)}
+    assert places == {
+        10: RANK,
+        11: RANK,
+        20: Kin("helper", 10),
+        21: Kin("helper", 10),
+        22: Kin("helper", 11),
+    }
 
 
 def test_a_shell_around_a_rank_is_no_rank() -> None:
     env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     assert placed(shell(5, env), shell(6, env, parent=5), member(7, env, parent=6)) == {
-        5: Place("wrapper", 0), 6: Place("wrapper", 0), 7: RANK,
+        5: Kin("wrapper", 0), 6: Kin("wrapper", 0), 7: RANK,
     }  # fmt: skip
 
 
@@ -66,7 +72,7 @@ def test_torchrun_under_srun_is_no_rank() -> None:
     places = placed(
         agent, member(6, {**task, **rank_env(8, 16)}, parent=5), member(7, {**task, **rank_env(9, 16)}, parent=5)
     )
-    assert places == {5: Place("launcher", 0), 6: RANK, 7: RANK}
+    assert places == {5: Kin("launcher", 0), 6: RANK, 7: RANK}
 
 
 def test_a_pods_own_number_is_not_a_ranks() -> None:
@@ -80,7 +86,7 @@ def test_a_hand_made_launcher_under_slurm_gives_way_to_its_workers() -> None:
     task = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     worker = {**task, "RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3"}
     assert placed(member(5, task, [PYTHON, "spawn.py"]), member(6, worker, parent=5)) == {
-        5: Place("launcher", 0),
+        5: Kin("launcher", 0),
         6: RANK,
     }
 
@@ -88,12 +94,12 @@ def test_a_hand_made_launcher_under_slurm_gives_way_to_its_workers() -> None:
 def test_a_slurm_rank_keeps_the_helper_that_learned_its_number() -> None:
     task = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     told = {**task, "RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3"}
-    assert placed(member(5, task), member(6, told, parent=5)) == {5: RANK, 6: Place("helper", 5)}
+    assert placed(member(5, task), member(6, told, parent=5)) == {5: RANK, 6: Kin("helper", 5)}
 
 
 def test_a_ranks_own_workers_stay_its_helpers_whatever_their_number() -> None:
     rollout = {**rank_env(3, 8), "RANK": "0", "WORLD_SIZE": "2"}
-    assert placed(member(5, rank_env(3, 8)), member(6, rollout, parent=5))[6] == Place("helper", 5)
+    assert placed(member(5, rank_env(3, 8)), member(6, rollout, parent=5))[6] == Kin("helper", 5)
 
 
 def test_the_word_torchrun_among_the_arguments_makes_no_launcher() -> None:
@@ -103,9 +109,9 @@ def test_the_word_torchrun_among_the_arguments_makes_no_launcher() -> None:
 def test_programs_without_an_interpreter() -> None:
     env = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
     perf = member(6, env, ["./all_reduce_perf", "-b", "8"], parent=5, executable="/opt/all_reduce_perf")
-    assert placed(shell(5, env), perf) == {5: Place("wrapper", 0), 6: RANK}
+    assert placed(shell(5, env), perf) == {5: Kin("wrapper", 0), 6: RANK}
     python = member(7, env, parent=6)
-    assert placed(perf, python) == {6: Place("wrapper", 0), 7: RANK}
+    assert placed(perf, python) == {6: Kin("wrapper", 0), 7: RANK}
 
 
 def test_an_elder_orphan_is_what_an_earlier_run_left() -> None:
@@ -117,7 +123,7 @@ def test_a_younger_orphan_is_a_helper_that_detached_itself() -> None:
     below = member(10, rank_env(0), ["wandb-core"], parent=9, executable="/x/wandb-core")
     for orphaned in (False, True):
         places = placed(member(5, rank_env(0), orphan=orphaned), daemon, below)
-        assert places == {5: RANK, 9: Place("helper", 5), 10: Place("helper", 5)}
+        assert places == {5: RANK, 9: Kin("helper", 5), 10: Kin("helper", 5)}
 
 
 def test_two_runs_started_by_hand_are_two_ranks() -> None:
@@ -132,9 +138,9 @@ def test_a_restart_is_a_run_of_its_own() -> None:
 def test_a_data_worker_whose_rank_is_gone_is_a_stray() -> None:
     worker = member(9, rank_env(0), comm="pt_data_worker", orphan=True)
     tracker = member(10, rank_env(0), [PYTHON, "-c", "from multiprocessing.resource_tracker import main"], orphan=True)
-    assert placed(worker, tracker) == {9: Place("stray", 0), 10: Place("stray", 0)}
-    assert placed(member(5, rank_env(0)), worker)[9] == Place("helper", 5)
-    assert placed(member(12, rank_env(0)), worker)[9] == Place("stray", 0)
+    assert placed(worker, tracker) == {9: Kin("stray", 0), 10: Kin("stray", 0)}
+    assert placed(member(5, rank_env(0)), worker)[9] == Kin("helper", 5)
+    assert placed(member(12, rank_env(0)), worker)[9] == Kin("stray", 0)
 
 
 def test_roles_of_helpers() -> None:
@@ -194,3 +200,42 @@ def test_everybody_has_a_place_and_every_helper_a_rank(
     for place in places.values():
         assert (place.role == "helper") == (place.owner != 0)
         assert not place.owner or places[place.owner].role == "rank"
+
+
+def nameless(pid: int, words: list[str] | None = None, *, parent: int = 1, takes_part: bool = False) -> Member:
+    return Member(
+        pid, parent, pid, unnumbered({}), words or TRAIN, "python3", PYTHON, orphan=False, takes_part=takes_part
+    )
+
+
+SPAWNED = [PYTHON, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(pipe_handle=6)"]
+
+
+def test_who_started_those_that_take_part_and_takes_none_is_no_rank() -> None:
+    places = placed(
+        nameless(10),
+        nameless(20, SPAWNED, parent=10, takes_part=True),
+        nameless(21, SPAWNED, parent=10),
+        nameless(30, parent=20),
+    )
+    assert places == {10: Kin("launcher", 0), 20: RANK, 21: RANK, 30: Kin("helper", 20)}
+
+
+def test_a_rank_that_started_others_stays_one() -> None:
+    places = placed(nameless(10, takes_part=True), nameless(20, parent=10, takes_part=True), nameless(21, parent=10))
+    assert places == {10: RANK, 20: RANK, 21: Kin("helper", 10)}
+
+
+def test_what_nobody_takes_part_in_is_one_process_and_its_helpers() -> None:
+    assert placed(nameless(10), nameless(20, SPAWNED, parent=10)) == {10: RANK, 20: Kin("helper", 10)}
+
+
+def test_a_launcher_without_a_number_whose_workers_have_theirs() -> None:
+    places = placed(nameless(10), member(20, rank_env(0), parent=10), member(21, rank_env(1), parent=10))
+    assert places == {10: Kin("launcher", 0), 20: RANK, 21: RANK}
+
+
+def test_processes_without_a_number_are_never_one_another() -> None:
+    orphan = nameless(20)._replace(orphan=True, words=["x"])
+    assert orphan.env.rank == NO_RANK
+    assert placed(nameless(10), orphan) == {10: RANK, 20: RANK}

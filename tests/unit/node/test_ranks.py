@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from collectors.node import files, patient, ranks, search
+from collectors.node.logs.numbered import Told
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
@@ -114,6 +115,14 @@ def test_memory_limits_of_both_cgroup_versions(bench: Bench, tmp_path: Path) -> 
     bench.proc.add(51, env=rank_env(1), cgroup="3:memory:/c\n0::/\n")
     bench.proc.add(52, env=rank_env(2), cgroup="0::/elsewhere\n")
     assert [process.memory_limit for process in of(bench.look(), RankProcess)] == [5000, -1, None]
+
+
+def test_the_memory_limit_of_a_container_from_within(bench: Bench, tmp_path: Path) -> None:
+    """In a cgroup namespace one's own group is the root."""
+    (tmp_path / "sys" / "fs/cgroup").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "sys" / "fs/cgroup/memory.max").write_text("7000\n")
+    bench.proc.add(50, env=rank_env(0), cgroup="0::/\n")
+    assert [process.memory_limit for process in of(bench.look(), RankProcess)] == [7000]
 
 
 def test_a_container_without_a_name_is_known_by_its_mounts(bench: Bench) -> None:
@@ -282,3 +291,139 @@ def test_a_process_whose_memory_is_locked_hides_nobody_else(bench: Bench, monkey
     while bench.source._reader.stuck:
         pass
     assert {process.pid for process in of(bench.look(10), RankProcess)} == {50, 51}
+
+
+TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
+LARGE = 50_000
+"""Pages."""
+SPAWNED = [PYTHON, "-B", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=4, pipe_handle=6)"]
+
+
+def numbers(samples: list[Any]) -> dict[int, int]:
+    """Rank of every process that was told of, by pid."""
+    return {process.pid: process.rank for process in of(samples, RankProcess)}
+
+
+def test_a_process_with_torch_mapped_that_says_no_rank_is_told_of_without_a_number(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], env={"MASTER_PORT": "29500", "HF_TOKEN": "hunter2"})
+    bench.proc.add(60, rss=LARGE)
+    samples = bench.look()
+    (process,) = of(samples, RankProcess)
+    assert (process.pid, process.rank, process.world_size, process.launcher) == (50, -1, None, "")
+    assert (process.numbered_by, process.library, process.master_port) == ("", "torch", 29500)
+    assert "hunter2" not in str(samples)
+    assert [pulse.pid for pulse in of(samples, RankPulse)] == [50]
+    bench.proc.remove(50)
+    assert of(bench.look(), RankGone) == [RankGone(50, -1, bench.clock.time())]
+
+
+def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(bench: Bench) -> None:
+    bench.proc.add(40, rss=LARGE, mapped=[TORCH])
+    assert numbers(bench.look()) == {40: -1}
+    for pid in (50, 51):
+        bench.proc.add(pid, parent=40, rss=LARGE, mapped=[TORCH], argv=SPAWNED, threads=["pt_gloo_runloop"])
+    samples = bench.look()
+    assert numbers(samples) == {50: -1, 51: -1}
+    assert of(samples, RankGone) == [RankGone(40, -1, bench.clock.time(), False)]
+
+
+def test_what_a_rank_without_a_number_forks_is_its_helper(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
+    bench.proc.add(51, parent=50, rss=LARGE, mapped=[TORCH], comm="pt_data_worker")
+    samples = bench.look()
+    assert numbers(samples) == {50: -1}
+    assert [(helper.pid, helper.rank_pid, helper.role) for helper in of(samples, Helper)] == [(51, 50, "data_worker")]
+
+
+def test_agents_daemons_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "/venv/bin/torchrun", "train.py"])
+    bench.proc.add(51, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "-B", "-u", "-c", "import sys", "hangtop", "0"])
+    bench.proc.add(52, rss=LARGE, argv=["nvidia-persistenced"], comm="nvidia-persiste", executable="/usr/bin/x")
+    bench.shared.computing = frozenset({52})
+    assert numbers(bench.look()) == {}
+
+
+def test_what_computes_on_a_gpu_is_shown_also_where_it_may_not_be_read(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, argv=["/opt/solver"], executable="/opt/solver", comm="solver")
+    assert numbers(bench.look()) == {}
+    bench.shared.computing = frozenset({50})
+    assert numbers(bench.look()) == {50: -1}
+
+
+def test_a_number_that_is_set_later_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [b""]
+    monkeypatch.setattr("collectors.node.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_runloop"])
+    assert numbers(bench.look()) == {50: -1}
+    now[0] = b"RANK=3\0WORLD_SIZE=8\0AWS_SECRET_ACCESS_KEY=hunter2\0"
+    samples = bench.look()
+    (process,) = of(samples, RankProcess)
+    assert (process.rank, process.world_size, process.numbered_by, process.launcher) == (3, 8, "memory", "env")
+    assert "hunter2" not in str(samples)
+    assert not of(samples, RankGone), "it is the same process"
+
+
+def test_a_filter_holds_for_those_without_a_number_too(bench: Bench) -> None:
+    bench.source.configure(Settings(1.0, 0.0, ["EXPERIMENT", "a"], [], [], []))
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], env={"EXPERIMENT": "a"})
+    bench.proc.add(51, rss=LARGE, mapped=[TORCH], env={"EXPERIMENT": "b"})
+    assert numbers(bench.look()) == {50: -1}
+
+
+def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
+    env = {"NODE_RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500"}
+    bench.proc.add(50, env={**env, "LOCAL_RANK": "0"})
+    bench.proc.add(51, parent=50, env={**env, "LOCAL_RANK": "1"})
+    bench.proc.add(52, parent=51, env={**env, "LOCAL_RANK": "1"})
+    samples = bench.look()
+    assert numbers(samples) == {50: 0, 51: 1}
+    assert [(helper.pid, helper.rank_pid) for helper in of(samples, Helper)] == [(52, 51)]
+
+
+def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
+    stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
+    bench.proc.add(51, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
+    bench.proc.link(bench.proc.root / "51" / "fd" / "9", "/tmp/fr_7.pipe")
+    told = {process.pid: (process.rank, process.numbered_by) for process in of(bench.look(), RankProcess)}
+    assert told == {50: (-1, ""), 51: (7, "recorder")}
+    bench.shared.told = {50: Told(6, 8)}
+    (first, second) = of(bench.look(0.1), RankProcess)
+    assert (first.rank, first.world_size, first.numbered_by) == (6, 8, "log")
+    assert second.rank == 7
+
+
+def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: Bench) -> None:
+    env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "MASTER_PORT": "29500"}
+    bench.proc.add(40, env=env)
+    bench.proc.add(50, parent=40, env=env, argv=SPAWNED, threads=["pt_gloo_runloop"])
+    bench.proc.add(51, parent=40, env=env, argv=SPAWNED)
+    bench.proc.add(52, parent=50, env=env, argv=SPAWNED)
+    bench.look()
+    bench.look()
+    samples = bench.look()
+    assert numbers(samples) == {50: -1, 51: -1}
+    assert {process.world_size for process in of(samples, RankProcess)} == {None}
+    assert {helper.rank_pid for helper in of(samples, Helper)} <= {50}
+
+
+def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) -> None:
+    env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
+    bench.proc.add(40, env=env, threads=["pt_nccl_watchdg"])
+    bench.proc.add(50, parent=40, env=env, argv=SPAWNED, threads=["pt_autograd_0"])
+    for _ in range(3):
+        samples = bench.look()
+    assert numbers(samples) == {40: 1}
+
+
+def test_on_further_nodes_lightnings_ranks_are_counted(bench: Bench) -> None:
+    env = {"NODE_RANK": "2", "WORLD_SIZE": "6", "MASTER_PORT": "29500"}
+    bench.proc.add(50, env={**env, "LOCAL_RANK": "0"}, rss=LARGE, mapped=[TORCH])
+    assert numbers(bench.look()) == {50: -1}, "nobody knows yet how many come"
+    for pid in (50, 51):
+        own = {**env, "LOCAL_RANK": str(pid - 50)}
+        bench.proc.add(pid, parent=1 if pid == 50 else 50, env=own, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
+    for _ in range(4):
+        samples = bench.look()
+    assert numbers(samples) == {50: 4, 51: 5}
+    assert {process.numbered_by for process in of(samples, RankProcess)} == {"neighbours"}

@@ -9,9 +9,11 @@ import pytest
 from collectors.samples.asked import Observation
 from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.preflight.scene import Cell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
+from tests.support.made import hello
 
 GIB = 1 << 30
 
@@ -97,11 +99,45 @@ def test_no_node_is_called_well_when_it_did_not_say() -> None:
     assert {"loopback", "open files", "memlock", "/dev/shm", "disk", "ptrace"} <= unknown
 
 
+def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy() -> None:
+    slow = Node("node2", seen_at=1.0)
+    why = "it was too slow to answer"
+    late = replace(
+        scene(node("node1"), slow), answers={"node1": answers("node1")}, silent={"node2": why}, offsets={"node1": 0.001}
+    )
+    table = cells(late)
+    assert red(table) == []
+    theirs = {cell.check: cell for cell in table if cell.node == "node2"}
+    assert {"ssh", "fabric", "GPUs", "versions", "loopback"} <= theirs.keys()
+    assert {cell.state for cell in theirs.values()} == {"unknown"}
+    assert not any(cell.remedy for cell in theirs.values())
+    assert why in theirs["ssh"].figure
+
+
+def test_a_node_that_said_that_it_has_no_adapter_and_no_gpu_differs_from_those_that_have() -> None:
+    sources = {name: SourceState(name, "absent", "", 0.0) for name in ("fabric", "gpus")}
+    bare = replace(node("node2"), gpus=(), ports=(), sources=sources)
+    others = (node("node1"), replace(node("node1"), name="node3"))
+    found = red(cells(scene(*others, bare)))
+    assert ("node2", "gpu_lost", "GPUs") in found
+    assert ("node2", "ib_port_down", "fabric") in found
+
+
+def test_only_a_node_without_python_is_told_to_install_it() -> None:
+    bare = replace(node("node2"), link="limited", why="no Python 3.8", hello=hello(0.0, python=""))
+    floods = replace(node("node2"), link="limited", why="it sends too much", hello=hello(0.0))
+    for limited, advised in ((bare, True), (floods, False)):
+        (cell,) = [cell for cell in cells(scene(node("node1"), limited)) if (cell.check, cell.node) == ("ssh", "node2")]
+        assert cell.state == "warn"
+        assert ("Python" in cell.remedy) == advised
+
+
 def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
     three = (node("node1"), node("node2"), node("node3"))
     assert red(cells(scene(three[0], node("node2", mtu=1500), three[2]))) == [("node2", "mtu_mismatch", "MTU")]
     assert red(cells(scene(three[0], node("node2", state="DOWN"), three[2]))) == [("node2", "ib_port_down", "fabric")]
-    bare = replace(three[1], gpus=())
+    said = {"gpus": SourceState("gpus", "absent", "", 0.0)}
+    bare = replace(three[1], gpus=(), sources=said)
     assert red(cells(scene(three[0], bare, three[2]))) == [("node2", "gpu_lost", "GPUs")]
 
 

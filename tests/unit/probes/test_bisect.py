@@ -8,7 +8,7 @@ import pytest
 
 from collectors.probes.allreduce.bisect import Bisection, Culprit
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.probes import findings
+from hangtop.diagnosis.measured.probes import findings
 
 GOOD, SLOW = 1.0, 0.1
 

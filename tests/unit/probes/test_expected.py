@@ -7,9 +7,9 @@ import pytest
 from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, NvlinkCounters
 from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
-from hangtop.diagnosis.expected import Expected, bandwidth_low, expected, socket_fallback
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
-from hangtop.diagnosis.probes import all_findings
+from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected, socket_fallback
+from hangtop.diagnosis.measured.probes import all_findings
 
 H100 = "NVIDIA H100 80GB HBM3"
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.ports import Port, facing, used
-from collectors.probes.allreduce.rounds import Rounds, Seat, Work
+from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work, _note
 from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.probes.allreduce.workers import Worker, _visible
 from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.probes import findings
+from hangtop.diagnosis.measured.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
 Place = tuple[str, int, str]
@@ -234,3 +235,20 @@ def test_the_devices_of_a_worker_are_numbered_as_nvidia_smi_does() -> None:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1,3",
     }  # fmt: skip
     assert _visible(node("n1", 2)) == {}
+
+
+def test_reports_of_ranks_that_a_round_does_not_have_are_passed_over() -> None:
+    one, other = node("n1"), node("n2")
+    workers = [Worker(which, lambda *_: None) for which in (one, other)]
+    outcome = Outcome([Seat(worker, 0) for worker in workers])
+    for report in (
+        reports.Finished(rank=7, segments=1),
+        reports.Failed(rank=9, stage="x", why="y"),
+        reports.Absent(ranks=[5]),
+    ):
+        _note(outcome, report)
+    assert outcome.good
+    assert not outcome.done
+    _note(outcome, reports.Equal(seconds=[1.0] * 50_000))
+    assert outcome.work == [1.0, 1.0]
+    assert outcome.complaint() == ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collectors.fleet import payload
 from collectors.node.path import bisect
 from collectors.samples.asked import PathFigure
-from hangtop.diagnosis import paths
+from hangtop.diagnosis.measured import paths
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))

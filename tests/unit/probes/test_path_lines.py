@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from collectors.samples.asked import Observation, PathFigure
-from hangtop.diagnosis import paths
-from hangtop.diagnosis.surroundings import Surroundings
+from hangtop.diagnosis.measured import paths
+from hangtop.diagnosis.measured.surroundings import Surroundings
 from hangtop.session.asking.paths import PathResult
 from hangtop.session.probed.path_lines import path_lines
 from hangtop.session.probed.shades import Line

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.probes import findings, outcome
+from hangtop.diagnosis.measured.probes import findings, outcome
 
 NODES = ("node1", "node2", "node3", "node4")
 

@@ -16,7 +16,7 @@ from collectors.probes.path.around import AROUND, ask, with_iperf
 from collectors.probes.path.remote.around import hosts, parse_ping, parse_route
 from collectors.probes.path.remote.iperf import parse_client
 from collectors.samples.asked import Observation, PathFigure
-from hangtop.diagnosis.surroundings import Surroundings, findings, routes
+from hangtop.diagnosis.measured.surroundings import Surroundings, findings, routes
 
 ADDRESSES = {f"node{n}": f"10.0.0.{n}" for n in (1, 2, 3)}
 

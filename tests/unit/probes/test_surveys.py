@@ -13,12 +13,12 @@ from collectors.fleet.transport import TransportError
 from collectors.probes.gather import gather
 from collectors.probes.path.survey import PathNode
 from collectors.probes.path.survey import survey as path_survey
-from collectors.probes.preflight.survey import Place, survey
+from collectors.probes.preflight.survey import Surveyed, survey
 from collectors.probes.recorder.fetch import fetch
 
 
 async def test_two_places_reach_each_other() -> None:
-    places = [Place(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
+    places = [Surveyed(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
     found = await survey(places, master="127.0.0.1", port=0, master_node="a", paths=["/tmp"])
     assert found.errors == {}
     assert set(found.answers) == {"a", "b"}

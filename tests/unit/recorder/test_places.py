@@ -7,9 +7,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from collectors.fleet import payload
 from collectors.node.recorder import ask, places
@@ -35,6 +38,7 @@ def test_a_pipe_that_nobody_reads_does_not_block(tmp_path: Path) -> None:
     assert "No such file" in ask(str(tmp_path / "other.pipe"))
     (tmp_path / "plain").write_text("")
     assert "is no pipe" in ask(str(tmp_path / "plain"))
+    assert "is no pipe of the rank's" in ask(str(pipe), os.getuid() + 1)
 
 
 def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
@@ -80,3 +84,25 @@ def test_a_running_rank_is_asked_and_a_silent_one_is_evidence(tmp_path: Path) ->
     finally:
         rank.kill()
         rank.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may read what a rank's user may not")
+@pytest.mark.parametrize("planted", ["of root's", "link to root's", "pipe", "its own"])
+def test_root_reads_no_more_than_the_rank_s_user_may(planted: str) -> None:
+    """The rank says where its dump is, and this side is root."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "secret").write_bytes(b"root's")
+        (folder / "secret").chmod(0o600)
+        dump = folder / "fr_0"
+        make = {"link to root's": lambda: dump.symlink_to(folder / "secret"), "pipe": lambda: os.mkfifo(dump)}
+        make.get(planted, lambda: dump.write_bytes(b"dump"))()
+        if planted in ("pipe", "its own"):
+            os.chown(dump, 65534, 65534)
+        words = ["sleep", "60"]
+        with subprocess.Popen(words, user=65534, group=65534, env={"TORCH_FR_DUMP_TEMP_FILE": f"{name}/fr_"}) as rank:
+            (found,) = run([[0, rank.pid, 0.0]], fresh=False)
+            rank.kill()
+        assert base64.b64decode(found.data) == (b"dump" if planted == "its own" else b"")
+        assert bool(found.why) == (planted != "its own")

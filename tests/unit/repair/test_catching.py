@@ -26,10 +26,16 @@ NEW = {"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"}
 
 def test_the_recorders_names_go_by_torchs_release() -> None:
     assert names(catching(job({}, torch="2.13.0+cu130"))) & (OLD | NEW) == NEW
-    assert names(catching(job({}, torch="2.9.1"))) & (OLD | NEW) == NEW
+    between = {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"}
+    assert names(catching(job({}, torch="2.9.1"))) & (OLD | NEW) == between
     assert names(catching(job({}, torch="2.8.0"))) & (OLD | NEW) == OLD
     assert names(catching(job({}))) >= OLD | NEW
     assert not names(catching(job({}, torch="2.1.2"))) & (OLD | NEW | {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"})
+
+
+def test_up_to_torch_2_11_only_the_older_name_of_the_size_arms_the_pipe() -> None:
+    assert "TORCH_NCCL_TRACE_BUFFER_SIZE" in names(catching(job({"TORCH_FR_BUFFER_SIZE": "2000"}, torch="2.11.0")))
+    assert "TORCH_FR_BUFFER_SIZE" not in names(catching(job({"TORCH_FR_BUFFER_SIZE": "2000"}, torch="2.12.0")))
 
 
 def test_times_in_the_log_only_where_nccl_knows_them() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.probes.repair.remote.look import Scene
+from collectors.probes.repair.remote.look import Relatives
 from collectors.probes.repair.remote.words import Curable
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 
@@ -22,7 +22,7 @@ def proc(tmp_path: Path) -> FakeProc:
 
 
 def curable(proc: FakeProc, *keep: int, young: float = 60.0) -> list[Curable]:
-    return list(Scene(str(proc.root), set(keep), young).curable())
+    return list(Relatives(str(proc.root), set(keep), young, pause=0.0).curable())
 
 
 def named(proc: FakeProc, *keep: int, young: float = 60.0) -> list[tuple[str, int, bool]]:
@@ -69,6 +69,19 @@ def test_what_nobody_started_and_looks_whole_is_not_certain(proc: FakeProc) -> N
     assert "make sure that it is over" in one.why
 
 
+def test_another_job_that_works_is_none(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started by hand on a node and left: nobody has it, and it is nobody's orphan."""
+
+    def work(_: float) -> None:
+        proc.add(20, env=BARE, cpu=(900, 5))
+
+    proc.add(20, env=BARE, cpu=(100, 5))
+    proc.add(21, env=BARE | {"RANK": "1"}, cpu=(100, 5))
+    assert named(proc) == [("orphan", 20, False), ("orphan", 21, False)]
+    monkeypatch.setattr("time.sleep", work)
+    assert named(proc) == []
+
+
 def test_what_is_left_of_a_run_is_an_orphan_once_it_is_no_longer_starting(proc: FakeProc) -> None:
     proc.add(20, env=BARE | {"LOCAL_WORLD_SIZE": "2"}, start=1)
     assert named(proc, 20, young=1e9) == []
@@ -112,3 +125,10 @@ def test_nobody_below_a_living_parent_or_of_the_job_is_ever_named(
         assert what == "orphan"
         assert 6 not in way(pid)
         assert not keep & set(way(pid))
+
+
+def test_who_says_no_rank_is_never_an_orphan(proc: FakeProc) -> None:
+    torch = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
+    proc.add(20, argv=[PYTHON, "-m", "ipykernel_launcher"], mapped=[torch], rss=50_000)
+    proc.add(21, argv=[PYTHON, "server.py"], mapped=[torch], rss=50_000, threads=["pt_nccl_watchdg"], state="T")
+    assert named(proc) == []

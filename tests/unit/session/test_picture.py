@@ -11,8 +11,8 @@ from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankGone
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
-from hangtop.session.picture import one_job
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick
 
@@ -83,20 +83,20 @@ def _rank(rank: int, *, gone_at: float | None = None, node: str = "node1", **fie
 def test_the_newest_process_of_each_rank_is_the_job() -> None:
     old = [_rank(r, pid=10 + r, gone_at=90.0) for r in range(2)]
     new = [_rank(r, pid=20 + r, started=100.0) for r in range(2)]
-    ranks, others = one_job([*old, *new])
+    ranks, others, _ = one_job([*old, *new])
     assert [r.process.pid for r in ranks] == [20, 21]
     assert others == ()
 
 
 def test_a_rank_that_died_is_still_a_rank_of_the_job() -> None:
-    ranks, _ = one_job([_rank(0), _rank(1, gone_at=90.0)])
+    ranks, _, _ = one_job([_rank(0), _rank(1, gone_at=90.0)])
     assert [(r.rank, r.gone_at) for r in ranks] == [(0, None), (1, 90.0)]
 
 
 def test_living_orphans_of_an_earlier_run_are_others() -> None:
     orphans = [_rank(r, pid=10 + r, master_port=29400) for r in (1, 3)]
     job = [_rank(r, pid=20 + r, started=100.0) for r in range(4)]
-    ranks, others = one_job([*orphans, *job])
+    ranks, others, _ = one_job([*orphans, *job])
     assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
     assert [r.process.pid for r in others] == [11, 13]
 
@@ -104,13 +104,27 @@ def test_living_orphans_of_an_earlier_run_are_others() -> None:
 def test_two_jobs_are_told_apart_and_the_larger_is_the_job() -> None:
     small = [_rank(r, pid=10 + r, env={"SLURM_JOB_ID": "1"}, world_size=2, started=200.0) for r in range(2)]
     large = [_rank(r, pid=20 + r, env={"SLURM_JOB_ID": "2"}) for r in range(4)]
-    ranks, others = one_job([*small, *large])
+    ranks, others, _ = one_job([*small, *large])
     assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
     assert len(others) == 2
 
 
+def test_ranks_that_rendezvous_elsewhere_are_another_job_though_no_rank_is_claimed_twice() -> None:
+    rest = [_rank(r, pid=10 + r, master_port=29600) for r in (2, 3)]
+    job = [_rank(r, pid=20 + r, started=100.0) for r in (0, 1)]
+    ranks, others, _ = one_job([*rest, *job])
+    assert [r.process.pid for r in ranks] == [20, 21]
+    assert [r.process.pid for r in others] == [12, 13]
+
+
+def test_ranks_of_one_start_that_look_for_different_masters_are_one_job() -> None:
+    """A fault of the job, which is told; not two jobs."""
+    ranks, others, _ = one_job([_rank(0), _rank(1), _rank(2, master_port=29501, started=52.0)])
+    assert ([r.rank for r in ranks], others) == ([0, 1, 2], ())
+
+
 def test_a_master_that_nodes_name_differently_is_one_job() -> None:
-    ranks, others = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
+    ranks, others, _ = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
     assert len(ranks) == 2
     assert others == ()
 
@@ -122,7 +136,7 @@ def test_dumps_are_at_hand_while_they_say_something_of_now(watched: Watched) -> 
     assert len(watched.job().stacks) == 1
     assert watched.job().stack_nodes == ("node1",)
     assert watched.job().stack_ranks == {("node1", 1000): 0}
-    watched.now = 1040.0
+    watched.now = 1100.0
     assert watched.job().stacks == ()
 
 

@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
+from collectors.samples.collectives import GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.logs import LogEvent, StepCount
+from hangtop.diagnosis.job import Look
+from hangtop.session.blocks import HEADER
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import HEADER, MAGIC, Recording, RecordingError
+from hangtop.session.recording import MAGIC, Recording, RecordingError
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick
@@ -31,7 +35,7 @@ async def _record(path: Path, seconds: int = 40) -> Session:
     for second in range(seconds):
         now += 1.0
         worked = min(second, 10)
-        pulses = [pulse(1000 + rank, voluntary_switches=50 * worked) for rank in range(4)]
+        pulses = [pulse(1000 + rank, voluntary_switches=50 * worked, cpu_user=0.4 * worked) for rank in range(4)]
         session.samples("node1", [*pulses, gpu_row(0, power=float(worked)), tick(now + 5.0, second)], 1)
         session.tick()
     session.stacks("node1", [stack(1002, "read_shard", at=now)])
@@ -53,6 +57,57 @@ async def test_a_recording_replays_into_the_same_state(tmp_path: Path) -> None:
     assert list(session.state.stacks) == list(live.state.stacks)
     assert session.progress.stood_still == pytest.approx(live.progress.stood_still, abs=1.0)
     assert session.now() == live.now()
+
+
+async def test_what_was_watched_without_a_word_is_part_of_it(tmp_path: Path) -> None:
+    path, now = tmp_path / "x.hangtop", 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.record(path)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now), process(0), pulse(1000), tick(now)], 1)
+    now += 3.0
+    session.tick()
+    await session.close()
+    replayed, feed = replay_session(path)
+    run_to(replayed, feed, feed.recording.span[1])
+    assert replayed.now() == now
+    assert replayed.progress.stood_still == session.progress.stood_still == 3.0
+    assert replayed.job().watched == session.job().watched
+
+
+async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
+    path, now = tmp_path / "x.hangtop", 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.record(path)
+    now += 1.0
+    dump = RecorderDump(2, "2.10", "/tmp/x2", 990.0, {"0": [0, 1]}, [GroupStatus(2, "0", 7, 7, 6)], [], 995.0)
+    member = RasRank(0, "node1", 1000, 0, "running", 0, {"AllReduce": 7})
+    report = RasReport(1000.0, "node1", "2.28", [RasCommunicator("0x1", 1, [member], "RUNNING", "OK")], [], True, 0.1)
+    session.witness(dump)
+    session.witness(report)
+    await session.close()
+    replayed, feed = replay_session(path)
+    run_to(replayed, feed, feed.recording.span[1])
+    assert replayed.state.recorders == session.state.recorders == {2: dump}
+    assert list(replayed.state.ras) == list(session.state.ras) == [Look(now, report)]
+
+
+async def test_what_proves_that_a_job_moves_is_recorded_too(tmp_path: Path) -> None:
+    path, now = tmp_path / "x.hangtop", 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.record(path)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now + 5.0), process(0)], 1)
+    for done in range(10):
+        now += 1.0
+        step = StepCount("/x.log", 1000, 0, "step", 100.0 + done, now + 5.0, done, 0)
+        session.samples("node1", [pulse(1000), step, tick(now + 5.0, done)], 1)
+        session.tick()
+    await session.close()
+    replayed, feed = replay_session(path)
+    run_to(replayed, feed, feed.recording.span[1])
+    assert session.progress.motion.proof == "rank 0, steps 102 to 109 in 7 s"
+    assert replayed.job().motion == session.progress.motion
 
 
 async def test_it_can_be_judged_at_any_moment(tmp_path: Path) -> None:
@@ -114,7 +169,7 @@ async def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, 
         now = 1000.0 + second
         session.samples("node1", [gpu_row(0, power=float(second)), tick(now)], 1)
     assert "No space left" in session.recording_fault
-    assert "recording ended" in session.state.changes[-1].text
+    assert session.state.changes[-1].text.startswith("recording ended: No space left on device: ")
     assert len(session.state.nodes["node1"].gpus[0].looks) == 12
     await session.close()
 
@@ -166,3 +221,50 @@ def test_a_damaged_recording_never_breaks_its_reader(
     path.write_bytes(data)
     with suppress(RecordingError):
         assert list(Recording(path).entries())
+
+
+async def test_no_token_is_recorded_or_reported(tmp_path: Path) -> None:
+    token, path = "hf_" + "a1B2" * 8, tmp_path / "x.hangtop"
+    session = Session(SessionOptions(), clock=lambda: 1000.0)
+    session.record(path)
+    line = LogEvent("python.exception", 1.0, 0, "", 1, "log", 1, f"401 for {token}", {"message": token})
+    session.samples("node1", [hello(1000.0), process(0)._replace(command=f"x {token}"), line, tick(1000.0, 1)], 1)
+    session.bad_line("node1", token, "cut off")
+    await session.close()
+    entries = list(Recording(path).entries())
+    assert token not in str(entries)
+    assert str(entries).count("<redacted>") == 4
+
+
+@pytest.mark.parametrize("last", [1e300, float("nan"), float("inf"), -1e300])
+async def test_a_block_of_no_time_is_damaged(tmp_path: Path, last: float) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path)
+    whole = bytearray(path.read_bytes())
+    packed, unpacked, first, _ = HEADER.unpack_from(whole, len(MAGIC))
+    HEADER.pack_into(whole, len(MAGIC), packed, unpacked, first, last)
+    path.write_bytes(whole)
+    with pytest.raises(RecordingError, match="damaged at byte"):
+        Recording(path)
+
+
+async def test_a_recording_that_claims_a_century_is_judged_soon(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path)
+    whole = bytearray(path.read_bytes())
+    packed, unpacked, first, last = HEADER.unpack_from(whole, len(MAGIC))
+    HEADER.pack_into(whole, len(MAGIC), packed, unpacked, first, last + 3e9)
+    path.write_bytes(whole)
+    session, feed = replay_session(path)
+    looks = 0
+    tick_of = session.tick
+
+    def counted() -> None:
+        nonlocal looks
+        looks += 1
+        tick_of()
+
+    session.tick = counted  # type: ignore[method-assign]
+    run_to(session, feed, float("inf"))
+    assert session.now() == last + 3e9
+    assert looks < 3000

@@ -113,7 +113,7 @@ def test_a_process_that_has_another_ones_pid_has_none_of_its_looks() -> None:
             st.just(5),
             wchan=st.text(max_size=20),
             cpu_user=st.floats(0, 1e9),
-            voluntary_switches=st.integers(0, 2**64 - 1),
+            voluntary_switches=st.integers(0, 2**63 - 1),
             read_bytes=st.none() | st.integers(0, 2**63 - 1),
             idle_since=st.none() | st.floats(0, 2e9),
         ),

@@ -61,16 +61,17 @@ class Watched:
         self.verdict = Verdict("healthy", "")
         self.session.link(LinkChange("node1", "live", "", 1000.0))
         self.session.samples("node1", [hello(1000.0), process(0), process(1)], 1)
-        monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", self._diagnose)
+        monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", self._diagnose)
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
         monkeypatch.setattr(self.session, "warm_stacks", self._warm)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "DUTY", 0.0)
+        monkeypatch.setattr(watcher, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
 
     def _diagnose(self, job: Job) -> Verdict:
         return self.verdict
 
-    async def _dump(self, ranks: object, *, unasked: bool) -> list[tuple[str, StackDump]]:
+    async def _dump(self, ranks: object, *, unasked: bool = False, native: bool = False) -> list[tuple[str, StackDump]]:
         self.looked.append(self.feed.time)
         return []
 
@@ -83,9 +84,11 @@ class Watched:
         for _ in range(seconds):
             self.feed.time += 1.0
             switches = 0 if still else int(self.feed.time) * 50
-            pulses = [pulse(1000 + rank, voluntary_switches=switches) for rank in range(2)]
+            cpu = switches * 0.01
+            pulses = [pulse(1000 + rank, voluntary_switches=switches, cpu_user=cpu) for rank in range(2)]
             self.session.samples("node1", [*pulses, tick(self.feed.time)], 1)
             await self.session.watcher.step()
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -99,6 +102,24 @@ async def test_it_looks_when_a_wait_passes_patience_and_looks_again(watch: Calla
     began = watched.feed.time
     await watched.run(150, still=True)
     assert [at - began for at in watched.looked] == pytest.approx([20, 22, 30, 50, 110], abs=2)
+
+
+async def test_a_job_that_moves_is_sampled_now_and_then(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=20.0)
+    monkeypatch.setattr(watcher, "SAMPLED_RANKS", 256)
+    await watched.run(60, still=False)
+    assert len(watched.looked) == 6, "every ten seconds"
+
+
+async def test_nobody_looks_at_a_job_that_moves_under_read_only(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=20.0, read_only=True)
+    monkeypatch.setattr(watcher, "SAMPLED_RANKS", 256)
+    await watched.run(60, still=False)
+    assert watched.looked == []
 
 
 async def test_it_never_looks_at_a_job_that_moves(watch: Callable[..., Watched]) -> None:
@@ -184,13 +205,13 @@ async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
         raise ZeroDivisionError("division by zero")
 
     watched = watch()
-    monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", broken)
+    monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", broken)
     await watched.run(1, still=False)
     verdict = watched.session.verdict
     assert verdict is not None
     assert verdict.outcome == "unknown"
     assert "ZeroDivisionError" in verdict.unknown[0].why
-    monkeypatch.setattr("hangtop.diagnosis.verdict.diagnose", watched._diagnose)
+    monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", watched._diagnose)
     await watched.run(1, still=False)
     assert watched.session.verdict is watched.verdict
 

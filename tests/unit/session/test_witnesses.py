@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.probes import ras
+from collectors.probes.recorder.fetch import Dump
 from hangtop.diagnosis.job import Rank
-from hangtop.session.asking.witnesses import about, has_ras
-from tests.support.made import process
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from hangtop.session.witnesses import about, has_ras
+from tests.support.made import process, tick
 
 
 def document(pid: int) -> str:
@@ -53,19 +59,19 @@ async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
 
 async def test_json_where_the_server_knows_it() -> None:
     async with server(knows_json=True, answer=document(77)) as port:
-        report = await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+        report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
     assert (report.nccl, report.communicators[0].ranks[0].counts) == ("2.28.9", {"AllReduce": 12})
 
 
 async def test_an_older_server_is_asked_for_text_and_nonsense_is_an_error() -> None:
     async with server(knows_json=False, answer="nothing of the kind\n") as port:
         with pytest.raises(TransportError, match="RAS socket"):
-            await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+            await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
 
 
 async def test_nobody_listens() -> None:
     with pytest.raises(TransportError):
-        await ras.ask(Local("node1"), ("127.0.0.1", 1), 5.0)
+        await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", 1), 5.0)
 
 
 @pytest.mark.parametrize(
@@ -83,14 +89,32 @@ def test_the_address_of_a_job(setting: str, expected: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"), [("2.24.3", True), ("2.30.7", True), ("2.21.5", False), ("", False), ("3.0", True)]
+    ("version", "expected"),
+    [("2.24.3", True), ("2.30.7", True), ("2.21.5", False), ("", False), ("3.0", True)],
 )
 def test_which_nccl_has_it(version: str, expected: bool) -> None:
     assert has_ras({"nccl": version}) is expected
 
 
+@pytest.mark.parametrize(("version", "asked"), [("2.26.2", False), ("2.27.7", False), ("2.28.9", True)])
+async def test_a_nccl_that_may_crash_when_asked_is_left_alone(version: str, asked: bool) -> None:
+    session = Session(SessionOptions())
+    session.samples("node1", [process(0, 77, versions={"nccl": version}), tick(1000.0)], 1)
+    assert await session.witnesses.ras() is None
+    assert (f"NCCL {version} can crash" in session.witnesses.ras_fault) is not asked
+
+
 async def test_a_report_about_others_is_not_this_job_s() -> None:
     async with server(knows_json=True, answer=document(77)) as port:
-        report = await ras.ask(Local("node1"), ("127.0.0.1", port), 5.0)
+        report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
     assert about(report, [Rank(0, "node1", process(0, 77))])
     assert not about(report, [Rank(0, "node1", process(0, 78))])
+    assert about(report, [Rank(0, "node1", process(0, 78, own_pid=77))]), "in a container it is known by another number"
+
+
+async def test_when_a_dump_was_written_is_kept_beside_its_newest_entry() -> None:
+    data = (Path(__file__).parent.parent.parent / "fixtures" / "recorder" / "gloo_hang_0").read_bytes()
+    session = Session(SessionOptions(targets=("node1",)))
+    await session.witnesses._keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
+    kept = session.state.recorders[0]
+    assert (kept.written, kept.at) == (1.9e9, kept.collectives[-1].created)

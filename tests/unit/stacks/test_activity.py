@@ -23,6 +23,12 @@ def test_a_wait_that_stands_still_is_frozen_and_blocked_since_its_first_look() -
     assert (doing.moving, doing.cpu, doing.since, doing.at, doing.looks) == (False, "blocked", 10.0, 13.5, 3)
 
 
+def test_a_rank_that_is_ready_to_run_and_is_given_no_cpu_is_not_blocked() -> None:
+    looks = [main_dump(f"pack {SCRIPT}:60", STEP, at=at, cpu=5.0, syscall="none") for at in (10.0, 11.0)]
+    assert activity([look._replace(state="R") for look in looks]).cpu == "unknown"
+    assert activity(looks).cpu == "blocked"
+
+
 def test_looks_may_come_in_any_order() -> None:
     looks = [main_dump(ALL_REDUCE, STEP, at=12.0), main_dump(f"load {SCRIPT}:9", at=11.0, syscall="read")]
     assert activity(looks) == activity(looks[::-1])
@@ -76,6 +82,33 @@ def test_a_python_thread_is_not_taken_for_autograds() -> None:
     other = thread(ALL_REDUCE, f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002", tid=101)
     doing = activity([dump(main, other._replace(name="Thread-1"))])
     assert (doing.kind, doing.thread) == ("backward", "main")
+
+
+RAY = f"{TORCH.removesuffix('/torch')}/ray"
+
+
+def actor(*frames: str) -> tuple[ThreadStack, ThreadStack]:
+    """Main thread of an actor, and the thread in which its framework runs the job."""
+    main = thread(f"Worker.main_loop {RAY}/_private/worker.py:1069",
+                  f"<module> {RAY}/_private/workers/default_worker.py:323")  # fmt: skip
+    runner = f"ThreadRunner.run.<locals>._run_target {RAY}/train/v2/_internal/execution/thread_runner.py:37"
+    start = (f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002")
+    return main, thread(*frames, runner, *start, name="TrainingThread", tid=101)
+
+
+def test_the_thread_that_a_framework_runs_the_job_in_is_judged() -> None:
+    """Though the job's own code has started another one."""
+    own = thread(f"refresh {SCRIPT}:70", f"run {STDLIB}/threading.py:982", name="Thread-1", tid=102)
+    for threads in [(*actor(STEP), own), (own, *reversed(actor(STEP)))]:
+        doing = activity([dump(*threads, syscall="epoll_wait")])
+        assert (doing.where, doing.thread) == ("train_step (train.py:44)", "python")
+
+
+def test_of_several_threads_that_the_job_started_none_is_preferred() -> None:
+    main, _ = actor(STEP)
+    start = f"run {STDLIB}/threading.py:982"
+    own = [thread(f"{name} {SCRIPT}:70", start, name=name, tid=102 + at) for at, name in enumerate(("one", "two"))]
+    assert activity([dump(main, *own, syscall="epoll_wait")]).thread == "main"
 
 
 def test_the_main_thread_of_a_container_is_known_by_its_name() -> None:

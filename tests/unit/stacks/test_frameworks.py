@@ -12,6 +12,7 @@ from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
 
 SITE = "/opt/env/lib/python3.10/site-packages"
 DEEPSPEED = f"{SITE}/deepspeed"
+JAX = f"{SITE}/jax"
 MEGATRON = "/workspace/Megatron-LM/megatron"
 FSDP2 = f"{TORCH}/distributed/_composable/fsdp"
 ELASTIC = f"{TORCH}/distributed/elastic"
@@ -33,6 +34,26 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "JAX: reads a result": Case(
+        (f"ArrayImpl._value {JAX}/_src/array.py:623",
+         f"annotate_function.<locals>.wrapper {JAX}/_src/profiler.py:420",
+         f"ArrayImpl.__float__ {JAX}/_src/array.py:300", STEP),
+        "device", "", "device"),
+    "JAX: meets the other processes": Case(
+        (f"ExecuteReplicated.__call__ {JAX}/_src/interpreters/pxla.py:395",
+         f"annotate_function.<locals>.wrapper {JAX}/_src/profiler.py:420",
+         f"_pjit_call_impl_python {JAX}/_src/pjit.py:1190",
+         f"_run_python_pjit {JAX}/_src/pjit.py:139",
+         f"_cpp_pjit.<locals>.cache_miss {JAX}/_src/pjit.py:259",
+         f"api_boundary.<locals>.reraise_with_filtered_traceback {JAX}/_src/traceback_util.py:195",
+         f"_handle_array_process_allgather {JAX}/experimental/multihost_utils.py:134",
+         f"process_allgather.<locals>._pjit {JAX}/experimental/multihost_utils.py:158",
+         f"tree_map.<locals>.<genexpr> {JAX}/_src/tree_util.py:399",
+         f"tree_map {JAX}/_src/tree_util.py:399", f"map {JAX}/_src/tree.py:156",
+         f"process_allgather {JAX}/experimental/multihost_utils.py:159",
+         f"assert_equal {JAX}/experimental/multihost_utils.py:179",
+         f"sync_global_devices {JAX}/experimental/multihost_utils.py:165", STEP),
+        "collective", "sync_global_devices", "peers"),
     "torch 2.1: backward ends in autograd/__init__.py": Case(
         (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
         "backward", "", "unknown", "", "backward"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.node import standing, tracing
+from collectors.node import process_state, tracing
 from collectors.node.look import Look, Manner, Sudo
 from collectors.node.pyspy import PySpy
 
@@ -21,12 +21,12 @@ class Process:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state: str | None = "S"
-        monkeypatch.setattr(standing, "standing", self._standing)
-        monkeypatch.setattr(standing, "kernel_stack", lambda pid: ["nfs_wait"])
+        monkeypatch.setattr(process_state, "of", self._seen)
+        monkeypatch.setattr(process_state, "kernel_stack", lambda pid: ["nfs_wait"])
         monkeypatch.setattr(tracing, "way_out", lambda pid: "connect as root")
 
-    def _standing(self, pid: int) -> standing.Standing | None:
-        return None if self.state is None else standing.Standing(self.state, "futex", "read", "/mnt/x", 2.5)
+    def _seen(self, pid: int) -> process_state.ProcessState | None:
+        return None if self.state is None else process_state.ProcessState(self.state, "futex", "read", "/mnt/x", 2.5)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
 
 
 def sudo(works: bool = True) -> Sudo:
-    made = Sudo()
+    made = Sudo(allowed=True)
     made.refused = not works
     return made
 
@@ -134,6 +134,20 @@ def test_a_refusal_is_tried_with_sudo_once(process: Process) -> None:
     assert look.command()[:3] == ["sudo", "-n", "/usr/bin/py-spy"]
     look.take(0, answer("f"), b"")
     assert look.result().error == ""
+
+
+def test_sudo_is_not_tried_unasked(process: Process) -> None:
+    look = Look(7, 7, Manner(False, True), SPY, Sudo())
+    look.command()
+    look.take(1, b"", DENIED)
+    assert look.finished
+
+
+def test_sudo_is_given_the_name_that_its_rules_have(process: Process) -> None:
+    look = a_look(may_sudo=True, spy=PySpy("/proc/5/fd/7", False, "/usr/bin/py-spy"))
+    assert look.command()[0] == "/proc/5/fd/7"
+    look.take(1, b"", DENIED)
+    assert look.command()[:3] == ["sudo", "-n", "/usr/bin/py-spy"]
 
 
 def test_sudo_that_refuses_is_remembered_and_quoted(process: Process) -> None:

@@ -43,7 +43,7 @@ def test_a_real_straggler_explains_the_waiting() -> None:
         ("communication_bound", (0, 2, 3), "straggler_rank"),
     ]
     assert "it computes longer" in found[0].summary
-    assert found[0].confidence > 0.8
+    assert found[0].weight > 0.8
     assert traces.outcome(traces.picture(seen), found) == "slow"
 
 
@@ -119,7 +119,7 @@ def test_different_work_is_not_compared() -> None:
 def test_a_part_of_the_ranks_makes_it_less_sure() -> None:
     seen = [rank_with(rank, [0.1 if rank == 1 else 0.5] * 20, world=64) for rank in range(3)]
     found = judged(seen)["straggler_rank"]
-    assert (found.ranks, found.confidence) == ((1,), 0.65)
+    assert (found.ranks, found.weight) == ((1,), 0.65)
 
 
 @pytest.mark.parametrize(("exposed", "fires"), [(0.29, False), (0.31, True)])

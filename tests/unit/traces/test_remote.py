@@ -16,6 +16,8 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
+from collectors.node import debug_server
+from collectors.node.owner import Owner
 from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import capture, ways
 from collectors.probes.trace.remote.program import Listed
@@ -118,7 +120,7 @@ def test_a_debug_server_without_a_profiler_is_not_asked(tmp_path: Path) -> None:
 def test_a_process_without_a_server_is_not_spoken_to() -> None:
     with socket.create_server(("0.0.0.0", 0)) as store:
         store.settimeout(0.1)
-        assert ways.listeners(os.getpid()) >= {store.getsockname()[1]}
+        assert ("localhost", store.getsockname()[1]) in debug_server.addresses(os.getpid())
         assert ways.find(0, os.getpid()).way == ""
         with pytest.raises(TimeoutError):
             store.accept()
@@ -167,3 +169,25 @@ def test_a_dyno_that_fails_says_why(dyno: Path) -> None:
     found: list[str] = []
     capture.from_dynolog([Way(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append(trace.why))
     assert found == ["dyno failed: no daemon"]
+
+
+@pytest.mark.parametrize("planted", ["link", "fifo", "strangers"])
+def test_a_file_that_somebody_else_put_there_is_not_read(
+    dyno: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """Where the ranks write, others may write too: what is read as root must be what the rank wrote."""
+    where = dyno / "hangtop-ab_41.json"
+    make = {"link": lambda: where.symlink_to(dyno / "trace"), "fifo": lambda: os.mkfifo(where)}
+    make.get(planted, lambda: where.write_text(rank_document(0)))()
+    (dyno / "dyno").write_text("#!/bin/sh\n")
+    stranger = Owner(os.getuid() + 1, 7, (), 1)
+    monkeypatch.setattr(capture, "owner_of", lambda _pid: stranger if planted == "strangers" else None)
+    found: list[tuple[float, str]] = []
+    capture.from_dynolog(
+        [Way(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
+    )
+    [(compute, why)] = found
+    assert compute == 0.0
+    assert why == {
+        "link": "Too many levels of symbolic links", "fifo": "no regular file", "strangers": "no file of the rank's",
+    }[planted]  # fmt: skip

@@ -29,6 +29,10 @@ def test_another_culprit_is_news_and_so_is_the_same_after_the_job_moved() -> Non
     assert alarm.news(verdict("hung", 5))
 
 
+def test_broken_hardware_under_a_job_that_moves_is_told_too() -> None:
+    assert Alarm().news(verdict("at_risk", 3)).startswith("at risk: rank 3")
+
+
 def test_slow_is_no_alarm() -> None:
     assert Alarm().news(verdict("slow", 3)) == ""
 

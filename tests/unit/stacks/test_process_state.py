@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import standing, tracing
+from collectors.node import capabilities, process_state, tracing
 
 
 def make_process(folder: Path, *, stat: str, **others: str) -> Path:
@@ -27,25 +27,25 @@ STAT = "7 (py) thon) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000
 
 def test_state_and_cpu_time_despite_parentheses_in_the_name(tmp_path: Path) -> None:
     make_process(tmp_path, stat=STAT, wchan="futex_do_wait", syscall="running\n")
-    seen = standing.standing(7, str(tmp_path))
+    seen = process_state.of(7, str(tmp_path))
     assert seen is not None
     assert (seen.state, seen.wchan, seen.syscall) == ("S", "futex_do_wait", "none")
     assert seen.cpu == pytest.approx(300 / os.sysconf("SC_CLK_TCK"))
 
 
 def test_a_process_that_is_gone(tmp_path: Path) -> None:
-    assert standing.standing(7, str(tmp_path)) is None
+    assert process_state.of(7, str(tmp_path)) is None
 
 
 def test_what_may_not_be_seen_is_empty(tmp_path: Path) -> None:
     make_process(tmp_path, stat=STAT, wchan="0")
-    seen = standing.standing(7, str(tmp_path))
+    seen = process_state.of(7, str(tmp_path))
     assert seen is not None
     assert (seen.wchan, seen.syscall, seen.waiting_on) == ("", "", "")
 
 
 def read_call() -> int:
-    return next(number for number, name in standing._NAMES.items() if name == "read")
+    return next(number for number, name in process_state._NAMES.items() if name == "read")
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_the_file_that_a_read_waits_on(tmp_path: Path, target: str, waiting_on: 
         remote = "0300000A"
     columns = f"0: 0100007F:9C40 {remote}:0801 01 00000000:00000000 00:00000000 00000000 0 0 99 1 0 20 4 30 10 -1"
     (process / "net" / "tcp").write_text(f"  sl  local_address rem_address   st\n   {columns}\n")
-    seen = standing.standing(7, str(tmp_path))
+    seen = process_state.of(7, str(tmp_path))
     assert seen is not None
     assert (seen.syscall, seen.waiting_on) == ("read", waiting_on)
 
 
 def test_a_call_without_a_name_keeps_its_number(tmp_path: Path) -> None:
     make_process(tmp_path, stat=STAT, syscall="9999 0x3\n")
-    seen = standing.standing(7, str(tmp_path))
+    seen = process_state.of(7, str(tmp_path))
     assert seen is not None
     assert seen.syscall == "9999"
 
@@ -83,27 +83,27 @@ def test_a_call_without_a_name_keeps_its_number(tmp_path: Path) -> None:
     ],
 )
 def test_addresses_of_proc_net_tcp(text: str, shown: str) -> None:
-    assert standing.address(text) == shown
+    assert process_state.address(text) == shown
 
 
 @pytest.mark.parametrize("text", ["", "zz:1", "01:1", "0100007F:xyz"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        standing.address(text)
+        process_state.address(text)
 
 
 def test_names_of_calls_are_unique_on_each_architecture() -> None:
     for machine in ("x86_64", "aarch64"):
-        numbers = standing._numbers(machine)
+        numbers = process_state._numbers(machine)
         assert len(set(numbers.values())) == len(numbers)
         assert "futex" in numbers.values()
-    assert standing._numbers("s390x") == {}
+    assert process_state._numbers("s390x") == {}
 
 
 def test_the_kernels_stack(tmp_path: Path) -> None:
     make_process(tmp_path, stat=STAT, stack="[<0>] nfs_wait_bit_killable+0x1a/0x90\n[<0>] __wait_on_bit+0x2c/0x90\n")
-    assert standing.kernel_stack(7, str(tmp_path)) == ["nfs_wait_bit_killable", "__wait_on_bit"]
-    assert standing.kernel_stack(8, str(tmp_path)) == []
+    assert process_state.kernel_stack(7, str(tmp_path)) == ["nfs_wait_bit_killable", "__wait_on_bit"]
+    assert process_state.kernel_stack(8, str(tmp_path)) == []
 
 
 def test_children_of_all_threads(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_children_of_all_threads(tmp_path: Path) -> None:
     for thread, text in (("7", "11 12 "), ("9", "13 "), ("10", "")):
         (process / "task" / thread).mkdir(parents=True)
         (process / "task" / thread / "children").write_text(text)
-    assert sorted(standing.children(7, str(tmp_path))) == [11, 12, 13]
-    assert standing.children(8, str(tmp_path)) == []
+    assert sorted(process_state.children(7, str(tmp_path))) == [11, 12, 13]
+    assert process_state.children(8, str(tmp_path)) == []
 
 
 def make_node(folder: Path, scope: str | None, uid: int) -> str:
@@ -124,8 +124,8 @@ def make_node(folder: Path, scope: str | None, uid: int) -> str:
 
 
 def test_identity(tmp_path: Path) -> None:
-    assert standing.identity(7, make_node(tmp_path, None, 1000)) == (1000, 1)
-    assert standing.identity(8, str(tmp_path)) == (None, None)
+    assert process_state.identity(7, make_node(tmp_path, None, 1000)) == (1000, 1)
+    assert process_state.identity(8, str(tmp_path)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ def test_the_way_out_fits_the_node(
 ) -> None:
     proc = make_node(tmp_path, scope, owner)
     monkeypatch.setattr(os, "geteuid", lambda: own)
-    monkeypatch.setattr(tracing, "_has_ptrace", lambda: True)
+    monkeypatch.setattr(capabilities, "has", lambda _number: True)
     assert words in tracing.way_out(7, proc)
 
 
 def test_root_without_the_capability_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(tracing, "_has_ptrace", lambda: False)
+    monkeypatch.setattr(capabilities, "has", lambda _number: False)
     assert "CAP_SYS_PTRACE" in tracing.way_out(7, make_node(tmp_path, "0", 0))

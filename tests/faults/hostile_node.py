@@ -1,0 +1,242 @@
+"""Stands for ``python3`` on a node whose owner means harm: ``hostile_node.py NAME`` speaks the stream, badly.
+
+It greets as the node side does, reads what it is sent, and then does what its name says until it is killed. Runs from
+this tree, which the test nodes share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from collectors.samples.gpus import GpuFacts
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.ranks import RankProcess, RankPulse
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stream import Fault, Hello, SourceState, Tick
+
+ESCAPES = "\x1b[2J\x1b]0;title\x07\x1bP\x9b\x90[/red]\u202e\x00\r\b"
+KINDS: dict[str, Callable[[], Any]] = {
+    "int": lambda: random.choice((0, -1, 2**31, 2**63 - 1, -(2**63), 10**30, 10**300)),
+    "float": lambda: random.choice((0.0, -1e300, 1e300, 5e-324, -1.0, 1e18)),
+    "str": lambda: random.choice(("", "x" * 3000, ESCAPES, "\ud800", "[bold]", "../../etc/passwd")),
+    "bool": lambda: random.choice((True, False, 17)),
+}
+
+
+def say(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def line(kind: str, *rows: Any) -> bytes:
+    return (json.dumps([kind, *rows]) + "\n").encode()
+
+
+def tell(*samples: NamedTuple) -> None:
+    say(b"".join(line(type(sample).__name__, list(sample)) for sample in samples))
+
+
+def hello(clock: float | None = None) -> Hello:
+    now = time.time() if clock is None else clock
+    return Hello("v", "3.11.7", "/usr/bin/python3", "node2", "boot", "x86_64", "6.1", 0, os.getpid(), now, ["ranks"])
+
+
+def tick(number: int, clock: float | None = None) -> Tick:
+    return Tick(number, time.time() if clock is None else clock, 0.01, 0.1, 9 << 20)
+
+
+def odd(kind: type) -> list[Any]:
+    """Fields of the right types, each extreme."""
+    return [odd_value(hint) for hint in kind.__annotations__.values()]
+
+
+def odd_value(hint: object) -> Any:
+    text = str(hint).removeprefix("ForwardRef('").removesuffix("')")
+    if text.startswith("Optional"):
+        return random.choice((None, odd_value(text[9:-1])))
+    if text.startswith("List"):
+        return [odd_value(text[5:-1]) for _ in range(random.choice((0, 1, 300)))]
+    if text.startswith("Dict"):
+        return {str(odd_value("str"))[:200] + str(n): odd_value(text[5:-1].partition(", ")[2]) for n in range(3)}
+    return KINDS.get(text, lambda: ESCAPES)()
+
+
+def rank(pid: int, number: int, command: str = "python train.py", env: dict[str, str] | None = None) -> RankProcess:
+    return RankProcess(
+        pid, time.time(), number, 0, 3, 0, 1, "node1", 29500, "torchrun", "", None, 1, command, "/", "/usr/bin/python3",
+        "", 0, "root", None, None, None, "", "", "", env or {}, {},
+    )  # fmt: skip
+
+
+def pulse(pid: int, cpu: float) -> RankPulse:
+    return RankPulse(pid, "S", "futex_wait", None, cpu, 0.0, 1, 1, 1 << 20, 1, None, None, None, 0.0, None)
+
+
+def event(number: int, text: str) -> LogEvent:
+    row = {"kind": "nccl.warn", "at": time.time(), "rank": 1, "host": "", "pid": 1, "source": "/l", "line": number}
+    row |= {"text": text, "data": {}}
+    return LogEvent(**{name: row.get(name) for name in LogEvent._fields})  # type: ignore[arg-type]
+
+
+# --- what each does ---------------------------------------------------------------------------------------------------
+
+
+def ticking(more: Callable[[int], None], pause: float = 1.0) -> None:
+    number = 0
+    while True:
+        number += 1
+        more(number)
+        tell(tick(number))
+        time.sleep(pause)
+
+
+def random_bytes(_number: int) -> None:
+    say(os.urandom(1 << 16))
+
+
+def random_lines(_number: int) -> None:
+    for _ in range(200):
+        say(os.urandom(random.randrange(200)).replace(b"\n", b"") + b"\n")
+
+
+def deep(_number: int) -> None:
+    say(b'["Tick",' + b"[" * 200_000 + b"\n" + b'["Fault",["a",' + b'{"a":' * 100_000 + b"\n")
+
+
+def endless(_number: int) -> None:
+    say(b'["RankProcess",[')
+    while True:
+        say(b'"a",' * 16_384)
+
+
+def one_line(_number: int) -> None:
+    for _ in range(200):
+        say(b"x" * (1 << 20))
+    say(b"\n")
+
+
+def drip(_number: int) -> None:
+    for byte in line("Tick", list(tick(1))) * 3:
+        say(bytes([byte]))
+        time.sleep(0.05)
+
+
+def hellos(_number: int) -> None:
+    say(line("Hello", list(hello())) * 2000)
+
+
+def ticks(number: int) -> None:
+    say(line("Tick", list(tick(number))) * 5000)
+
+
+def complaints(_number: int) -> None:
+    for _ in range(64):
+        os.write(2, os.urandom(1 << 16))
+
+
+def jumps(number: int) -> None:
+    tell(tick(number, random.choice((0.0, 1e9, time.time() + 1e6, 9e9, time.time()))))
+
+
+def extremes(_number: int) -> None:
+    for kind in SAMPLES:
+        if kind not in (Hello, Tick):
+            say(line(kind.__name__, *[odd(kind) for _ in range(20)]))
+
+
+def million(kind: Callable[[int], NamedTuple]) -> Callable[[int], None]:
+    def more(number: int) -> None:
+        tell(*[kind(n) for n in range(number * 20_000, number * 20_000 + 20_000)])
+
+    return more
+
+
+def gpu_facts(number: int) -> GpuFacts:
+    fields = GpuFacts.__annotations__
+    row: dict[str, Any] = {name: "GPU" if "str" in str(hint) else 1 for name, hint in fields.items()}
+    row |= {"gpu": number % 1024, "uuid": f"GPU-{number}"}
+    return GpuFacts(**{name: row[name] for name in GpuFacts._fields})
+
+
+def fast(_number: int) -> None:
+    say(line("RankPulse", *[list(pulse(pid, time.time())) for pid in range(1, 65)]) * 400)
+
+
+def wanted(number: int) -> None:
+    for file in range(50):
+        tell(LogLines(f"/l{file}", 1, 1, "stdout", time.time(), ["y" * 4000] * 250, 0))
+    tell(*[event(number * 200 + n, "z" * 3900) for n in range(200)])
+
+
+def escapes(number: int) -> None:
+    text = ESCAPES * 20
+    tell(
+        rank(100 + number % 9, number % 9, text, {"NCCL_DEBUG": text}), event(number, text),
+        LogLines(text, 1, 1, text, time.time(), [text] * 50, 0), SourceState(text, text, text, time.time()),
+        Fault(text, text, 1), LogFile(text, text, 1, 1, text, 1, text, text),
+    )  # fmt: skip
+
+
+def progress(number: int) -> CommProgress:
+    row: dict[str, Any] = {}
+    for name, hint in CommProgress.__annotations__.items():
+        row[name] = (
+            1.0 if "float" in str(hint) else f"0x{number:x}" if "str" in str(hint) else {} if "Dict" in str(hint) else 1
+        )
+    return CommProgress(**row)
+
+
+HARM: dict[str, tuple[Callable[[int], None], float]] = {
+    "random bytes": (random_bytes, 0.2),
+    "random lines": (random_lines, 0.2),
+    "JSON that is never closed": (endless, 1.0),
+    "JSON nested 200,000 deep": (deep, 0.2),
+    "a line of 200 MB": (one_line, 0.5),
+    "NULs": (lambda _: say(bytes(1 << 20)), 0.1),
+    "a byte every 50 ms": (drip, 0.0),
+    "greetings again and again": (hellos, 0.1),
+    "ticks without end": (ticks, 0.0),
+    "standard error without end": (complaints, 0.0),
+    "a clock that jumps": (jumps, 0.3),
+    "extreme values of the right types": (extremes, 0.5),
+    "ever more ranks": (million(lambda n: rank(n + 10, n)), 0.5),
+    "ever more GPUs": (million(gpu_facts), 0.5),
+    "ever more logs": (million(lambda n: LogFile(f"/l{n}", f"1:{n}", n, n, "stdout", 1, "", "")), 0.5),
+    "ever more communicators": (million(progress), 0.5),
+    "valid samples as fast as it can": (fast, 0.0),
+    "log lines that nobody asked for": (wanted, 0.1),
+    "escape codes in every text": (escapes, 0.05),
+}
+"""What each does again and again, and the seconds between."""
+
+
+def listen() -> None:
+    """Take what is sent, and stay when it ends: nobody but the test ends this."""
+    while os.read(0, 65536):
+        pass
+
+
+def main() -> None:
+    threading.Thread(target=listen, daemon=True).start()
+    tell(hello())
+    harm, pause = HARM[sys.argv[1]]
+    ticking(harm, pause)
+
+
+def names() -> Iterator[str]:
+    yield from HARM
+
+
+if __name__ == "__main__":
+    main()

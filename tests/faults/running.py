@@ -1,0 +1,294 @@
+"""hangtop as a process: what it took in, how much memory and how many descriptors it has."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from collectors.fleet.sink import LinkChange
+from hangtop.session.blocks import BadLine, Entry
+from hangtop.session.recording import Recording, RecordingError
+from tests.support.tmux import Tmux
+from tui.panels.registry import BY_NAME
+
+T = TypeVar("T")
+
+FLUSH = 0.3
+"""Seconds between two writes of a recording; else five."""
+MAIN = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
+"""Words that start hangtop from this tree."""
+_OFTEN = f"from hangtop.session import blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
+WATCHED = (sys.executable, "-c", _OFTEN + MAIN[-1])
+"""The same, with recordings that are written out more often, so that what is told is seen soon."""
+HELP = BY_NAME["overview"].help[:24]
+"""What the help over the first panel begins with, and no panel shows, …"""
+TABS = "[Overview]"
+"""… and what it hides."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LOOK = 0.3
+"""Seconds between two looks at a recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command of hangtop that has ended."""
+
+    status: int
+    said: str
+    """Standard output and error together, as they came."""
+    seconds: float
+    memory: float
+    """MB, at its greatest."""
+
+    def shortcomings(self) -> list[str]:
+        """What no command may do, whatever it is given: tell of faults of its own, pass on control codes."""
+        found = [word for word in ("Traceback", "a fault of hangtop itself") if word in self.said]
+        found += [f"control code {char!r}" for char in set(self.said) if char < " " and char not in "\n\r\t"]
+        return found if self.status >= 0 else [*found, f"ended by signal {-self.status}"]
+
+
+class Usage:
+    """Memory and descriptors of a process, looked at five times a second until it ends."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path("/proc", str(pid))
+        self._ended = threading.Event()
+        self.most = self.memory()
+        self._before = self.most
+        self._descriptors = self.descriptors()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def memory(self) -> float:
+        """Resident MB now; zero when the process is gone."""
+        try:
+            return int((self._folder / "statm").read_text().split()[1]) * PAGE / 1e6
+        except (OSError, IndexError):
+            return 0.0
+
+    def descriptors(self) -> int:
+        """Open descriptors now; zero when the process is gone."""
+        try:
+            return len(list((self._folder / "fd").iterdir()))
+        except OSError:
+            return 0
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._before = self.most = self.memory()
+        self._descriptors = self.descriptors()
+
+    @property
+    def grown(self) -> float:
+        """MB from the beginning to the greatest."""
+        return max(0.0, self.most - self._before)
+
+    @property
+    def descriptors_grown(self) -> int:
+        """Descriptors more than at the beginning."""
+        return self.descriptors() - self._descriptors
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self.thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.2):
+            self.most = max(self.most, self.memory())
+
+
+def run(
+    words: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    inside: Sequence[str] = (),
+    seconds: float = 120.0,
+    stdout: Path | None = None,
+) -> Done:
+    """Run a command of hangtop to its end, or end it when it takes too long; ``stdout`` is a file instead of a pipe."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as said, stdout.open("wb") if stdout else nullcontext(said) as out:
+        process = subprocess.Popen(
+            [*inside, *MAIN, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=said,
+            env={**os.environ, "NO_COLOR": "1", **(env or {})},
+        )  # fmt: skip
+        usage = Usage(process.pid)
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        usage.end()
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    return Done(status, text, time.monotonic() - began, usage.most)
+
+
+class Recorded:
+    """A live session, read by what it records. Waits raise :class:`AssertionError`, with all that was told."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def ended(self) -> str:
+        """What it said at its end; empty while it runs."""
+        raise NotImplementedError
+
+    def entries(self) -> list[Entry]:
+        """All that was recorded by now, as far as it has been written."""
+        try:
+            return list(Recording(self.file).entries())
+        except (RecordingError, OSError):
+            return []  # nothing has been written yet
+
+    def links(self, node: str | None = None) -> list[LinkChange]:
+        """Changes of a node's link (or all) so far, oldest first."""
+        changes = [entry.payload for entry in self.entries() if isinstance(entry.payload, LinkChange)]
+        return [change for change in changes if node in (None, change.node)]
+
+    def found(self, node: str, pattern: str, since: float = 0.0) -> Iterator[tuple[float, str]]:
+        """When samples, bad lines and changes of a node came in which a pattern is found, and their texts."""
+        for entry in self.entries():
+            if entry.node == node and entry.at >= since:
+                things = [entry.payload] if isinstance(entry.payload, BadLine | LinkChange) else entry.payload
+                for thing in things:
+                    if re.search(pattern, said := str(thing)):
+                        yield entry.at, said
+
+    def wait_link(
+        self, node: str, link: str, why: str = "", *, since: float = 0.0, seconds: float = 60.0
+    ) -> LinkChange:
+        """Wait for a state of a node's link with such a reason (a regular expression), from a moment (epoch) on."""
+
+        def look() -> LinkChange | None:
+            fits = (c for c in self.links(node) if c.at >= since and c.link == link and re.search(why, c.why))
+            return next(fits, None)
+
+        return self._wait(look, f"{node} never {link!r} {why!r}", seconds)
+
+    def wait_live(self, nodes: Sequence[str], *, seconds: float = 60.0) -> float:
+        """Wait until the last word on each of these nodes is live; the moment of the last one's."""
+
+        def look() -> float | None:
+            last = {change.node: change for change in self.links()}
+            return max(last[n].at for n in nodes) if all(n in last and last[n].link == "live" for n in nodes) else None
+
+        return self._wait(look, f"not all of {', '.join(nodes)} are live", seconds)
+
+    def wait_entry(self, node: str, pattern: str, *, since: float = 0.0, seconds: float = 60.0) -> tuple[float, str]:
+        """Wait for the first of :meth:`found`."""
+        return self._wait(lambda: next(self.found(node, pattern, since), None), f"{node}: no {pattern!r}", seconds)
+
+    def _wait(self, look: Callable[[], T | None], failing: str, seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        while (found := look()) is None:
+            told = "\n".join(
+                f"{change.node} {change.at:.1f} {change.link} {change.why}" for change in self.links()[-30:]
+            )
+            assert not self.ended(), f"{failing}: hangtop ended: {self.ended()}\n{told}"
+            assert time.monotonic() < deadline, f"{failing} within {seconds:.0f} s\n{told}"
+            time.sleep(LOOK)
+        return found
+
+
+class Watch(Recorded):
+    """``hangtop record`` under way: a live session without a screen. A context manager."""
+
+    def __init__(
+        self, file: Path, words: Sequence[str], *, env: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+    ) -> None:
+        """``words`` are arguments; ``inside`` words before the command, which it replaces when it has done its part."""
+        super().__init__(file)
+        self._errors = file.with_suffix(".err")
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*inside, *WATCHED, "record", str(file), "--batch", *words],
+                stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env={**os.environ, **(env or {})},
+            )  # fmt: skip
+        self.usage = Usage(self.process.pid)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def ended(self) -> str:
+        """Its status, and what it printed."""
+        status = self.process.poll()
+        return "" if status is None else f"status {status}: {self.errors()}"
+
+    def errors(self) -> str:
+        """What it printed."""
+        return self._errors.read_text(errors="replace")
+
+    def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20.0) -> int:
+        """Signal it, wait for its end and give its exit status; by force when it takes too long."""
+        self.usage.end()
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class OnScreen(Recorded):
+    """The screen in a terminal of its own, recording what it sees. A context manager."""
+
+    def __init__(
+        self, file: Path, words: Sequence[str], *, env: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+    ) -> None:
+        """As for :class:`Watch`."""
+        super().__init__(file)
+        command = [*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words]
+        self.terminal = Tmux(command, env=env)
+
+    def __enter__(self) -> OnScreen:
+        self.terminal.__enter__()
+        self.pid = self.terminal.pid()
+        self.usage = Usage(self.pid)
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        self.usage.end()
+        self.terminal.__exit__(None, None, None)
+
+    def ended(self) -> str:
+        """Whether it has left the terminal."""
+        return "" if Path("/proc", str(self.pid)).exists() else "it has left the terminal"
+
+    def key(self, seconds: float = 20.0) -> float:
+        """Open the help and close it again; seconds that the slower of both took to be seen."""
+        return max(self._pressed("?", HELP, seconds), self._pressed("Escape", TABS, seconds))
+
+    def _pressed(self, key: str, shown: str, seconds: float) -> float:
+        began = time.monotonic()
+        self.terminal.press(key)
+        while shown not in self.terminal.screen():
+            assert time.monotonic() < began + seconds, f"{key} was not answered:\n{self.terminal.screen()}"
+            time.sleep(0.03)
+        return time.monotonic() - began
+
+    def quit(self, seconds: float = 20.0) -> float:
+        """Press q; seconds until it has left the terminal."""
+        began = time.monotonic()
+        self.usage.end()
+        self.terminal.press("q")
+        while not self.ended():
+            assert time.monotonic() < began + seconds, f"q was not answered:\n{self.terminal.screen()}"
+            time.sleep(0.01)
+        return time.monotonic() - began

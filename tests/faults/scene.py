@@ -1,0 +1,199 @@
+"""Where faults are struck: three real nodes with a small real job, and what is looked at whatever the fault."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.fleet.sink import LinkChange
+from tests.faults.fault import LEFT, Outcome
+from tests.faults.running import Watch
+from tests.support.cluster_node import Node
+from tests.support.faulty import FaultyJob, Nurseries, nurseries
+
+MARK = "HX_FAULT_OF_TEST"
+"""Variable of what a fault itself runs on a node: it is not hangtop's."""
+SETTLE = 2.0
+"""Seconds that a session is left alone before a fault, so that what a start takes is not taken for the fault's."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """Three nodes with one job, a rank each. Faults strike node2; node1 and node3 must not notice."""
+
+    nursery: Nurseries
+    folder: Path
+    job: FaultyJob
+    made: int = 0
+    undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What is called when the fault is over, whatever came of it."""
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes."""
+        return self.nursery.cluster.nodes
+
+    @property
+    def struck(self) -> Node:
+        """The node that faults strike."""
+        return self.nodes[1]
+
+    @property
+    def well(self) -> list[str]:
+        """Names of the others."""
+        return [node.name for node in self.nodes if node is not self.struck]
+
+    @property
+    def reach(self) -> list[str]:
+        """Words with which hangtop reaches the nodes and knows the job."""
+        cluster = self.nursery.cluster
+        return [*cluster.names, "-F", str(cluster.ssh_config), "--job", f"HX_CASE={self.job.case}"]
+
+    def revive(self) -> None:
+        """Have the job run, be the last fault what it was: one whose rank is gone is started anew."""
+        if not all(self.job.processes(rank) for rank in range(len(self.nodes))):
+            self.job.end()
+            self.job = _launched(self.nursery)
+
+    def path(self, suffix: str) -> Path:
+        """A file that is not there yet."""
+        self.made += 1
+        return self.folder / f"{self.made}{suffix}"
+
+    @contextlib.contextmanager
+    def watch(self, *words: str, env: Mapping[str, str] | None = None) -> Iterator[Watch]:
+        """A session that watches all nodes, live and settled."""
+        with Watch(self.path(".htr"), [*self.reach, *words], env=env) as made:
+            made.wait_live([node.name for node in self.nodes])
+            time.sleep(SETTLE)
+            made.usage.begin()
+            yield made
+
+    # --- what is left ---------------------------------------------------------------------------------------------
+
+    def foreign(self, node: Node) -> set[int]:
+        """Processes of a node that are neither sshd's, nor the job's, nor the fault's: by pid outside."""
+        found = set()
+        for process in node.processes():
+            environ = process.environ()
+            mine = "HX_CASE" in environ or MARK in environ or "nursery" in process.command
+            if process.state != "Z" and not mine and not process.command.startswith("sshd"):
+                found.add(process.host_pid)
+        return found
+
+    def before(self) -> dict[str, set[int]]:
+        """What is on each node now, for :meth:`left`."""
+        return {node.name: self.foreign(node) for node in self.nodes}
+
+    def left(self, before: Mapping[str, set[int]], seconds: float = LEFT) -> tuple[str, ...]:
+        """Wait until nothing is on the nodes that was not ``before``; what is after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            more = {node.name: self.foreign(node) - before[node.name] for node in self.nodes}
+            if not any(more.values()) or time.monotonic() > deadline:
+                return tuple(
+                    f"{node.name}: {process.command[:100]}"
+                    for node in self.nodes
+                    for process in node.processes()
+                    if process.host_pid in more[node.name]
+                )
+            time.sleep(0.1)
+
+
+def _launched(nursery: Nurseries) -> FaultyJob:
+    job = nursery.launch("lm.py", "trains", ranks_per_node=1, env={"HX_PAUSE": "0.2"})
+    job.wait_for("moves")
+    return job
+
+
+@contextlib.contextmanager
+def scenes() -> Iterator[Scene]:
+    """The nodes and the job, for any number of faults, one after another."""
+    with nurseries(3) as nursery:
+        folder = nursery.cluster.root / "faults"
+        folder.mkdir()
+        yield Scene(nursery, folder, _launched(nursery))
+
+
+def played(scene: Scene, play: Callable[[Scene], Outcome]) -> Outcome:
+    """Play a fault, undo what it did to the nodes, and have the job run again."""
+    with scene.undo:
+        outcome = play(scene)
+    scene.revive()
+    return outcome
+
+
+def disturbed(links: Sequence[LinkChange], names: Collection[str], since: float) -> tuple[str, ...]:
+    """What befell these nodes' links from a moment on."""
+    return tuple(
+        f"{change.node} {change.link} {change.why}" for change in links if change.node in names and change.at >= since
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault of one node, struck while a session watches it: what it does, and what must be seen of it.
+
+    ``link`` and ``why`` are the state that must be told; ``sample`` instead a pattern of a sample or a bad line.
+    """
+
+    begin: Callable[[Scene], None]
+    end: Callable[[Scene], None] | None = None
+    link: str = ""
+    why: str = ""
+    sample: str = ""
+    words: tuple[str, ...] = ()
+    seconds: float = 45.0
+    """Within which it must be told, and again be over."""
+    hold: float = 0.0
+    """Seconds that it goes on at the least."""
+    disturbs: bool = False
+    """Whether the job's own nodes may notice: a network that all share."""
+
+    def __call__(self, scene: Scene) -> Outcome:
+        """Strike, wait for the word, end it, wait until all is well, end the session, and look what is left."""
+        before = scene.before()
+        with scene.watch(*self.words) as watch:
+            name, struck = scene.struck.name, time.time()
+            with contextlib.ExitStack() as undo:
+                if self.end is not None:
+                    undo.callback(self.end, scene)
+                self.begin(scene)
+                if self.sample:
+                    at, said = watch.wait_entry(name, self.sample, since=struck, seconds=self.seconds)
+                else:
+                    change = watch.wait_link(name, self.link, self.why, since=struck, seconds=self.seconds)
+                    at, said = change.at, f"{change.link}: {change.why}"
+                time.sleep(max(0.0, self.hold - (time.time() - struck)))
+            over = time.time() if self.end is not None else struck
+            recovered = self._recovered(watch, name, at, over)
+            usage = watch.usage
+            watch.end()
+            links = watch.links()
+            return Outcome(
+                said=_excerpt(said, self.sample), after=at - struck, recovered=recovered, grown=usage.grown,
+                left=scene.left(before),
+                disturbed=() if self.disturbs else disturbed(links, scene.well, struck),
+            )  # fmt: skip
+
+    def _recovered(self, watch: Watch, name: str, told: float, over: float) -> float | None:
+        """Seconds from the end of the fault to when the node was live again, and its samples came."""
+        if self.link and self.link != "live":
+            live = watch.wait_link(name, "live", since=told, seconds=self.seconds).at
+        else:
+            live = over
+        ticked = watch.wait_entry(name, r"^Tick\(", since=max(live, over), seconds=self.seconds)[0]
+        return max(0.0, (ticked if not self.link else live) - over)
+
+
+def _excerpt(said: str, pattern: str) -> str:
+    """About what was looked for, of a long sample."""
+    if len(said) <= 160:
+        return said
+    found = re.search(pattern, said) if pattern else None
+    begin = max(0, found.start() - 60) if found else 0
+    return said[begin : begin + 160]

@@ -1,0 +1,188 @@
+"""check_placement and check_mesh over real ranks: FSDP2, tensor and data parallel, each with a fault and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hangtop.inside import check_mesh, check_placement, check_same
+from hangtop.inside.results import CheckResult
+from tests.support.torch_ranks import run_ranks
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+class Block(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = torch.nn.Linear(8, 16, bias=False)
+        self.down = torch.nn.Linear(16, 8, bias=False)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x + self.down(self.up(x).relu()))
+
+
+class Tower(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Block() for _ in range(3))
+        self.head = torch.nn.Linear(8, width)
+        self.extra = torch.nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def tower(width: int = 8) -> Tower:
+    torch.manual_seed(0)
+    return Tower(width)
+
+
+def sharded(*, root: bool = True) -> Any:
+    """FSDP2: each block a unit, and the rest with the root."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = tower()
+    for layer in model.layers:
+        fully_shard(layer)
+    return fully_shard(model) if root else model
+
+
+def plan(model: Any, mesh: Any, *, without: str = "") -> Any:
+    """Tensor parallel: up by columns, down by rows."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    for number, layer in enumerate(model.layers):
+        names = {f"layers.{number}.up": ColwiseParallel(), f"layers.{number}.down": RowwiseParallel()}
+        wanted = {name.rpartition(".")[2]: style for name, style in names.items() if name != without}
+        parallelize_module(layer, mesh["tp"], wanted)
+    return model
+
+
+def grid() -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+
+
+def placed(world: int, build: Callable[[int], Any]) -> list[CheckResult]:
+    results = run_ranks(world, lambda rank: check_placement(build(rank), seconds=20))
+    assert len({result.summary for result in results}) == 1
+    return results
+
+
+def test_a_parameter_outside_every_unit() -> None:
+    (finding,) = placed(2, lambda rank: sharded(root=False))[0].findings
+    assert (finding.kind, finding.severity) == ("placement_wrong", "critical")
+    assert finding.summary.startswith("covered by no FSDP unit: head.weight, head.bias, extra.weight")
+
+
+def test_all_under_the_root_is_silent_and_uneven_shards_are_told() -> None:
+    (result, _) = placed(2, lambda rank: sharded())
+    assert result
+    assert not result.findings
+
+    def odd(rank: int) -> Any:
+        from torch.distributed.fsdp import fully_shard
+
+        return fully_shard(tower(width=5))
+
+    (result, _) = placed(2, odd)
+    assert result
+    assert [finding.kind for finding in result.findings] == ["placement_uneven"]
+    assert "head.weight: 5 rows over 2 ranks, 3 at most and 2 at least" in result.findings[0].evidence
+
+
+def test_a_layer_that_the_plan_leaves_out() -> None:
+    result = placed(4, lambda rank: plan(tower(), grid(), without="layers.1.down"))[0]
+    assert [finding.kind for finding in result.findings] == ["placement_wrong"]
+    assert result.findings[0].summary.startswith(
+        "layers.1.down.weight is plain, and its neighbour layers.0.down.weight"
+    )
+
+
+def test_tensor_parallel_by_plan_is_silent() -> None:
+    assert placed(4, lambda rank: plan(tower(), grid()))[0]
+
+
+def test_one_wrong_placement_on_one_rank() -> None:
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    def build(rank: int) -> Any:
+        model = plan(tower(), mesh := grid())
+        up = model.layers[2].up
+        if rank == 3:
+            local = torch.zeros(16, 8)
+            up.weight = torch.nn.Parameter(DTensor.from_local(local, mesh["tp"], [Replicate()]))
+        assert isinstance(up.weight.placements[0], Shard if rank != 3 else Replicate)
+        return model
+
+    result = placed(4, build)[0]
+    across = [finding for finding in result.findings if finding.severity == "critical"]
+    assert [list(finding.ranks) for finding in across] == [[3]]
+    assert across[0].summary == "layers.2.up.weight has other placements: rank 3"
+
+
+def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
+    def build(rank: int) -> Any:
+        model = tower()
+        model.layers[0].norm.bias.requires_grad_(rank != 1)
+        loss = model(torch.ones(2, 8)).sum() + (model.extra(torch.ones(1, 8)).sum() if rank == 0 else 0.0)
+        loss.backward()
+        return model
+
+    findings = {finding.summary: finding for finding in placed(3, build)[0].findings}
+    assert set(findings) == {
+        "layers.0.norm.bias is frozen on some ranks only: rank 1",
+        "extra.weight, extra.bias has a gradient on some ranks only: rank 0",
+    }
+
+
+def test_replicas_of_shards_are_compared() -> None:
+    """TP × DP: the same shard on both data-parallel ranks, and one of them changed."""
+
+    def work(rank: int, *, fault: bool) -> CheckResult:
+        model = plan(tower(), grid())
+        if fault and rank == 2:
+            model.layers[1].up.weight.to_local().detach()[0, 3] += 1.0
+        return check_same(model, seconds=20)
+
+    results = run_ranks(4, lambda rank: work(rank, fault=True))
+    (finding,) = results[0].findings
+    assert finding.summary == "layers.1.up.weight (shard tp=0) differs on rank 2 from that of rank 0"
+    assert list(finding.ranks) == [0, 2]
+    assert all(run_ranks(4, lambda rank: work(rank, fault=False)))
+
+
+def test_a_mesh_that_fits_is_drawn() -> None:
+    results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
+    assert all(results)
+    lines = results[0].summary.splitlines()
+    assert lines[0] == "mesh dp=2 × tp=2: it fits, alike on 4 ranks"
+    assert lines[1:3][0] == "dp → tp"
+    assert lines[3].split("|")[1].split() == ["2", "3"]
+
+
+def test_meshes_that_do_not_fit() -> None:
+    def work(rank: int) -> list[CheckResult]:
+        from torch.distributed.device_mesh import DeviceMesh
+
+        turned = DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("dp", "tp"), _init_backend=False)
+        if rank == 2:
+            turned = DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("dp", "tp"), _init_backend=False)
+        turned.get_group = lambda dim: torch.distributed.group.WORLD
+        return [check_mesh({"dp": 2, "tp": 3}, seconds=20), check_mesh(turned, seconds=20)]
+
+    too_large, differing = run_ranks(4, work)[0]
+    assert "its dimensions multiply to 6, and there are 4 ranks" in too_large.summary
+    assert list(differing.findings[0].ranks) == [2]
+    assert differing.findings[0].summary == "rank 2 has another mesh than the others"

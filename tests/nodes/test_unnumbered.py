@@ -1,0 +1,82 @@
+"""Real ranks that do not say which rank they are: found, numbered where that can be, and named when one is stuck."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.faulty import Answer, Triage
+
+pytestmark = [pytest.mark.nodes, pytest.mark.torch]
+
+JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "job.py"
+WHO = 2
+"""The rank that gets stuck: the first one of the second node."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two nodes with a job of each sort on them."""
+    with Cluster(2) as made:
+        for number, mode in enumerate(("spawn", "late", "title")):
+            _launch(made, mode, 29700 + number)
+        for mode in ("spawn", "late", "title"):
+            _wait_for(made.shared / f"{mode}.out", "struck")
+        yield made
+
+
+def _launch(cluster: Cluster, mode: str, port: int) -> None:
+    """Start four ranks of one sort."""
+    common = {
+        "HX_CASE": mode, "HX_WHO": str(WHO), "HX_WORLD": "4", "MASTER_ADDR": cluster.nodes[0].address,
+        "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    with (cluster.shared / f"{mode}.out").open("ab") as log:
+        for index, node in enumerate(cluster.nodes):
+            for number in [2 * index] if mode == "spawn" else [2 * index, 2 * index + 1]:
+                own = {"RANK": str(number), "WORLD_SIZE": "4"} if mode == "title" else {}
+                words = [sys.executable, str(JOB), mode, str(number)]
+                node.spawn(words, env={**common, **own}, stdout=log, stderr=log)
+
+
+def _wait_for(file: Path, text: str, timeout: float = 120.0) -> None:
+    deadline = time.monotonic() + timeout
+    while text not in file.read_text():
+        assert time.monotonic() < deadline, file.read_text()
+        time.sleep(0.1)
+
+
+def _ask(cluster: Cluster, mode: str) -> Answer:
+    return Triage(cluster, case=mode).answer()
+
+
+@pytest.mark.parametrize("mode", ["late", "title"])
+def test_the_number_comes_from_the_environment_in_memory(cluster: Cluster, mode: str) -> None:
+    answer = _ask(cluster, mode)
+    assert answer.named() == ("hung", "rank_stuck_in_data", [WHO])
+    assert answer.findings[0]["processes"] == []
+    assert answer.data["job"]["ranks_seen"] == 4
+    assert answer.data["job"]["processes_unnumbered"] == []
+
+
+def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster) -> None:
+    answer = _ask(cluster, "spawn")
+    (stuck,) = [one for one in cluster.nodes[1].processes() if _is_stuck(cluster, one.pid)]
+    assert answer.named() == ("hung", "rank_stuck_in_data", [])
+    first = answer.findings[0]
+    assert first["processes"] == [f"node2:{stuck.pid}"]
+    assert first["nodes"] == ["node2"]
+    assert f"process {stuck.pid} on node2" in first["summary"]
+    assert len(answer.data["job"]["processes_unnumbered"]) == 4, "those that only started them are none"
+    assert answer.alarms == ["rank_stuck_in_data"]
+
+
+def _is_stuck(cluster: Cluster, pid: int) -> bool:
+    """The one of the processes started by mp.spawn that reads from its pipe."""
+    said = cluster.nodes[1].run(["cat", f"/proc/{pid}/cmdline", f"/proc/{pid}/wchan"]).stdout
+    return "spawn_main" in said and "pipe_read" in said

@@ -1,0 +1,98 @@
+"""Recordings and files are shown as what they are: nobody is asked, nothing is live, nothing follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hangtop.session.folder import job_of, read
+from hangtop.session.folder.shown import shown_session
+from tests.support.piloted import screen
+from tests.support.screens import Paper, PaperSession, hung
+from tui.app import HangtopApp, ScreenOptions
+
+LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
+
+
+class Recorded(PaperSession):
+    """A session whose nodes cannot be asked, as a recording's."""
+
+    @property
+    def can_act(self) -> bool:
+        return False
+
+
+def recorded() -> PaperSession:
+    paper = Paper(slow=11, label="REPLAY job.hangtop", read_only=True)
+    live = paper.session()
+    session = Recorded(live.options, live.clock)
+    for index in range(paper.nodes):
+        paper.feed(session, index, 0)
+    session.verdict = hung()
+    return session
+
+
+async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one() -> None:
+    session = recorded()
+    async with screen(session) as shown:
+        await shown.press("2")
+        assert "read-only" not in shown.lines()[0]
+        assert shown.lines()[0].rstrip().endswith("REPLAY job.hangtop")
+        footer = shown.lines()[-1]
+        assert "Details" in footer
+        assert "Dump" not in footer
+        assert "Shell" not in footer
+        for key in ("d", "D", "ctrl+n", "r", "K", "exclamation_mark"):
+            await shown.press(key)
+            assert "this shows what was recorded; no node can be asked" in shown.notices()[-1], key
+            assert "--read-only" not in shown.notices()[-1]
+        assert session.dumped == []
+
+
+async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty() -> None:
+    async with screen(recorded()) as shown:
+        assert "[Findings" in shown.lines()[1]
+        assert "Stacks" not in shown.lines()[1]
+        assert "3 GPUs" in shown.lines()[1]
+        await shown.press("8")
+        assert "[Stacks]" in shown.lines()[1]
+        assert "no stack taken yet" in shown.text()
+        await shown.press("2")
+        assert "Stacks" not in shown.lines()[1]
+
+
+async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
+    session = Paper(slow=11, read_only=True).session()
+    async with screen(session) as shown:
+        await shown.press("2", "d")
+        assert session.dumped
+        await shown.press("r")
+        assert "refused, because --read-only was given" in shown.notices()[-1]
+
+
+async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> None:
+    contents = read([LOGS / "norecord.txt"])
+    session = shown_session(contents, job_of(contents), "norecord.txt")
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        assert app.stage.top == "findings"
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        assert lines[0].rstrip().endswith("FILES norecord.txt")
+        assert "[Findings" in lines[1]
+        assert "5 Logs" in lines[1]
+        for empty in ("GPUs", "Fabric", "Stacks"):
+            assert empty not in lines[1]
+        await pilot.press("6")
+        await pilot.pause()
+        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+        assert " live" not in words
+        assert "■ offline" in words
+        await pilot.press("5")
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+        assert "following" not in words
+        assert "■ all that was written" in words

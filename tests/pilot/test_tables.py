@@ -1,0 +1,189 @@
+"""Tables: columns are shown whole and explained, what orders the rows is seen, totals are those of the filter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.piloted import Screen, screen
+from tests.support.screens import Paper, hung
+from tui.filter import parse
+from tui.panels.registry import PANELS
+from tui.panels.table_panel import TablePanel
+from tui.widgets.table import Table
+
+TABLES = [entry.name for entry in PANELS if issubclass(entry.load(), TablePanel)]
+
+
+def table_of(shown: Screen) -> Table[object]:
+    panel = shown.app.panel
+    assert isinstance(panel, TablePanel)
+    return panel.table
+
+
+def heads(shown: Screen) -> list[str]:
+    """Titles of the columns in view."""
+    table = table_of(shown)
+    return [
+        cells.column.title for cells in table.in_view.layout(table.clear_of_bar(table.size.width), table.sort_key).cells
+    ]
+
+
+async def test_every_header_is_the_name_of_its_field_in_filters() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session) as shown:
+        for name in TABLES:
+            await shown.app.stage.open(name)
+            table, fields = table_of(shown), shown.app.panel.fields()
+            assert len(set(fields)) == len(fields), name
+            for column, field in zip(table.columns, fields, strict=True):
+                assert column.title.lower().split() == field.replace("%", " %").replace("_", " ").split() or (
+                    column.title == "" and field == column.key
+                )
+                assert parse(f"{field}=?").terms[0].field == field
+                table.set_filter(f"{field}=?")
+            table.set_filter("")
+
+
+async def test_old_names_of_fields_go_on_working() -> None:
+    async with screen(Paper(slow=11).session()) as shown:
+        await shown.press("2")
+        table = table_of(shown)
+        for text in ("gpu.util<5", "util<5", "cpu<5", "cpu%<5", "wchan~nfs", "kernel_wait~nfs", "workers%>1 rank=11"):
+            table.set_filter(text)
+            assert [row.number for row in table.rows] == [11], text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200, 320])
+async def test_no_column_is_cut_and_a_sign_counts_those_to_the_right(width: int) -> None:
+    async with screen(Paper(slow=11).session(), size=(width, 30)) as shown:
+        await shown.press("2")
+        table = table_of(shown)
+        room = table.clear_of_bar(table.size.width)
+        layout = table.in_view.layout(room, table.sort_key)
+        assert all(cells.size >= cells.column.width for cells in layout.cells)
+        assert 1 + sum(cells.size + 1 for cells in layout.cells) <= room
+        assert len(layout.cells) + layout.right == len(table.columns)
+        header = shown.lines()[3].rstrip()
+        assert header.endswith(f" {layout.right}›" if layout.right else "command")
+
+
+async def test_moving_right_ends_where_nothing_is_left_over_and_left_comes_back() -> None:
+    async with screen(size=(80, 24)) as shown:
+        await shown.press("2")
+        first = heads(shown)
+        await shown.press(*["right"] * 40)
+        assert heads(shown)[-1] == "command"
+        assert shown.lines()[3].startswith("‹")
+        assert heads(shown)[:2] == ["rank", "node"]
+        await shown.press(*["left"] * 40)
+        assert heads(shown) == first
+
+
+@pytest.mark.parametrize("steps", range(1, 22, 4))
+async def test_the_column_that_orders_is_always_in_view_and_explained(steps: int) -> None:
+    async with screen(size=(80, 24)) as shown:
+        await shown.press("2", *["greater_than_sign"] * steps)
+        column = table_of(shown).columns[steps - 1]
+        assert column.title in heads(shown)
+        assert f"ordered by {column.title}" in shown.text()
+        assert column.help.split(";")[0][:12] in shown.text()
+        await shown.press(*["right"] * 12)
+        assert column.title in heads(shown)
+
+
+async def test_the_chooser_hides_goes_and_orders() -> None:
+    async with screen(size=(80, 24)) as shown:
+        await shown.press("2", "o", "down", "down", "space")
+        assert "[ ] state" in shown.text()
+        await shown.press("escape")
+        assert "state" not in heads(shown)
+        await shown.press("o", *["down"] * 16, "enter")
+        assert "local rank" in heads(shown)
+        await shown.press("o", "end", "s")
+        assert table_of(shown).sort_key == "cmd"
+        assert "command" in heads(shown)
+        await shown.press("o", "home", "space", "escape")
+        assert heads(shown)[0] == "rank"  # what tells the rows apart stays
+
+
+async def test_a_hidden_column_that_orders_comes_back_and_one_that_orders_cannot_be_hidden() -> None:
+    async with screen() as shown:
+        await shown.press("2")
+        table = table_of(shown)
+        table.hide_columns({"state", "cpu"})
+        assert "cpu %" not in heads(shown)
+        table.sort_by("cpu")
+        assert "cpu %" in heads(shown)
+        table.hide_columns({"cpu"})
+        assert "cpu %" in heads(shown)
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "total"),
+    [
+        ("2", "node=node2", " 8 of 32 ranks shown   7 on CPU   1 disk!"),
+        ("3", "rank=8-11", " 4 of 32 GPUs shown   mean utilisation 73%   under 5%: 1   power 2.0 kW"),
+        ("4", "node=node3", " 2 of 8 links shown  1 of 1 HCA port up"),
+        ("6", "node=node4", " 1 of 4 nodes shown   ● 1 live"),
+        ("7", "severity=warning", " 1 of 2 findings shown   ▲ 1 warning"),
+    ],
+)
+async def test_totals_are_those_of_what_the_filter_shows(key: str, typed: str, total: str) -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session) as shown:
+        await shown.press(key, "slash", *typed, "enter")
+        assert shown.lines()[3].startswith(total)
+        await shown.press("escape")
+        assert "shown" not in shown.lines()[2]
+
+
+async def test_the_filter_works_or_says_why_not_on_every_panel() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    for node, dump in Paper(slow=11).stacks():
+        session.samples(node, [dump], 0)
+    async with screen(session) as shown:
+        for number, entry in enumerate(PANELS, 1):
+            await shown.press(str(number), "slash")
+            opened = bool(shown.app.screen.query("#filterline"))
+            assert opened == ("filter" in shown.app.panel.CAN), entry.name
+            if opened:
+                await shown.press("escape")
+            else:
+                assert shown.app.panel.WHY_NO_FILTER in shown.notices()
+        await shown.press("8", "slash", *"rank=11", "enter")
+        assert "read_shard (data.py:88)" in shown.text()
+        assert "31 ranks" not in shown.text()
+        await shown.press("escape", "slash", *"all_reduce", "enter")
+        assert "31 ranks" in shown.text()
+        assert "▸ read_shard" not in shown.text()
+
+
+async def test_the_help_tells_every_column_of_the_panel() -> None:
+    async with screen(size=(120, 100)) as shown:
+        await shown.press("2", "question_mark")
+        await shown.press("end")
+        text = shown.text()
+        assert "data workers and other helper processes" in text
+        assert "launcher" in text
+
+
+async def test_the_palette_goes_to_ranks_findings_and_columns() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session, size=(80, 24)) as shown:
+        for typed in ("rank 17", "watchdog_timeout", "local rank"):
+            await shown.press("2" if typed == "local rank" else "1", "colon", *typed.split(" ")[0])
+            for word in typed.split(" ")[1:]:
+                await shown.press("space", *word)
+            await shown.pilot.pause(0.3)
+            await shown.press("enter")
+            await shown.pilot.pause(0.1)
+            if typed == "rank 17":
+                assert shown.app.panel.chosen_ranks() == {17}
+            elif typed == "local rank":
+                assert "local rank" in heads(shown)
+            else:
+                assert "watchdog_timeout" in str(shown.app.panel.here())

@@ -1,0 +1,227 @@
+"""The line of time with real keys: what is scrubbed to is shown on every panel, live and in a recording."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.finding import Verdict
+from hangtop.session.replay import replay_session
+from hangtop.session.session import Session
+from tests.support.piloted import SIZE, Screen, screen
+from tests.support.screens import NOW, Paper, PaperSession, hung, say
+from tui.app import HangtopApp, ScreenOptions
+
+SECONDS = 100
+HANG, LOST = 60, 80
+
+
+def happened(paper: Paper, session: Session, second: int) -> None:
+    """One second of a job that hangs after a minute and then loses a node."""
+    paper.clock.now = NOW + second
+    for index in range(paper.nodes):
+        paper.feed(session, index, second)
+    say(session, "node1", 0, NOW + second, f"step {second}")
+    if second == 5:
+        session.publish(Verdict("healthy", "all is well"))
+    if second == HANG:
+        session.publish(hung(1, "node1"))
+    if second == LOST:
+        session.link(LinkChange("node2", "lost", "the link was cut", NOW + second))
+    session.tick()
+
+
+def lived(paper: Paper) -> PaperSession:
+    paper.clock.now = NOW
+    session = paper.session(ticks=0)
+    session.keep_past()
+    for second in range(SECONDS):
+        happened(paper, session, second)
+    return session
+
+
+@asynccontextmanager
+async def watched(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = SIZE) -> AsyncIterator[Screen]:
+    paper = Paper(nodes=2, gpus=2)
+    session = lived(paper)
+    past = session.past
+    monkeypatch.setattr(session, "keep_past", lambda: None)  # it is kept already
+    async with screen(session, size=size) as shown:
+        assert session.past is past
+        yield shown
+
+
+async def settled(shown: Screen) -> None:
+    await shown.app.workers.wait_for_complete([each for each in shown.app.workers if each.name == "moment"])
+    await shown.draw()
+
+
+async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        assert "■ HUNG" in shown.lines()[0]
+        assert "⏸" not in shown.text()
+        await shown.press(*["left"] * 12)
+        await settled(shown)
+        timeline = shown.app.scene.timeline
+        assert timeline.at is not None
+        assert NOW < timeline.at < NOW + HANG
+        assert "● HEALTHY  all is well" in shown.lines()[0]
+        assert "⏸ 02:4" in shown.lines()[0]
+        for key, there in (("2", "4 of 4 ranks alive"), ("6", "● live"), ("7", "no finding"), ("5", "step ")):
+            await shown.press(key)
+            assert there in shown.text(), key
+            assert "⏸ 02:4" in shown.lines()[0]
+        assert f"step {int(timeline.at - NOW)}" in shown.text()
+        assert f"step {SECONDS - 1}" not in shown.text()
+        await shown.press("0")
+        await settled(shown)
+        assert f"step {SECONDS - 1}" in shown.text()
+        assert "■ HUNG" in shown.lines()[0]
+        await shown.press("6")
+        assert "✖ lost" in shown.text()
+
+
+async def test_marks_lead_from_one_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        timeline = shown.app.scene.timeline
+        reached = []
+        for _ in range(4):
+            await shown.press("N")
+            await settled(shown)
+            reached.append(None if timeline.at is None else round(timeline.at - NOW))
+        assert reached == [LOST, HANG, 5, 0]
+        await shown.press("n", "m")
+        await settled(shown)
+        assert "mark 1 at 02:47:05" in shown.notices()[-1]
+        assert "mark 1" in shown.text()
+        await shown.press("0", "n")
+        assert "nothing happened after this moment" in shown.notices()[-1]
+
+
+async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        session = shown.session
+        await shown.press("space")
+        await settled(shown)
+        paper = Paper(nodes=2, gpus=2, clock=session.clock)
+        happened(paper, session, SECONDS + 20)
+        await shown.draw()
+        assert shown.app.scene.now == NOW + SECONDS - 1
+        assert "20s ago" in shown.text() or "21s ago" in shown.text()
+        await shown.press("space")
+        await settled(shown)
+        assert shown.app.scene.now == NOW + SECONDS + 20
+        assert shown.app.session is session
+
+
+async def test_nobody_is_asked_in_the_past_and_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        await shown.press("left", "D")
+        await settled(shown)
+        await shown.press("D")
+        assert "this is a moment of the past, 0 goes to now; no node can be asked" in shown.notices()[-1]
+        assert shown.session.dumped in ([], [(None, False)])
+
+
+async def test_zoom_shows_more_and_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        assert "[ ] 5m " in shown.text()
+        await shown.press("right_square_bracket")
+        assert "[ ] 15m " in shown.text()
+        await shown.press(*["right_square_bracket"] * 9)
+        assert "[ ] 7d " in shown.text()
+        await shown.press(*["left_square_bracket"] * 9)
+        assert "[ ] 1m " in shown.text()
+
+
+async def test_what_happens_while_the_past_is_shown_still_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    rings: list[int] = []
+    monkeypatch.setattr(HangtopApp, "bell", lambda _app: rings.append(1))
+    async with watched(monkeypatch) as shown:
+        shown.session.verdict = Verdict("healthy", "well again")
+        await shown.press("left")
+        await settled(shown)
+        rings.clear()
+        shown.session.verdict = hung(1, "node1")
+        await shown.draw()
+        assert rings == [1]
+
+
+async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
+    session = Paper(nodes=1).session()
+    async with screen(session) as shown:
+        session.forget_past("of a job that is too large no past is kept")
+        await shown.press("left")
+        assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
+        assert shown.app.scene.timeline.at is None
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import asyncio
+
+    path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
+    paper = Paper(nodes=2, gpus=2)
+    session = Session(paper.session(ticks=0).options, clock=paper.clock)
+    session.record(path)
+    for second in range(SECONDS):
+        happened(paper, session, second)
+    asyncio.run(session.close())
+    return path
+
+
+@asynccontextmanager
+async def replayed(path: Path) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
+    session, feed = replay_session(path)
+    session.keep_past()
+    feed.paused = True
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await pilot.pause(0.2)
+        yield app, pilot
+
+
+def told(app: HangtopApp) -> str:
+    return app.scene.timeline.told()[0]
+
+
+async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path) -> None:
+    async with replayed(recorded) as (app, pilot):
+        assert told(app) == "⏸ 02:47:00"
+        await pilot.press(*["full_stop"] * 40)
+        await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
+        ahead = app.head.now()
+        assert ahead > NOW + 20
+        assert app.session is app.head
+        await pilot.press(*["comma"] * 10)
+        await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
+        assert app.session is not app.head
+        assert app.session.now() < ahead == app.head.now()
+        before = app.session.now()
+        await pilot.press("1", "space")
+        assert told(app).startswith("▶")
+        await pilot.pause(0.3)
+        app.tick()
+        assert app.session.now() > before
+        await pilot.press("space")
+        assert told(app).startswith("⏸")
+        await pilot.press("0", "space")
+        assert app.session is app.head
+        await pilot.pause(0.3)
+        assert app.head.now() > ahead
+
+
+async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
+    async with replayed(recorded) as (app, pilot):
+        assert app.head.player is not None
+        assert "before its end" in app.scene.timeline.told()[1]
+        await app.head.player.seek(NOW + 10_000)
+        await pilot.pause(0.2)
+        app.tick()
+        assert app.scene.timeline.told() == (f"■ 02:48:{SECONDS - 61:02}", "its end")
+        assert app.head.history.series["alive"].at(NOW + 50) == 4

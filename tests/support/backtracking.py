@@ -1,0 +1,211 @@
+"""Lines that would make a regular expression backtrack.
+
+A pattern gets, for each part of it that may repeat, what stands before that part, then something that the part takes
+over and over, then something that nothing takes. Whoever writes logs knows the patterns, so the test must too.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
+
+from collectors.fleet import bounds
+from collectors.node.logs import line
+from tests.support.patterns import Found
+
+PUMPS = (
+    "1", "0", " ", ".", ",", "a", "A", "f", "_", "-", "'", '"', "\t", "/", ":", "[", "(", "a.", "a:", "a, ", "1, ",
+    "1 ", "a ", "1.", "1:", "a=", "a/", "[1]", "(a", "a-1", " | ", "=", "<", "é",
+)  # fmt: skip
+"""What is repeated whatever the pattern: what its parts are likely to take for more than one thing."""
+ENDS = ("", "\x01", "\n\x01")
+FEW, GROWTH, MORE, FEW_S = 18, 1.25, 54, 0.02
+"""Repetitions to begin with, and how they grow up to so many: what doubles with each must not be asked for hundreds."""
+SCREEN_S = 0.0025
+"""CPU seconds for a line of a quarter of the length from which on the whole length is tried."""
+WHOLE, WHOLE_S = line.LONGEST, 0.05
+"""The longest line that a pattern may come to see, and the CPU seconds that it may need for it."""
+SHORTER = (
+    (re.compile(r"collectors\.node\.logs\.(?!line\b|times\b|sift\b|parser\b|numbers\b)"), line.SEEN),
+    (re.compile(r"hangtop\.diagnosis\.|tui\."), bounds.TEXT),
+)
+"""Where less than that is seen."""
+MANY = 64
+"""Repetitions from which on a part of a pattern counts as one that may be pumped."""
+
+
+class Slow(NamedTuple):
+    """A line that takes a pattern too long."""
+
+    name: str
+    seconds: float
+    line: str
+    """The beginning of the line, the end of the pump."""
+
+
+def lines(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
+    """Beginnings, pumps and ends of lines that may be bad for a pattern."""
+    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    tree = parser.parse(source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags)
+    found: dict[tuple[str, str, str], None] = {}
+    for end in ENDS[:2]:
+        for pump in PUMPS:
+            found["", pump, end] = None
+    for before, body, single in _repeats(tree, ""):
+        fits = [pump for pump in PUMPS if single is None or all(_takes(single, char) for char in pump)]
+        for end in ENDS if len(body) < 200 else ENDS[:1]:
+            for pump in dict.fromkeys([body, *fits]):
+                if pump:
+                    found[before, pump, end] = None
+            if before:
+                found["", before + body, end] = None
+                found["", before, end] = None
+                for pump in (" ", ".", "1", "a"):
+                    found["", before + pump, end] = None
+    whole = _sample(tree)
+    if len(whole) > 1:
+        found["", whole[:-1], ""] = None
+        found["", whole, ""] = None
+    return list(found)
+
+
+def _takes(single: Any, char: str) -> bool:
+    """Whether a part of one character takes this one."""
+    op, argument = single
+    code = ord(char)
+    if op is ops.ANY:
+        return char != "\n"
+    if op is ops.LITERAL:
+        return bool(code == argument)
+    if op is ops.NOT_LITERAL:
+        return bool(code != argument)
+    if op is not ops.IN:
+        return False
+    negated = argument[0][0] is ops.NEGATE
+    return negated != any(_in(item, char) for item in argument)
+
+
+def _in(item: Any, char: str) -> bool:
+    op, argument = item
+    if op is ops.LITERAL:
+        return bool(ord(char) == argument)
+    if op is ops.RANGE:
+        return bool(argument[0] <= ord(char) <= argument[1])
+    if op is ops.CATEGORY:
+        name = str(argument).lower()
+        good = (
+            char.isdigit() if "digit" in name else char.isspace() if "space" in name else char.isalnum() or char == "_"
+        )
+        return good != ("not" in name)
+    return False
+
+
+def _repeats(tree: Any, before: str) -> Iterator[tuple[str, str, Any]]:
+    """For each part that may repeat: a text that leads to it, one that it takes, the part if of one character."""
+    for op, argument in tree:
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
+            _, most, body = argument
+            if most >= MANY:
+                single = (
+                    body[0]
+                    if len(body) == 1 and body[0][0] in (ops.IN, ops.ANY, ops.LITERAL, ops.NOT_LITERAL)
+                    else None
+                )
+                yield before, _sample(body), single
+            yield from _repeats(body, before)
+        elif op is ops.SUBPATTERN:
+            yield from _repeats(argument[-1], before)
+        elif op is ops.ATOMIC_GROUP:
+            yield from _repeats(argument, before)
+        elif op is ops.BRANCH:
+            for branch in argument[1]:
+                yield from _repeats(branch, before)
+        elif op in (ops.ASSERT, ops.ASSERT_NOT):
+            yield from _repeats(argument[1], before)
+        before += _sample([(op, argument)])
+
+
+def _sample(tree: Any) -> str:
+    """A short text that a pattern takes, as far as can be told without looking around."""
+    said = ""
+    for op, argument in tree:
+        if op is ops.LITERAL:
+            said += chr(argument)
+        elif op in (ops.NOT_LITERAL, ops.ANY, ops.IN):
+            said += next((char for char in 'a1 .:,-_/"]x\n' if _takes((op, argument), char)), _first(argument))
+        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
+            said += _sample(argument[2]) * min(argument[0], 64)
+        elif op is ops.SUBPATTERN:
+            said += _sample(argument[-1])
+        elif op is ops.ATOMIC_GROUP:
+            said += _sample(argument)
+        elif op is ops.BRANCH:
+            said += _sample(argument[1][0])
+    return said
+
+
+def _first(argument: Any) -> str:
+    for op, value in argument if isinstance(argument, list) else ():
+        if op is ops.LITERAL:
+            return chr(value)
+        if op is ops.RANGE:
+            return chr(value[0])
+    return "a"
+
+
+def seconds(found: Found, said: str) -> float:
+    """CPU seconds that a pattern takes for one line, in the way in which it is used."""
+    text: Any = said.encode("utf-8") if isinstance(found.pattern.pattern, bytes) else said
+    began = time.thread_time()
+    if found.anchored:
+        found.pattern.match(text)
+        found.pattern.fullmatch(text)
+    else:
+        for place, _ in enumerate(found.pattern.finditer(text)):
+            if place > WHOLE:
+                break
+    return time.thread_time() - began
+
+
+def line_of(parts: Sequence[str], length: int) -> str:
+    """A line of about a length: what begins it, what is repeated, what ends it."""
+    before, pump, end = parts
+    return before + pump * max(1, (length - len(before) - len(end)) // len(pump)) + end
+
+
+def longest(found: Found) -> int:
+    """Characters of the longest text that a pattern may come to see."""
+    return next((length for where, length in SHORTER if where.match(found.name)), WHOLE)
+
+
+def slow(found: Found) -> Slow | None:
+    """A line that takes a pattern too long; None when none does."""
+    whole = longest(found)
+    for parts in lines(found.pattern):
+        repeats, took = float(FEW), 0.0
+        while repeats < MORE and took < FEW_S:
+            took = seconds(found, parts[0] + parts[1] * int(repeats) + parts[2])
+            repeats *= GROWTH
+        if took >= FEW_S:
+            said = parts[0] + parts[1] * int(repeats / GROWTH) + parts[2]
+            if min(seconds(found, said) for _ in range(2)) >= FEW_S:
+                return Slow(found.name, took, f"{parts!r:.300} {int(repeats / GROWTH)} times")
+        took = 0.0
+        for part in (32, 8, 4):  # what takes the cube of a length must not be asked for much of it
+            length = whole // part
+            took = seconds(found, line_of(parts, length))
+            if took >= WHOLE_S:
+                break
+        if took < SCREEN_S:
+            continue
+        while length < whole and took < WHOLE_S:
+            length *= 2
+            took = seconds(found, line_of(parts, length))
+        sure = took >= 4 * WHOLE_S
+        if sure or (took >= WHOLE_S and min(seconds(found, line_of(parts, length)) for _ in range(2)) >= WHOLE_S):
+            return Slow(found.name, took, f"{parts!r:.300} x {length}")
+    return None

@@ -1,0 +1,92 @@
+"""What the node side reads there: /proc, the kernel's log, environments, and what tools print."""
+
+from __future__ import annotations
+
+from collectors.node import disks, environ, ibstat, interfaces, perfquery, ports, process_state, procfs, pyspy_output
+from collectors.node import secrets as redaction
+from collectors.node.kmsg import parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.logs import elastic, kernel, mounts, names
+from collectors.probes.infiniband.remote import read
+from collectors.probes.path.remote.around import parse_ping, parse_route
+from collectors.probes.path.remote.iperf import parse_client
+from tests.support.fuzzing import Target, fixtures
+from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
+
+
+def _kernel(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    for line in text.splitlines():
+        kernel.event(line, 1.0, "dmesg")
+        parse_journal(line)
+    parse_dmesg(text)
+    parse_kmsg(data)
+
+
+def _words(data: bytes) -> None:
+    words = data.decode("utf-8", "replace").split("\0")
+    redaction.command(words, 2048)
+    redaction.shapes(words[0])
+    environ.presentable(environ.parse(data))
+    environ.rank_of(environ.parse(data))
+    names.hints(words[0])
+    elastic.error_file(data)
+
+
+def _proc(data: bytes) -> None:
+    procfs.parse_stat(data)
+    procfs.parse_status(data, 4711)
+    procfs.parse_io(data)
+    procfs.parse_limit(data, b"Max open files")
+    procfs.parse_syscall(data)
+    procfs.parse_wchan(data)
+    procfs.parse_cgroup(data)
+    ports.usage_of([29497], [data])
+    ports.listening([data])
+    ports.local_ports([data])
+    disks.parse_mounts(data)
+    mounts.parse(data.decode("utf-8", "replace"))
+    interfaces.parse_dev(data)
+    interfaces.parse_snmp_tcp(data)
+    interfaces.parse_if_inet6(data)
+
+
+def _addresses(data: bytes) -> None:
+    try:
+        process_state.address(data.decode("utf-8", "replace"))
+    except ValueError:
+        return
+
+
+def _stacks(data: bytes) -> None:
+    pyspy_output.failure(data)
+    try:
+        pyspy_output.main_thread(pyspy_output.threads(data, 4711, 7), 4711)
+    except (ValueError, RecursionError):  # the dumper says "torn" for both
+        return
+
+
+def _tools(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    ibstat.parse(text)
+    perfquery.parse(text)
+    read.parse_devinfo(text)
+    read.parse_bandwidth(text)
+    read.parse_route(text)
+    parse_ping(text)
+    parse_route(text)
+    parse_client(text)
+
+
+def targets() -> dict[str, Target]:
+    """These targets."""
+    printed = tuple(text.encode() for text in (DEVINFO, BANDWIDTH, ROUTE, PING))
+    printed += fixtures("seeds/ibstat/*") + fixtures("seeds/iperf/*") + fixtures("devices/perfquery*")
+    refused = b"Error: Failed to suspend process\n\nCaused by:\n    EPERM\n"
+    return {
+        "kernel": Target(_kernel, fixtures("seeds/lines/*")),
+        "words": Target(_words, fixtures("seeds/words/*")),
+        "proc": Target(_proc, fixtures("seeds/proc/*")),
+        "address": Target(_addresses, (b"0100007F:1F90", b"0000000000000000FFFF00000100007F:0016")),
+        "stacks": Target(_stacks, (*fixtures("stacks/a*.jsonl"), refused)),
+        "tools": Target(_tools, printed),
+    }

@@ -1,0 +1,251 @@
+"""Everything that reads what a node, an archive, a recording or the user's files say, with inputs to begin with."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+
+import asyncssh
+import click
+import zstandard
+
+from collectors.fleet import host_keys, interpreter, keys
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.decode import Decoder
+from collectors.fleet.gpu_stream import GpuStream
+from collectors.fleet.held_up import at_work
+from collectors.fleet.hostfile import read_hostfile
+from collectors.fleet.known_hosts import KnownHosts
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh_settings import settings_of
+from collectors.fleet.ssh_words import ConfigError
+from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets import parse
+from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
+from collectors.formats.pcap import PcapError, segments, whole_length
+from collectors.formats.tcp_flows import flows
+from collectors.node.asking import WantsPySpy
+from collectors.node.flamerecord import Progress
+from collectors.node.flamerecord import Recording as Recorded
+from collectors.node.logs.parser import LogParser
+from collectors.node.nvidia_smi_fields import choose, known_fields, rejected_field
+from collectors.probes.allreduce import reports
+from collectors.probes.allreduce.nccl_log import network_of
+from collectors.probes.decoding import Unreadable, one_of
+from collectors.probes.flame.profile import profile
+from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
+from collectors.probes.trace.remote.program import Done, Listed
+from collectors.probes.trace.remote.ways import Way
+from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
+from collectors.samples.registry import SAMPLES
+from collectors.samples.traces import RankTrace
+from hangtop.cli import config
+from hangtop.cli.watch import command as watch
+from hangtop.session.blocks import About
+from hangtop.session.folder import job_of, read
+from hangtop.session.options import SessionOptions
+from hangtop.session.probed import kept
+from hangtop.session.recording import Recorder, Recording, RecordingError
+from hangtop.session.session import Session
+from tests.support import fuzz_node
+from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
+from tests.support.made import gpu_row, hello, process, pulse, tick
+from tests.support.packets import FIN, SYN, frame, pcap
+
+_told = one_of(
+    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, Progress, Recorded, WantsPySpy,
+    RankTrace, Way, Listed, Done,
+)  # fmt: skip
+
+
+def _log(data: bytes) -> None:
+    parser = LogParser("rank_3.log", now=1.7e9)
+    cut = len(data) // 2
+    events = parser.feed(data[:cut]) + parser.feed(data[cut:]) + parser.close()
+    json.dumps([tuple(event) for event in events])
+    json.dumps([tuple(one) for one in parser.progress()])
+    parser.last_time()
+    decoder = Decoder()
+    for event in events:  # what leaves a node arrives
+        decoder.feed(json.dumps(["LogEvent", event]).encode() + b"\n")
+    assert not [bad.why for bad in decoder.renew() if "Expected" in bad.why]
+
+
+def _stream(data: bytes) -> None:
+    session, decoder = Session(SessionOptions(), clock=lambda: 1.7e9), Decoder()
+    samples = decoder.feed(data + b"\n")
+    if samples:
+        session.samples("node", samples, len(data))
+    for bad in decoder.renew():
+        session.bad_line("node", bad.text, bad.why)
+    session.tick()
+    session.job()
+
+
+def _reading(read: Callable[[bytes], object], *documented: type[Exception]) -> Callable[[bytes], None]:
+    """A target that may raise what it documents."""
+
+    def target(data: bytes) -> None:
+        try:
+            read(data)
+        except documented:
+            return
+
+    return target
+
+
+def _text(read: Callable[[str], object], *documented: type[Exception]) -> Callable[[bytes], None]:
+    return _reading(lambda data: read(data.decode("utf-8", "replace")), *documented)
+
+
+def _smi_stream(data: bytes) -> None:
+    GpuStream(choose(frozenset(("index", "uuid", "utilization.gpu")), []), lambda *_: None).feed(data)
+
+
+def _analyze(data: bytes) -> None:
+    job_of(read([in_file(data, "logs.bin")]))
+
+
+def _recording(data: bytes) -> None:
+    list(Recording(in_file(data, "x.hangtop")).entries())
+
+
+def _ssh_config(data: bytes) -> None:
+    words = data.lower()
+    if b"exec" in words or b"include" in words:  # these run programs and read other files, as the user wants it
+        return
+    settings_of(SshConfig.load(in_file(data, "ssh_config")), "node1")
+
+
+def _known_hosts(data: bytes) -> None:
+    known = KnownHosts([in_file(data, "known_hosts")])
+    for name in ("node1", "[node1]:2222", "10.0.0.1"):
+        known.look(name)
+
+
+def _keys(data: bytes) -> None:
+    keys._public_half(data)
+    host_keys.certificate_of(data)
+
+
+def _settings(data: bytes) -> None:
+    context = click.Context(watch, info_name="watch")
+    config.apply(context, str(in_file(data, "config.toml")))
+
+
+def _answers(data: bytes) -> None:
+    at_work(data)
+    for line in data.splitlines():
+        reports.read(line)
+        try:
+            _told(line)
+        except Unreadable:
+            continue
+
+
+def _trace(data: bytes) -> None:
+    kineto.of_stream(BytesIO(data).read, "x.json", len(data), str)
+
+
+def _capture(data: bytes) -> None:
+    whole_length(BytesIO(data))
+    flows(segments(BytesIO(data)))
+
+
+def _smi_text(text: str) -> None:
+    nvidia_smi_text.read(text)
+    known_fields(text)
+    rejected_field(text)
+
+
+def _archives() -> tuple[bytes, ...]:
+    tarred, zipped = BytesIO(), BytesIO()
+    with tarfile.open(fileobj=tarred, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("rank0.log", "n" * 120 + "/é.log"):
+            entry = tarfile.TarInfo(name)
+            entry.size = 16
+            tar.addfile(entry, BytesIO(b"RuntimeError: x\n"))
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/rank0.log", "RuntimeError: x\n" * 20)
+    plain = tarred.getvalue()
+    packed = zstandard.ZstdCompressor().compress(plain)
+    return plain, zipped.getvalue(), gzip.compress(plain), bz2.compress(plain), lzma.compress(plain), packed
+
+
+def _recorded() -> bytes:
+    path = in_file(b"", "seed.hangtop")
+    path.unlink()
+    recorder = Recorder(path, About("1", ["a"], 1.0, 1.0, 1.0, ""))
+    recorder.samples(2.0, "a", [hello(1.0), process(0), tick(1.0, 1)])
+    recorder.close(3.0)
+    return path.read_bytes()
+
+
+def _samples() -> tuple[bytes, ...]:
+    made = [hello(1.7e9), process(0), pulse(1000), gpu_row(0), tick(1.7e9, 1)]
+    return tuple(json.dumps([type(one).__name__, one]).encode() for one in made) + tuple(
+        json.dumps([kind.__name__, [1] * len(kind._fields)]).encode() for kind in SAMPLES
+    )
+
+
+def _pcap() -> bytes:
+    return pcap([frame(1, 0, flags=SYN), frame(2, 1448), frame(2, 1448, at=2.0), frame(1450, 0, flags=FIN)])
+
+
+def _private_key() -> bytes:
+    return asyncssh.generate_private_key("ssh-ed25519").export_private_key("openssh", passphrase="x", rounds=50)
+
+
+def _certificate() -> bytes:
+    signer, key = asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key("ssh-ed25519")
+    return signer.generate_host_certificate(key.convert_to_public(), "node1", principals=["node1"]).public_data
+
+
+def targets() -> dict[str, Target]:
+    """All targets, with inputs to begin with."""
+    lines = fixtures("seeds/lines/*")
+    logs = fixtures("logs/*.txt", 6000)
+    dumps = tuple(path.read_bytes() for path in sorted((FIXTURES / "recorder").iterdir())[-3:])
+    devices = fixtures("devices/*", 8000)
+    traced = tuple(gzip.decompress(path.read_bytes())[:LONGEST] for path in sorted(FIXTURES.glob("traces/*0.json.gz")))
+    here = {
+        "log": Target(_log, logs + lines),
+        "nccl_log": Target(network_of, lines),
+        "stream": Target(_stream, _samples()),
+        "clean": Target(
+            clean_bytes, (b"\x1b[31mred\x1b]8;;http://x\x07link\x9c", "a\u202eb\u200b".encode(), *logs[:2])
+        ),
+        "ras": Target(_text(lambda text: ras.parse(text, node="n", at=0.0), BadFormat), fixtures("ras/*")),
+        "pyspy": Target(_text(lambda text: pyspy_text.read(text, at=0.0), BadFormat), fixtures("stacks/a*.jsonl")),
+        "recorder": Target(_reading(lambda data: flight_recorder.read(data, "dump_3"), BadFormat), dumps),
+        "pickle": Target(_reading(pickled.load, BadFormat), dumps[:2], whole=True),
+        "nccl_tests": Target(_text(nccl_tests.parse), fixtures("seeds/nccl_tests/*")),
+        "smi_text": Target(_text(_smi_text), devices),
+        "smi_stream": Target(_smi_stream, (b"0, GPU-1, 5\n1, GPU-2, ERR!\n",)),
+        "answers": Target(_answers, fixtures("seeds/answers/*")),
+        "interpreter": Target(_text(interpreter.read), fixtures("seeds/interpreter/*")),
+        "trace": Target(_reading(_trace, BadFormat), traced),
+        "capture": Target(_reading(_capture, PcapError), (_pcap(),), whole=True),
+        "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),
+        "analyze": Target(_analyze, _archives() + dumps + devices + logs[:4] + traced, whole=True),
+        "recording": Target(_reading(_recording, RecordingError), (_recorded(),), whole=True),
+        "kept": Target(lambda data: kept.load(in_file(data, "kept.json")), fixtures("seeds/kept/*")),
+        "hostfile": Target(
+            _reading(lambda data: read_hostfile(in_file(data, "hosts")), TargetError),
+            (b"node1 slots=8\nnode[2-9]:2222 # x\n",),
+        ),
+        "targets": Target(
+            _text(lambda text: list(parse(text.split())), TargetError), (b"gpu[001-4,7] me@h:22 [::1]:2",)
+        ),
+        "ssh_config": Target(_reading(_ssh_config, ConfigError), fixtures("seeds/ssh_config/*")),
+        "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
+        "keys": Target(_keys, (_private_key(), _certificate()), whole=True),
+        "config": Target(_reading(_settings, click.ClickException), fixtures("seeds/config/*")),
+    }
+    return {**here, **fuzz_node.targets()}

@@ -1,0 +1,188 @@
+"""Whole logs of runs that are over, from their text to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+Judge = Callable[..., Verdict]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Judges files given by name and text."""
+
+    def verdict(**texts: str) -> Verdict:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.log").write_text(text)
+        return diagnose(job_of(read([tmp_path])))
+
+    return verdict
+
+
+def roots(verdict: Verdict) -> list[tuple[str, tuple[int, ...]]]:
+    """Kinds and ranks of what is told as a cause."""
+    return [(found.kind, found.ranks) for found in verdict.findings if not found.cause]
+
+
+HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"  # noqa: E501
+
+
+def table(*rates: float, wrong: int = 0, whole: bool = True) -> str:
+    rows = "".join(
+        f"  {1 << (20 + n)}  {1 << (18 + n)}  float  sum  -1  10.0  {rate}  {rate}  {wrong}  10.0  {rate}  {rate}  0\n"
+        for n, rate in enumerate(rates)
+    )
+    return HEADER + rows + ("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 50.0\n" if whole else "")
+
+
+def test_a_good_table_is_a_healthy_run(judge: Judge) -> None:
+    assert judge(a=table(30, 60, 90, 120, 121, 118)).outcome == "healthy"
+
+
+def test_a_table_that_falls(judge: Judge) -> None:
+    verdict = judge(a=table(30, 60, 120, 40, 41, 39))
+    assert (verdict.outcome, roots(verdict)) == ("slow", [("bandwidth_low", ())])
+    assert roots(judge(a=table(30, 60, 120, 40, 110, 119))) == [], "one disturbed size"
+
+
+def test_a_table_with_wrong_elements(judge: Judge) -> None:
+    assert roots(judge(a=table(30, 60, wrong=5)))[0][0] == "silent_corruption"
+
+
+def test_a_finished_run_is_no_mismatch(judge: Judge) -> None:
+    line = "n1:{pid}:9 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1 recvbuff 0x1 count 4 datatype 7 op 0 root 0 comm 0x{pid} [nranks=2] stream 0x1\n"  # noqa: E501
+    ahead = "".join(line.format(pid=11, n=n) for n in range(9)) + "".join(line.format(pid=12, n=n) for n in range(7))
+    init = "n1:{pid}:9 [0] NCCL INFO ncclCommInitRank comm 0x{pid} rank {rank} nranks 2 cudaDev 0 busId 1 commId 0xab - Init COMPLETE\n"  # noqa: E501
+    log = init.format(pid=11, rank=0) + init.format(pid=12, rank=1) + ahead
+    assert roots(judge(a=log))[0][0] == "collective_mismatch"
+    assert judge(a=log + table(30, 60, 90)).outcome == "healthy"
+
+
+def test_tests_that_gave_up(judge: Judge) -> None:
+    assert roots(judge(a="n1: Test NCCL failure common.cu:10 'internal error / '\n")) == [("rank_crashed", ())]
+    verdict = judge(a="n1: Test CUDA failure common.cu:10 'invalid device ordinal'\n")
+    assert (roots(verdict), verdict.findings[0].nodes) == ([("invalid_device", ())], ("n1",))
+
+
+CLOSED = """Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {member}/4
+Traceback (most recent call last):
+  File "/w/train.py", line 10, in main
+    dist.all_reduce(t)
+RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:21177
+"""
+
+
+def test_the_last_rank_is_named_by_the_others_and_the_size(judge: Judge) -> None:
+    verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)})
+    assert roots(verdict) == [("rank_killed", (3,))]
+
+
+def test_nobody_is_named_by_two_of_four(judge: Judge) -> None:
+    verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(2)})
+    assert "rank_killed" not in [kind for kind, _ in roots(verdict)]
+
+
+def test_the_address_names_the_node_and_its_ranks(judge: Judge) -> None:
+    nccl = "{host}:{pid}:{pid} [0] NCCL INFO Bootstrap : Using eth0:{address}<0>\n"
+    files = {
+        f"rank{rank}": nccl.format(
+            host="node1" if rank < 4 else "node2", pid=100 + rank, address="10.0.0.3" if rank < 4 else "10.0.0.7"
+        )
+        + (CLOSED.replace("/4", "/8").format(rank=rank, member=rank + 1) if rank < 4 else "")
+        for rank in range(8)
+    }
+    verdict = judge(**files)
+    assert roots(verdict) == [("rank_killed", (4, 5, 6, 7))]
+    assert verdict.findings[0].nodes == ("node2",)
+
+
+def test_a_rank_that_had_finished(judge: Judge) -> None:
+    files = {f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)}
+    verdict = judge(**files, rank3="Training completed.\n")
+    assert roots(verdict) == [("rank_left_early", (3,))]
+
+
+CUT = 'Traceback (most recent call last):\n  File "/w/t.py", line 9, in main\n    loss.backward()\n'
+
+
+def test_why_a_batch_system_ended_it_stands_before_a_cut_traceback(judge: Judge) -> None:
+    cancelled = "slurmstepd: error: *** STEP 12.0 ON n7 CANCELLED AT 2024-03-01T10:00:00 DUE TO TIME LIMIT ***\n"
+    verdict = judge(a=CUT + cancelled + "srun: error: n7: tasks 2-3: Exited with exit code 1\n")
+    assert (roots(verdict)[0][0], "time limit" in verdict.summary) == ("rank_killed", True)
+    whole = CUT + "ValueError: bad shard\n"
+    assert roots(judge(a=whole + cancelled))[0][0] == "rank_crashed"
+
+
+def test_a_device_that_is_not_there_stands_before_the_crash(judge: Judge) -> None:
+    text = "\n".join(
+        "[rank3]: " + line for line in (CUT + "RuntimeError: CUDA error: invalid device ordinal").splitlines()
+    )
+    assert roots(judge(a=text + "\n")) == [("invalid_device", (3,))]
+
+
+def test_gpus_that_messages_name(judge: Judge) -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which 1.00 GiB is free.\n"  # noqa: E501
+    assert judge(a=text).findings[0].gpus[0].endswith(":3")
+    text = "n1:1:2 [0] init.cc:1 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000\n"
+    assert judge(a=text).findings[0].gpus == ("n1:0000:1b:00",)
+
+
+def test_an_xid_that_kills_is_no_slowness(judge: Judge) -> None:
+    text = "Oct 12 10:00:00 node4 kernel: NVRM: Xid (PCI:0000:5e:00): 48, pid=12, name=python, DBE (double bit error)\n"
+    verdict = judge(a=text)
+    assert (verdict.outcome, verdict.findings[0].nodes) == ("crashed", ("node4",))
+
+
+def test_a_hang_that_the_watchdog_ended_is_a_hang(judge: Judge) -> None:
+    text = "[rank{0}]:[E419 10:42:28.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.\n"  # noqa: E501
+    assert judge(a=text.format(0) + text.format(1)).outcome == "hung"
+
+
+def test_a_port_without_a_subnet_manager(tmp_path: Path) -> None:
+    port = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: LinkUp\n\t\tSM lid: {}\n\t\tLink layer: InfiniBand\n"  # noqa: E501
+    (tmp_path / "ibstat.txt").write_text(port.format("Initializing", 0))
+    found = diagnose(job_of(read([tmp_path]))).findings[0]
+    assert (found.kind, found.severity, "subnet manager" in found.summary) == ("ib_port_down", "critical", True)
+    (tmp_path / "ibstat.txt").write_text(port.format("Active", 1))
+    assert diagnose(job_of(read([tmp_path]))).findings == ()
+
+
+def test_the_port_of_a_peer_that_a_retry_names_is_its_cause(tmp_path: Path) -> None:
+    node = tmp_path / "node4"
+    node.mkdir()
+    port = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tBase lid: 9\n\t\tSM lid: 0\n\t\tLink layer: InfiniBand\n"  # noqa: E501
+    (node / "ibstat.txt").write_text(port)
+    warning = "node1:7:8 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer {}<539> with status=12 opcode=129 len=1 vendor err 129 (Recv) hca mlx5_3\n"  # noqa: E501
+    (tmp_path / "rank0.log").write_text(warning.format("node4"))
+    told = {found.kind: found.cause for found in diagnose(job_of(read([tmp_path]))).findings}
+    assert told == {"ib_port_down": "", "ib_retry_exceeded": "ib_port_down"}
+
+
+def test_nobody_is_blamed_where_nothing_is_wrong(judge: Judge) -> None:
+    text = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
+INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
+[I Wrapper.cpp:562] [Rank 0] Running collective: CollectiveFingerPrint(SequenceNumber=1277, OpType=ALLREDUCE)
+step 100 loss 2.3
+"""
+    assert judge(a=text).findings == ()
+
+
+def test_a_traceback_without_a_rank_is_of_the_one_whose_exit_is_told(judge: Judge) -> None:
+    failed = "ERROR:elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 1 (pid: 26) of binary: p\n"
+    whole = CUT + "ValueError: bad shard\n"
+    verdict = judge(a=whole + failed)
+    assert roots(verdict) == [("rank_crashed", (1,))]
+    assert "ValueError: bad shard" in verdict.summary
+    two = whole + CUT + "KeyError: 'x'\n"  # whose is which, nobody knows
+    both = judge(a=two + failed)
+    assert roots(both) == [("rank_crashed", (1,))]
+    assert "one of 2 tracebacks" in both.summary
+    several = failed + failed.replace("local_rank: 1 (pid: 26)", "local_rank: 2 (pid: 27)")
+    assert roots(judge(a=two + several)) == [("rank_crashed", ())]

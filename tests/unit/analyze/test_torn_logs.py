@@ -1,0 +1,231 @@
+"""Logs of which only parts are there, from their text to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+Judge = Callable[[str], Verdict]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Judges one log."""
+
+    def verdict(text: str) -> Verdict:
+        (tmp_path / "a.log").write_text(text)
+        return diagnose(job_of(read([tmp_path])))
+
+    return verdict
+
+
+def roots(verdict: Verdict) -> list[tuple[str, tuple[int, ...]]]:
+    """Kinds and ranks of what is told as a cause."""
+    return [(found.kind, found.ranks) for found in verdict.findings if not found.cause]
+
+
+LAUNCHER = (
+    'Traceback (most recent call last):\n  File "/opt/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+    '  File "/opt/lib/python3.8/site-packages/torch/distributed/run.py", line 761, in main\n    run(args)\n'
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+)
+
+
+def test_a_launcher_s_traceback_alone(judge: Judge) -> None:
+    assert roots(judge(LAUNCHER)) == [("child_failed_no_detail", ())]
+
+
+def test_beside_a_rank_s_own_words_it_says_nothing(judge: Judge) -> None:
+    assert roots(judge("[rank2]: ValueError: bad shard\n" + LAUNCHER)) == [("rank_crashed", (2,))]
+
+
+def test_a_launcher_that_was_told_to_end(judge: Judge) -> None:
+    ended = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2024-05-01T10:00:00 DUE TO TIME LIMIT ***\n"
+    assert roots(judge(ended + LAUNCHER)) == [("rank_killed", ())]
+
+
+RETRY = "n1:1:2 [1] NCCL INFO Call to connect returned Connection refused, retrying\n"
+
+
+def test_retries_to_no_avail(judge: Judge) -> None:
+    error = "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3\n"
+    assert roots(judge(RETRY * 3 + error)) == [("nccl_connect_failed", ())]
+
+
+def test_retries_of_a_peer_that_came_late(judge: Judge) -> None:
+    assert judge(RETRY * 2).findings == ()
+    up = "n1:1:2 [1] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 1 busId 1b000 - Init COMPLETE\n"
+    assert judge(RETRY * 5 + up).findings == ()
+
+
+def test_a_transport_s_error_is_told_by_its_meaning(judge: Judge) -> None:
+    assert roots(judge("Failed to modify QP to RTR: Connection timed out\n")) == [("nccl_init_failed", ())]
+    ucx = "[1.5] [n1:58:0] ib_mlx5_log.c:113  UCX  ERROR Error on QP 0x1: Transport retry count exceeded\n"
+    assert roots(judge(ucx)) == [("ib_retry_exceeded", ())]
+
+
+def test_a_job_that_finished_got_over_it(judge: Judge) -> None:
+    assert judge("Failed to modify QP to RTR: Connection timed out\nTraining completed.\n").findings == ()
+
+
+def test_torn_time_outs_compare_with_nothing(judge: Judge) -> None:
+    line = "[rank{}]:[E PG.cpp:6] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600) ran for 700 milliseconds\n"  # noqa: E501
+    whole = "".join(line.format(rank, rank) for rank in range(3))
+    torn = line.format(3, 3)[:108]
+    assert [kind for kind, _ in roots(judge(whole + torn + "\n"))] == ["watchdog_timeout"]
+
+
+def test_frames_alone_give_way_to_a_lost_connection(judge: Judge) -> None:
+    frames = '  File "a.py", line 3, in f\n    g()\n  File "b.py", line 4, in g\n    h()\n'
+    assert roots(judge(frames)) == [("rank_crashed", ())]
+    closed = "n1:1:2 [0] NCCL WARN Net : Connection closed by remote peer 10.0.0.7<2117>\n"
+    assert [kind for kind, _ in roots(judge(frames + closed))] == ["nccl_remote_error"]
+
+
+def test_torch_s_word_of_nccl_s_error_alone(judge: Judge) -> None:
+    prose = (
+        'it ends with "RuntimeError: NCCL error in: ../ProcessGroupNCCL.cpp:45, unhandled cuda error, NCCL version 2"\n'
+    )
+    assert roots(judge(prose)) == [("rank_crashed", ())]
+    remote = "NCCL error: remote process exited or there was a network error\n"
+    assert "rank_crashed" not in [kind for kind, _ in roots(judge(remote))]
+
+
+def test_why_nccl_failed_stands_before_that_it_did(judge: Judge) -> None:
+    warned = "n1:1:2 [0] include/socket.h:361 NCCL WARN Call to connect failed : Connection timed out\n"
+    assert [kind for kind, _ in roots(judge(warned + "RuntimeError: NCCL Error 2: unhandled system error\n"))] == [
+        "nccl_connect_failed"
+    ]
+
+
+STUCK = (
+    "2024-07-29 17:14:59.9: E rendezvous.cc:38] This thread has been waiting for `initialize clique for "
+    "rank 6; run_id=7` for 10 seconds and may be stuck. Expected 8 threads to join the rendezvous, but not all of them "
+    "arrived on time.\n"
+)
+
+
+def test_threads_of_xla_that_wait(judge: Judge) -> None:
+    assert roots(judge(STUCK)) == [("collective_stalled", ())]
+    came = "2024-07-29 17:15:09.9: E rendezvous.cc:42] Thread is unstuck! Warning above was a false-positive.\n"
+    assert judge(STUCK + came).findings == ()
+
+
+def test_a_traceback_that_is_cut_within_its_first_frame(judge: Judge) -> None:
+    assert roots(judge('[rank3]: Traceback (most recent call last):\n[rank3]:   File "/app/tra')) == [
+        ("rank_crashed", (3,))
+    ]
+    assert roots(judge("Traceback (most recent call last):\n")) == []
+
+
+def test_the_rank_that_intel_mpi_puts_in_front(judge: Judge) -> None:
+    text = '[2] Traceback (most recent call last):\n[2]   File "/a.py", line 3, in f\n[2] KeyError: 7\n'
+    assert roots(judge(text)) == [("rank_crashed", (2,))]
+
+
+def test_a_run_that_goes_on_after_an_error_was_logged(judge: Judge) -> None:
+    error = "2026-11-22 10:00:00 ERROR loader.py:8 a shard could not be read\n"
+    assert roots(judge(error)) == [("rank_crashed", ())]
+    assert roots(judge(error + "".join(f"step {n} loss 0.{n}\n" for n in range(5)))) == []
+    assert roots(judge(error + "an ordinary line\n" * 60)) == []
+
+
+def test_a_process_that_ends_without_a_time_is_no_cause_beside_a_traceback(judge: Judge) -> None:
+    text = (
+        "process 0 terminated with exit code 1\n"
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/a.py", line 3, in f\n[rank1]: KeyError: 7\n'
+    )
+    assert roots(judge(text)) == [("rank_crashed", (1,))]
+
+
+def test_who_was_told_to_end_is_not_accused(judge: Judge) -> None:
+    assert roots(judge("failed (exitcode: -15) local_rank: 0 (pid: 100) of binary: /usr/bin/python\n")) == [
+        ("rank_killed", ())
+    ]
+
+
+def test_a_traceback_whose_indentation_is_lost(judge: Judge) -> None:
+    text = 'Traceback (most recent call last):\nFile "a.py", line 3, in f\nstep(batch)\nKeyError: 7\n'
+    verdict = judge(text)
+    assert roots(verdict) == [("rank_crashed", ())]
+    assert "KeyError: 7" in verdict.summary
+
+
+def test_frames_without_the_label_that_their_head_has(judge: Judge) -> None:
+    text = (
+        "rank:  3 | 2026-11-22 10:00:00,615 CRITICAL | Traceback (most recent call last):\n"
+        '  File "a.py", line 3, in f\n    step(batch)\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n'
+    )
+    assert ("gpu_out_of_memory", (3,)) in roots(judge(text))
+
+
+def test_the_columns_of_a_log_viewer(judge: Judge) -> None:
+    bar = "  |   |   | 2026-11-22 10:00:00 | "
+    text = f'{bar}result = f()\n{bar}File "a.py", line 3, in f\n{bar}g()\n{bar}File "a.py", line 9, in g\n{bar}h()\n'
+    assert roots(judge(text)) == [("rank_crashed", ())]
+
+
+def test_a_cut_traceback_says_less_than_the_watchdog(judge: Judge) -> None:
+    late = (
+        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=9) ran"
+    )
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    step(batch)\n'
+    assert judge(f"RuntimeError: {late} for 9 milliseconds before timing out.\n{cut}").findings[0].kind == (
+        "watchdog_timeout"
+    )
+
+
+def test_ranks_of_one_line_are_told_together(judge: Judge) -> None:
+    text = "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1, 3] was aborted. Please check its log.\n"
+    assert roots(judge(text)) == [("child_failed_no_detail", (1, 3))]
+
+
+def test_a_launcher_that_ended_its_ranks(judge: Judge) -> None:
+    text = "[2026-11-22 10:00:00,101] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 656\n"
+    assert roots(judge(text)) == [("child_failed_no_detail", ())]
+
+
+def test_a_launcher_that_failed_in_its_rendezvous(judge: Judge) -> None:
+    text = (
+        '  File "/x/torch/distributed/elastic/agent/server/api.py", line 881, in _invoke_run\n    a()\n'
+        '  File "/x/torch/distributed/elastic/rendezvous/c10d_backend.py", line 115, in _call_store\n    raise\n'
+    )
+    assert roots(judge(text)) == [("store_timeout", ())]
+
+
+def test_another_call_into_nccl_that_failed(judge: Judge) -> None:
+    line = (
+        "2026-11-22 10:00:00.9: E external/xla/x.cc:2] INTERNAL: x.cc:134: NCCL operation ncclGroupEnd() failed: %s\n"
+    )
+    assert roots(judge(line % "unhandled cuda error.")) == [("rank_crashed", ())]
+    assert roots(judge(line % "remote process exited or there was a network error")) != [("rank_crashed", ())]
+
+
+def test_a_group_that_starts_again_tells_of_a_rank_that_failed(judge: Judge) -> None:
+    line = "[INFO] 2026-11-22 10:00:00,884 api: Worker group FAILED. 3/3 attempts left; will restart worker group"
+    assert roots(judge(line + "\n")) == [("child_failed_no_detail", ())]
+
+
+def test_the_host_of_a_pod_of_tpus(judge: Judge) -> None:
+    label = "10.0.0.2 [1] "
+    text = "".join(
+        f"{label}{line}\n"
+        for line in ("Traceback (most recent call last):", '  File "a.py", line 3, in f', "KeyError: 7")
+    )
+    verdict = judge(text)
+    assert roots(verdict) == [("rank_crashed", ())]
+    assert verdict.findings[0].nodes == ("10.0.0.2",)
+
+
+def test_parameters_that_got_no_gradient_in_lightning_s_words(judge: Judge) -> None:
+    text = (
+        "RuntimeError: It looks like your LightningModule has parameters that were not used in producing the loss "
+        "returned by training_step. If this is intentional, you must enable the detection of unused parameters.\n"
+    )
+    assert roots(judge(text)) == [("unused_parameters", ())]

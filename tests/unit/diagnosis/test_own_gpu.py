@@ -1,0 +1,248 @@
+"""Ranks that wait for their own GPU, as ranks of a job over NCCL do: the GPU tells what that waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.native import native_wanted
+from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, frame, gpu, kinds
+
+SPIN = {"utilization": 100, "power": 120.0}
+EMPTY = {"utilization": 0, "power": 75.0}
+COMPUTE = {"utilization": 100, "power": 640.0}
+SYNCHRONIZE = [
+    "synchronize /env/point-packages/torch/cuda/__init__.py:985",
+    "log_metrics train.py:85",
+    "main train.py:9",
+]
+OWN_LINE = ["log_metrics train.py:85", "main train.py:9"]
+"""A call into a C library: no Python frame shows the wait."""
+
+
+def spinning(**fields: Any) -> Sketch:
+    """Four ranks on two nodes whose GPUs are full at little power; all spin on the CPU at one line."""
+    given: dict[str, Any] = {"stood_still": 30.0, **fields}
+    job = Sketch(**given)
+    job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
+    return with_gpus(job, *[SPIN] * 4)
+
+
+def with_gpus(job: Sketch, *rows: dict[str, Any]) -> Sketch:
+    """Give rank n the GPU with the n-th row, two a node."""
+    for number in (1, 2):
+        own = rows[2 * number - 2 : 2 * number]
+        job.node(
+            f"node{number}",
+            gpus=tuple(gpu(i, [row] * 4, pids=[1000 + 2 * (number - 1) + i]) for i, row in enumerate(own)),
+        )
+    return job
+
+
+def native(job: Sketch, rank: int, *symbols: str, line: str = "log_metrics train.py:85") -> Any:
+    """The picture with one dump of this rank that has native frames above its own line."""
+    made = job.job()
+    last = [dump for dump in made.stacks if dump.pid == 1000 + rank][-1]
+    frames = [frame(f"{symbol} libcudart.so.12:0")._replace(native=True, line=0) for symbol in symbols]
+    thread = last.threads[0]
+    own = list(thread.frames)
+    dump = last._replace(method="native", at=NOW - 0.01, threads=[thread._replace(frames=[*frames, *own])])
+    return replace(made, stacks=(*made.stacks, dump), stack_nodes=(*made.stack_nodes, job.home(rank)))
+
+
+def test_one_rank_reads_and_the_others_wait_for_their_full_gpus() -> None:
+    job = with_gpus(spinning(), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks(1).at(READING, syscall="read").pulse(cores=0.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, job.verdict().outcome) == ("rank_stuck_in_data", (1,), "hung")
+
+
+def test_ranks_whose_gpus_compute_wait_for_nobody() -> None:
+    job = with_gpus(spinning(), *[COMPUTE] * 4)
+    verdict = job.verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+    assert "4 GPUs compute" in verdict.summary
+
+
+def test_steps_of_half_a_minute_with_some_in_all_reduce_and_some_in_synchronize_are_healthy() -> None:
+    job = with_gpus(spinning(motion=MOVING), COMPUTE, COMPUTE, SPIN, SPIN)
+    job.ranks(2, 3).at(ALL_REDUCE)
+    assert alarms(job.verdict()) == []
+    assert job.verdict().outcome == "healthy"
+
+
+def test_a_bubble_of_a_pipeline_is_no_deadlock() -> None:
+    job = with_gpus(spinning(), SPIN, SPIN, SPIN, COMPUTE)
+    for rank, peer in ((0, 1), (1, 2), (2, 3)):
+        job.ranks(rank).at(
+            ["recv torch/distributed/distributed_c10d.py:2200", "step pipe.py:7"], arguments={"src": str(peer)}
+        )
+    verdict = job.verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+
+
+def test_all_spin_and_nobody_is_odd() -> None:
+    found = first(spinning().verdict())
+    assert found.kind == "collective_stalled"
+    assert "no rank is odd" in found.summary
+    assert "flight recorder" in found.advice
+
+
+def test_a_rank_in_a_collective_is_not_odd_among_those_that_wait_for_their_gpus() -> None:
+    job = spinning()
+    job.ranks(3).at(ALL_REDUCE, state="R").pulse(cores=1.0)
+    assert "collective_mismatch" not in kinds(job.verdict())
+
+
+def test_the_one_empty_gpu_is_the_suspect_without_any_stack() -> None:
+    job = with_gpus(Sketch(stood_still=30.0), SPIN, SPIN, EMPTY, SPIN)
+    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.ranks) == ("hung", "job_stalled", (2,))
+    assert "its GPU has nothing to do while 3 are full" in found.summary
+
+
+def test_without_stacks_and_gpus_the_sleeper_among_those_that_spin_is_told_as_possible() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
+    job.ranks(1).pulse(cores=0.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (1,), "possible")
+
+
+def test_what_stands_still_is_never_healthy_and_what_moves_is_not_stalled() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().unread("denied: ptrace").pulse(cores=0.0)
+    assert kinds(job.verdict()) == ["job_stalled"]
+    job.motion = MOVING
+    assert (job.verdict().outcome, kinds(job.verdict())) == ("healthy", [])
+    job.motion, job.stood_still = type(MOVING)(), 1.0
+    assert job.verdict().outcome == "unknown"
+
+
+def test_read_only_and_all_burn_cpu_is_told_only_after_a_long_call_would_be_over() -> None:
+    job = Sketch(stood_still=10.0)
+    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
+    assert job.verdict().outcome == "unknown"
+    job.stood_still = 25.0
+    assert kinds(job.verdict()) == ["job_stalled"]
+
+
+def test_one_torn_stack_does_not_make_a_hang_healthy() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).unread("torn: no main thread")
+    verdict = job.verdict()
+    assert (verdict.outcome, kinds(verdict)) == ("hung", ["job_stalled"])
+    assert "all_reduce" in verdict.summary
+
+
+def test_native_frames_of_one_rank_a_place_are_wanted_and_speak_for_the_others() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    job.ranks(1).at(READING, syscall="read")
+    assert native_wanted(job.job()) == (0,)
+    assert job.verdict().outcome == "unknown", "they may compute in one long call"
+    job.stood_still = 70.0
+    assert first(job.verdict()).kind == "job_stalled"
+    job.stood_still = 30.0
+    told = diagnose(native(job, 0, "clock_gettime", "cudaStreamSynchronize"))
+    assert (told.findings[0].kind, told.findings[0].ranks) == ("rank_stuck_in_data", (1,))
+    assert "3 others" in told.findings[0].summary
+
+
+def test_where_native_frames_are_refused_full_gpus_tell_who_waits() -> None:
+    job = with_gpus(Sketch(stood_still=30.0), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    job.ranks(1).at(READING, syscall="read")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
+    job = with_gpus(Sketch(stood_still=30.0), COMPUTE, EMPTY, COMPUTE, COMPUTE)
+    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    job.ranks(1).at(READING, syscall="read")
+    assert alarms(job.verdict()) == [], "they compute"
+
+
+@pytest.mark.parametrize("symbol", ["cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch"])
+def test_a_full_queue_of_launches_is_a_wait_for_ones_own_gpu(symbol: str) -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="sched_yield").pulse(cores=1.0)
+    job.ranks(1).at(READING, syscall="read")
+    told = diagnose(native(job, 0, "sched_yield", symbol))
+    assert (told.findings[0].kind, told.findings[0].ranks) == ("rank_stuck_in_data", (1,))
+
+
+def test_no_native_frames_are_wanted_of_a_job_that_moves() -> None:
+    job = Sketch(motion=MOVING, stood_still=0.0)
+    job.ranks().at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    assert native_wanted(job.job()) == ()
+
+
+def test_native_frames_do_not_speak_for_a_rank_in_another_state() -> None:
+    job = with_gpus(Sketch(stood_still=30.0), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks().at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    job.ranks(1).at(OWN_LINE, state="S", syscall="openat").pulse(cores=0.0)
+    told = diagnose(native(job, 0, "cudaStreamSynchronize"))
+    assert told.findings[0].ranks == (1,)
+    assert told.findings[0].kind == "rank_stuck_in_code"
+
+
+def test_an_unread_rank_in_a_job_that_moves_is_not_uninterruptible() -> None:
+    job = Sketch(motion=MOVING, stood_still=0.5)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(3).unread("failed: Failed to suspend process: EPERM")
+    assert "rank_uninterruptible" not in kinds(job.verdict())
+
+
+def test_visible_work_is_waited_for_and_warned_of_when_it_lasts() -> None:
+    job = with_gpus(spinning(patience=60.0, stood_still=90.0), SPIN, COMPUTE, SPIN, SPIN)
+    job.ranks(1).at(["evaluate train.py:30", "main train.py:9"], state="R").pulse(cores=1.0)
+    verdict = job.verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+    assert "waiting" in kinds(verdict)
+    job.stood_still = 700.0
+    assert alarms(job.verdict()) == ["waiting"]
+    job.usual_pause = 650.0
+    assert alarms(job.verdict()) == [], "it took that long before"
+
+
+def test_a_gpu_that_is_lost_under_a_job_that_moves_is_a_risk() -> None:
+    job = Sketch(motion=MOVING, stood_still=0.0)
+    job.ranks().at(ALL_REDUCE, READING).pulse(switches=40, cores=0.5)
+    job.node("node2", gpus=(gpu(0, pids=[1002]), gpu(1, pids=[1003])))
+    job.says("kernel.xid", node="node2", ago=60, code=79, bus_id="0000:11:00")
+    assert job.verdict().outcome == "at_risk"
+
+
+def test_the_culprit_of_a_node_that_fell_silent_is_kept() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).at(READING, syscall="read")
+    job.node("node2", link="lost", why="timed out", seen_at=NOW - 25)
+    found = {finding.kind: finding for finding in job.verdict().findings}
+    assert first(job.verdict()).kind == "node_unreachable"
+    assert found["rank_stuck_in_data"].ranks == (2,)
+    assert "last known, before node2 fell silent 25 s ago" in found["rank_stuck_in_data"].summary
+
+
+def test_names_in_user_code_alone_prove_no_kind() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(["get_batch_stats metrics.py:8", "main train.py:2"], syscall="read")
+    assert first(job.verdict()).certainty != "proven"
+
+
+def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_are_no_stall() -> None:
+    job = Sketch(stood_still=20.0)
+    job.ranks().at(["nap model.py:63", "main train.py:9"], syscall="clock_nanosleep")
+    assert kinds(job.verdict()) == []
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).unread("torn: no main thread").pulse(cores=1.0)
+    job.stood_still = 15.0
+    assert kinds(job.verdict()) == [], "it may compute in one call"
+    job.stood_still = 25.0
+    assert (first(job.verdict()).kind, first(job.verdict()).certainty) == ("job_stalled", "possible")

@@ -1,0 +1,53 @@
+"""Who comes late to a hang: a wait that spins is seen from then on only; how long a thread slept, the kernel knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import NOW, READING, Sketch, first, gpu, kinds
+
+SPIN = {"utilization": 100, "power": 120.0}
+EMPTY = {"utilization": 0, "power": 75.0}
+SYNCHRONIZE = [
+    "synchronize /env/site-packages/torch/cuda/__init__.py:985",
+    "log_metrics train.py:85",
+    "main train.py:9",
+]
+
+
+def seen_for(seconds: float, asleep: float, *, cores: float = 0.0) -> Verdict:
+    """Rank 1 reads and has slept so long, as its kernel says; three ranks spin, and were seen to for some seconds."""
+    job = Sketch(patience=4.0, span=seconds, watched=seconds, stood_still=seconds)
+    job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
+    job.ranks(1).at(READING, syscall="read").pulse(cores=cores)
+    rows = (SPIN, EMPTY), (SPIN, SPIN)
+    for number, own in enumerate(rows, 1):
+        pids = [1000 + 2 * (number - 1) + i for i in range(2)]
+        job.node(f"node{number}", gpus=tuple(gpu(i, [row] * 4, pids=[pids[i]]) for i, row in enumerate(own)))
+    made = job.job()
+    sleeper = made.ranks[1]
+    looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - asleep)) for look in sleeper.looks)
+    ranks = tuple(replace(rank, looks=looks) if rank is sleeper else rank for rank in made.ranks)
+    return diagnose(replace(made, ranks=ranks))
+
+
+def test_a_rank_that_slept_for_the_whole_patience_needs_to_be_watched_for_a_part_of_it() -> None:
+    verdict = seen_for(2.0, asleep=20.0)
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.ranks) == ("hung", "rank_stuck_in_data", (1,))
+    assert any("has not run for 20 s" in line.text for line in found.evidence)
+
+
+@pytest.mark.parametrize(("seconds", "asleep"), [(2.0, 3.0), (1.0, 20.0), (2.0, 0.0)])
+def test_a_shorter_sleep_or_a_shorter_look_is_no_hang_yet(seconds: float, asleep: float) -> None:
+    verdict = seen_for(seconds, asleep)
+    assert "rank_stuck_in_data" not in kinds(verdict)
+    assert verdict.outcome != "hung"
+
+
+def test_who_computes_does_not_sleep() -> None:
+    assert seen_for(2.0, asleep=20.0, cores=0.6).outcome != "hung"

@@ -1,0 +1,216 @@
+"""Host keys as OpenSSH judges them: a table of cases, each given to the real ``ssh`` and to hangtop.
+
+A row is what known_hosts says, which keys the host shows, what StrictHostKeyChecking is, on which port the host is,
+whether known_hosts is hashed, and how the host is reached. Both must give the same answer and leave the same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from collectors.fleet.asking import Questions
+from collectors.fleet.connector import Connector
+from collectors.fleet.ssh import Ssh
+from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.transport import Declined, Refused
+from tests.support.ssh_server import Host, Person, home, key, public, serve
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the real ssh to compare with")
+
+AT_ONCE = 6
+
+# {own} is the host's name with its port, {plain} without.
+KNOWN: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "its key": ("{own} host",),
+    "another key": ("{own} other",),
+    "another type": ("{own} ec-other",),
+    "another key and its key": ("{own} other", "{own} host"),
+    "its second key": ("{own} ec-host",),
+    "its key without port": ("{plain} host",),
+    "another key without port": ("{plain} other",),
+    "its key by pattern": ("*.0.0.* host",),
+    "all but it": ("*,!{plain} host",),
+    "its key, revoked": ("{own} host", "@revoked {own} host"),
+    "revoked alone": ("@revoked {own} host",),
+    "revoked without port": ("@revoked {plain} host",),
+    "another revoked": ("{own} host", "@revoked {own} other"),
+    "authority": ("@cert-authority {own} authority",),
+    "authority without port": ("@cert-authority {plain} authority",),
+    "another authority": ("@cert-authority {own} other",),
+    "another authority and its key": ("@cert-authority {own} other", "{own} host"),
+    "another authority and it without port": ("@cert-authority {own} other", "@cert-authority {plain} authority"),
+    "another key and authority": ("{own} other", "@cert-authority {own} authority"),
+    "another key and authority without port": ("{own} other", "@cert-authority {plain} authority"),
+    "revoked with and without port": ("@revoked {own} host", "@revoked {plain} host"),
+    "authority, revoked": ("@cert-authority {own} authority", "@revoked * authority"),
+    "authority, its key revoked": ("@cert-authority {own} authority", "@revoked * host"),
+    "authority as a key": ("{own} authority",),
+    "no key": ("{own}", "nonsense", "{own} ssh-ed25519 AAAA", "@odd {own} host"),
+}
+SHOWN = ("key", "two keys", "certificate", "certificate for another")
+STRICT = ("yes", "ask", "accept-new", "no")
+WAYS = ("port", "22", "alias", "jump")
+
+
+class Row(NamedTuple):
+    known: str
+    shown: str
+    strict: str
+    way: str
+    hashed: bool = False
+
+
+def rows() -> Iterator[Row]:
+    for known, shown, strict in itertools.product(KNOWN, SHOWN, STRICT):
+        if shown in ("key", "certificate") or strict == "accept-new":
+            yield Row(known, shown, strict, "port")
+    for known, strict, way in itertools.product(KNOWN, ("yes", "accept-new"), ("22", "alias", "jump")):
+        yield Row(known, "key", strict, way)
+    for known, way in itertools.product(KNOWN, WAYS):
+        yield Row(known, "certificate", "accept-new", way, hashed=True)
+
+
+class Outcome(NamedTuple):
+    answer: str
+    """``in``, ``changed``, ``revoked``, ``asked`` or ``unknown``."""
+    learned: tuple[str, ...]
+    """What is in known_hosts afterwards and was not before."""
+
+
+RELAY = """\
+import os, socket, sys, threading
+far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def back():
+    while data := far.recv(65536):
+        os.write(1, data)
+    os._exit(0)
+threading.Thread(target=back, daemon=True).start()
+while data := os.read(0, 65536):
+    far.sendall(data)
+"""
+
+
+def config(folder: Path, row: Row, host: Host, jump: Host) -> Path:
+    """A ~/.ssh for one row and one client."""
+    folder.mkdir()
+    made = home(folder)
+    made.lines += [
+        f"IdentityFile {made.key('user')}", "IdentitiesOnly yes", "UpdateHostKeys no", "CheckHostIP no",
+        "ConnectTimeout 20",
+    ]  # fmt: skip
+    port = 22 if row.way == "22" else host.port
+    own = {"22": "127.0.0.1", "alias": "the-alias"}.get(row.way, f"[127.0.0.1]:{host.port}")
+    lines = []
+    for line in KNOWN[row.known]:
+        head, _, name = line.format(own=own, plain="127.0.0.1").rpartition(" ")
+        is_key = name in ("host", "other", "ec-host", "ec-other", "authority")
+        lines.append(f"{head} {public(name)}" if is_key else f"{head} {name}".strip())
+    made.known_hosts.write_text("".join(f"{line}\n" for line in lines))
+    if row.hashed and lines:
+        subprocess.run(["ssh-keygen", "-q", "-H", "-f", made.known_hosts], check=False, capture_output=True)
+    made.known_hosts.open("a").write(f"[localhost]:{jump.port} {public('jump')}\n")
+    made.lines += ["Host node0", "HostName 127.0.0.1", f"Port {port}", "User tester"]
+    made.lines += [f"StrictHostKeyChecking {row.strict}"]
+    if row.way == "22":
+        (folder / "relay").write_text(RELAY)
+        made.lines += [f"ProxyCommand {sys.executable} -I -S {folder}/relay {host.port}"]
+    if row.way == "alias":
+        made.lines += ["HostKeyAlias the-alias"]
+    if row.way == "jump":
+        made.lines += ["ProxyJump jump", "Host jump", "HostName localhost", f"Port {jump.port}", "User tester"]
+    made.config  # noqa: B018 (writes it)
+    return folder
+
+
+async def by_ssh(folder: Path, row: Row) -> Outcome:
+    before = lines_of(folder)
+    process = await asyncio.create_subprocess_exec(
+        "ssh", "-F", folder / "config", "node0", "true", stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, start_new_session=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+    )  # fmt: skip
+    _, errors = await process.communicate()
+    said = errors.decode()
+    if process.returncode == 0:
+        answer = "in"
+    elif "REVOKED HOST KEY" in said and "was revoked and you have requested strict checking" in said:
+        # It says so too where it looked without the port, and goes on.
+        aside = row.known == "revoked without port" and row.way in ("port", "jump")
+        answer = "new" if aside else "revoked"
+    elif "IDENTIFICATION HAS CHANGED" in said:
+        answer = "changed"
+    elif "Host key verification failed" in said:
+        answer = "new"
+    else:
+        raise AssertionError(said)
+    if answer == "new":
+        answer = {"yes": "unknown", "ask": "asked"}[row.strict]
+    return Outcome(answer, learned(folder, before))
+
+
+async def by_hangtop(folder: Path) -> Outcome:
+    before = lines_of(folder)
+    person = Person()
+    connector = Connector(SshConfig.load(folder / "config"), Questions(person))
+    node = Ssh("node0", connector.settings("node0", None, None), connector)
+    try:
+        await node.connect()
+        answer = "in"
+    except Declined:
+        answer = "asked" if person.questions else "declined"
+    except Refused as error:
+        words = {"another host key than before": "changed", "is revoked by": "revoked", "no known_hosts": "unknown"}
+        answer = next((word for said, word in words.items() if said in str(error)), str(error))
+    finally:
+        await node.close()
+        await connector.close()
+    return Outcome(answer, learned(folder, before))
+
+
+def lines_of(folder: Path) -> list[str]:
+    return (folder / "known_hosts").read_text().splitlines()
+
+
+def learned(folder: Path, before: list[str]) -> tuple[str, ...]:
+    return tuple(sorted((Counter(lines_of(folder)) - Counter(before)).elements()))
+
+
+def servers(shown: str) -> Host:
+    names = ("host", "ec-host") if shown == "two keys" else ("host",)
+    principals = {"certificate": ["127.0.0.1", "the-alias"], "certificate for another": ["other"]}.get(shown)
+    certificate = principals and key("authority").generate_host_certificate(key("host"), "it", principals=principals)
+    return Host(host_keys=names, host_certificate=certificate or None)
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+async def test_the_same_answer_row_by_row(tmp_path: Path, shown: str) -> None:
+    turn = asyncio.Semaphore(AT_ONCE)
+    different: list[str] = []
+    seen: Counter[str] = Counter()
+
+    async def compare(number: int, row: Row, host: Host, jump: Host) -> None:
+        async with turn:
+            ours = await by_hangtop(config(tmp_path / f"ours{number}", row, host, jump))
+            theirs = await by_ssh(config(tmp_path / f"ssh{number}", row, host, jump), row)
+        seen[theirs.answer] += 1
+        if ours != theirs:
+            different.append(f"{row}: ssh {theirs}, hangtop {ours}")
+
+    async with serve(servers(shown)) as host, serve(Host(host_keys=("jump",))) as jump:
+        table = [row for row in rows() if row.shown == shown]
+        await asyncio.gather(*(compare(number, row, host, jump) for number, row in enumerate(table)))
+    assert not different, "\n".join(different)
+    every = {"in", "changed", "revoked", "asked", "unknown"}
+    assert set(seen) >= (every if shown in ("key", "certificate") else {"in", "changed", "revoked"}), str(seen)

@@ -1,0 +1,49 @@
+"""What ``--via`` may say, and the words that it becomes for a node."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets import Target
+from collectors.fleet.transport import Refused
+from collectors.fleet.ways.choose import way_of
+from collectors.fleet.ways.command import AnyCommand
+
+NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
+
+
+def test_words_are_split_as_by_a_shell_and_nothing_is_expanded() -> None:
+    way = AnyCommand(r"""tsh ssh --cluster='my lab' -p %p %r@%h "$HOME" \* 100%% sh""")
+    assert way.words(NODE) == ["tsh", "ssh", "--cluster=my lab", "-p", "2222", "eve@gpu1", "$HOME", "*", "100%", "sh"]
+    assert AnyCommand("x %n").words(NODE) == ["x", "eve@gpu1:2222"]
+    assert AnyCommand("docker exec -i %h sh").words(Target("a;b", "a;b")) == ["docker", "exec", "-i", "a;b", "sh"]
+    assert AnyCommand("x %h").terminal(Target("a", "a")) == ["x", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("docker exec -i sh", "no %h"), ("x %q", "%q means nothing"), ("x %h %", "means nothing"), ("x 'a %h", "split"),
+        ("", "no %h"), ("%h sh", "first word"), ("srum", "no way by name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_way(text: str, why: str) -> None:
+    with pytest.raises(TargetError, match=why):
+        way_of(text)
+
+
+def test_ssh_is_the_way_that_needs_no_name() -> None:
+    assert way_of(None) is None
+    assert way_of("ssh") is None
+
+
+def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
+    with pytest.raises(Refused, match="wants a user"):
+        AnyCommand("x %r@%h").words(Target("a", "a"))
+    with pytest.raises(Refused, match="wants a port"):
+        AnyCommand("x -p %p %h").words(Target("a", "a"))
+    with pytest.raises(Refused, match="no %r"):
+        AnyCommand("x %h").words(Target("eve@a", "a", "eve"))
+    with pytest.raises(Refused, match="no %p"):
+        AnyCommand("x %h").words(Target("a:22", "a", None, 22))

@@ -1,0 +1,151 @@
+"""Steps and phases by torch's own hooks, and by callbacks of frameworks that need not be installed for this."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import hangtop.inside
+from collectors.samples.page import PHASE_NAMES
+from hangtop.inside import hooks
+from hangtop.inside.frameworks import lightning
+from hangtop.inside.hooks import Hooked
+from hangtop.inside.page import Page
+from hangtop.inside.steps import telling
+
+
+class Told:
+    """What was told, in order: phases, and steps as numbers."""
+
+    def __init__(self, page: Page) -> None:
+        self.words: list[str | int] = []
+        phase, step = page.phase, page.step
+
+        def on_phase(number: int) -> bool:
+            self.words.append(PHASE_NAMES[number])
+            return phase(number)
+
+        def on_step(number: int) -> bool:
+            self.words.append(number)
+            return step(number)
+
+        page.phase, page.step = on_phase, on_step
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    monkeypatch.setattr(hooks, "hooked", Hooked())
+    telling.by_hand = False
+    hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
+    assert telling.page is not None
+    yield Told(telling.page)
+    hangtop.inside.stop()
+
+
+def test_an_optimizer_counts_and_a_model_tells_the_phases(told: Told) -> None:
+    torch = pytest.importorskip("torch")
+    said = hooks.count_steps()
+    assert "counted by the optimizer's own hook" in said
+    model = torch.nn.Linear(2, 2)
+    optimizer, other = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+
+    def train() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        other.step()
+
+    train()
+    assert told.words == ["optimizer", 1, ""], "without a model nobody knows which part of the step comes next"
+    told.words.clear()
+    hangtop.inside.follow(model, optimizer)
+    train()
+    assert told.words == ["forward", "backward", "optimizer", 2, "data"]
+    told.words.clear()
+    model.eval()
+    model(torch.ones(1, 2))
+    assert told.words == ["evaluation"]
+    assert hooks.followed() is model
+    assert set(hooks.hooked.optimizers) == {optimizer, other}
+    told.words.clear()
+    model.train()
+    hangtop.inside.step(100)
+    train()
+    assert [word for word in told.words if isinstance(word, int)] == [100], "numbers that the job gives count alone"
+
+
+def test_hooks_are_taken_away_at_the_end(told: Told) -> None:
+    torch = pytest.importorskip("torch")
+    hooks.count_steps()
+    model = torch.nn.Linear(2, 2)
+    hangtop.inside.follow(model)
+    hangtop.inside.stop()
+    assert len(model._forward_hooks) == len(model._forward_pre_hooks) == 0
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert told.words == []
+
+
+def test_something_that_cannot_be_followed_stays_inside(told: Told) -> None:
+    telling.troubles.clear()
+    hangtop.inside.follow(object())
+    assert "follow()" in telling.troubles[0]
+
+
+def framework(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> None:
+    """Have a module of this name that has nothing but the class that callbacks are made from."""
+    module = ModuleType(name)
+    setattr(module, base, type(base, (), {}))
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_lightning(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    framework(monkeypatch, "lightning.pytorch", "Callback")
+    callback = hangtop.inside.lightning_callback()
+    trainer = SimpleNamespace(global_step=0, optimizers=[])
+    model = type("Model", (), {})()
+    callback.on_fit_start(trainer, model)
+    for batch in range(2):
+        callback.on_train_batch_start(trainer, model, None, batch)
+        callback.on_before_backward(trainer, model, None)
+        callback.on_before_optimizer_step(trainer, model, None)
+        trainer.global_step += batch  # the first batch only accumulates gradients
+        callback.on_train_batch_end(trainer, model, None, None, batch)
+    callback.on_validation_start(trainer, model)
+    callback.on_validation_end(trainer, model)
+    callback.on_save_checkpoint(trainer, model, {})
+    once: list[Any] = ["forward", "backward", "optimizer"]
+    assert told.words == [*once, 0, "data", *once, 1, "data", "evaluation", "data", "checkpoint"]
+
+
+def test_lightning_adds_one_only_where_start_was_called(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    framework(monkeypatch, "lightning.pytorch", "Callback")
+    assert len(lightning.callbacks()) == 1
+    hangtop.inside.stop()
+    assert lightning.callbacks() == []
+
+
+def test_transformers(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    framework(monkeypatch, "transformers", "TrainerCallback")
+    callback = hangtop.inside.trainer_callback()
+    state = SimpleNamespace(global_step=3)
+    callback.on_train_begin(None, state, None)
+    callback.on_step_begin(None, state, None)
+    callback.on_pre_optimizer_step(None, state, None)
+    callback.on_step_end(None, state, None)
+    callback.on_prediction_step(None, state, None)
+    callback.on_evaluate(None, state, None)
+    assert told.words == ["forward", "optimizer", 3, "data", "evaluation", "data"]
+
+
+def test_the_entry_point_names_what_is_there() -> None:
+    import tomllib
+    from importlib import import_module
+    from pathlib import Path
+
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    entry = tomllib.loads(text)["project"]["entry-points"]["lightning.pytorch.callbacks_factory"]["hangtop"]
+    module, _, name = entry.partition(":")
+    assert getattr(import_module(module), name) is lightning.callbacks

@@ -1,0 +1,284 @@
+"""The page that a process shares: what it says, that it costs and breaks nothing, and what a fork does to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hangtop.inside
+from collectors.samples import page as layout
+from hangtop.inside import names, starting, ways
+from hangtop.inside.page import Standing
+from hangtop.inside.steps import telling
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    telling.by_hand = False
+    telling.troubles.clear()
+    did = hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
+    yield did
+    hangtop.inside.stop()
+
+
+def page_bytes() -> bytes:
+    """The page as another process finds it: by the name among the open files."""
+    path = page_path()
+    return Path(path).read_bytes() if path else b""
+
+
+def page_path() -> str:
+    """This process's own: another test may hold that of a process which it watched."""
+    own = struct.pack("=8sqqq", layout.MAGIC, layout.VERSION, layout.SIZE, os.getpid())
+    return memfd(layout.NAME, own)
+
+
+def memfd(name: str, begin: bytes = b"") -> str:
+    for link in Path("/proc/self/fd").iterdir():
+        named = link.is_symlink() and str(link.readlink()).startswith(f"/memfd:{name} ")
+        if named and link.read_bytes().startswith(begin):
+            return str(link)
+    return ""
+
+
+def word(data: bytes, place: int) -> int:
+    return int(struct.unpack_from("=q", data, 8 * place)[0])
+
+
+def test_says_who_it_is_and_where(started: list[str]) -> None:
+    hangtop.inside.step(41)
+    hangtop.inside.phase("data")
+    data = page_bytes()
+    assert len(data) == layout.SIZE
+    assert data[:8] == layout.MAGIC
+    places = (layout.VERSION_WORD, layout.PID, layout.RANK, layout.WORLD_SIZE, layout.LOCAL_RANK, layout.STEP)
+    assert [word(data, place) for place in places] == [1, os.getpid(), 5, 8, 1, 41]
+    assert layout.PHASE_NAMES[word(data, layout.PHASE)] == "data"
+    assert word(data, layout.SEQUENCE) == 4
+    step_at, phase_at = struct.unpack_from("=d", data, 8 * layout.STEP_AT), struct.unpack_from("=d", data, 104)
+    assert 0.0 < step_at[0] <= phase_at[0]
+
+
+def test_only_its_user_may_open_it(started: list[str]) -> None:
+    assert Path(page_path()).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_phase_goes_back_to_the_one_before(started: list[str]) -> None:
+    hangtop.inside.phase("backward")
+    with hangtop.inside.phase("checkpoint"):
+        assert word(page_bytes(), layout.PHASE) == layout.PHASE_NAMES.index("checkpoint")
+    assert word(page_bytes(), layout.PHASE) == layout.PHASE_NAMES.index("backward")
+
+
+def test_steps_without_a_number_are_counted(started: list[str]) -> None:
+    for _ in range(3):
+        hangtop.inside.step()
+    assert word(page_bytes(), layout.STEP) == 2
+
+
+@pytest.mark.parametrize("nonsense", ["seven", 1 << 80, None, 2.5, object()])
+def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
+    hangtop.inside.step(7)
+    hangtop.inside.step(nonsense)  # type: ignore[arg-type]
+    with hangtop.inside.phase(nonsense):  # type: ignore[arg-type]
+        pass
+    assert telling.troubles
+    assert word(page_bytes(), layout.STEP) in {7, 8}
+    hangtop.inside.step(9)
+    assert word(page_bytes(), layout.STEP) == 9
+    assert not word(page_bytes(), layout.SEQUENCE) % 2
+
+
+def test_without_start_nothing_happens() -> None:
+    assert telling.page is None
+    hangtop.inside.step(1)
+    with hangtop.inside.phase("data"):
+        pass
+    assert page_bytes() == b""
+
+
+def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(starting.OFF, "0")
+    assert hangtop.inside.start() == ["off: HANGTOP_INSIDE=0"]
+    assert telling.page is None
+
+
+def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
+    hangtop.inside.step(3)
+    child = os.fork()
+    if not child:
+        hangtop.inside.step(99)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert word(page_bytes(), layout.STEP) == 3
+
+
+def test_threads_that_come_at_once_leave_it_whole(started: list[str]) -> None:
+    def tell() -> None:
+        for number in range(2000):
+            hangtop.inside.step(number)
+            hangtop.inside.phase("forward")
+
+    threads = [threading.Thread(target=tell) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not word(page_bytes(), layout.SEQUENCE) % 2
+    assert telling.troubles == []
+
+
+def test_a_question_is_taken_once(started: list[str]) -> None:
+    page = telling.page
+    assert page is not None
+    assert page.question() is None
+    with Path(page_path()).open("r+b") as other:
+        other.seek(8 * layout.CHECK)
+        other.write(struct.pack("=qqdd", layout.CHECKS.index("same"), 120, 30.0, 0.0))
+        other.seek(8 * layout.QUESTION)
+        other.write(struct.pack("=q", 77))
+    assert page.step(1) is True
+    question = page.question()
+    assert question is not None
+    assert (question.number, question.check, question.at_step, question.deadline) == (77, "same", 120, 30.0)
+    page.take(77)
+    assert page.step(2) is False
+    assert word(page_bytes(), layout.SEEN) == 77
+
+
+def test_a_question_that_is_none_is_dropped(started: list[str]) -> None:
+    page = telling.page
+    assert page is not None
+    with Path(page_path()).open("r+b") as other:
+        other.seek(8 * layout.QUESTION)
+        other.write(struct.pack("=qq", 78, 4711))
+    assert page.question() is None
+    assert page.step(2) is False
+
+
+def test_what_start_did_is_listed_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    did = hangtop.inside.start(tracer=False, recorder=False, automatic=False)
+    try:
+        assert hangtop.inside.start() == did
+        told = capsys.readouterr().err.splitlines()
+        assert told == [f"hangtop.inside: {line}" for line in did]
+        said = page_bytes()[layout.SAID :]
+        length = int.from_bytes(said[:4], "little")
+        assert said[4 : 4 + length].decode().splitlines()[1:] == did
+        signal = word(page_bytes(), layout.SIGNAL)
+        assert signal
+        os.kill(os.getpid(), signal)
+        stacks = memfd(layout.STACKS)
+        assert "test_what_start_did_is_listed_once" in Path(stacks).read_text()
+    finally:
+        hangtop.inside.stop()
+
+
+def test_a_free_signal_is_one_that_nobody_handles() -> None:
+    import signal
+
+    top = signal.SIGRTMAX - 1
+    assert ways.free_signal(0, lambda number: signal.SIG_DFL) == top
+    assert ways.free_signal(1 << (top - 1), lambda number: signal.SIG_DFL) == top - 1
+    assert ways.free_signal(0, lambda number: signal.SIG_IGN if number == top else signal.SIG_DFL) == top - 1
+    assert ways.free_signal((1 << 64) - 1, lambda number: signal.SIG_DFL) == 0
+
+
+def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:
+    env = {"TORCH_FR_BUFFER_SIZE": "500", "TMPDIR": str(tmp_path)}
+    _, said = ways.record(env, started=False)
+    assert env["TORCH_FR_BUFFER_SIZE"] == "500"
+    assert "TORCH_FR_BUFFER_SIZE" not in said
+    assert env["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
+    untouched: dict[str, str] = {}
+    ways.record(untouched, started=True)
+    assert untouched == {}
+
+
+@pytest.mark.parametrize(("scope", "word"), [("0", "left alone"), ("2", "anybody but root"), ("1", "")])
+def test_who_may_trace(tmp_path: Path, scope: str, word: str) -> None:
+    file = tmp_path / "ptrace_scope"
+    file.write_text(f"{scope}\n")
+    said = ways.let_trace(str(file))
+    # where the kernel has no Yama, it refuses the call; both are said
+    assert word in said
+    assert said.startswith("tracing: ")
+
+
+def test_threads_get_the_names_that_python_knows() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, name="reader of shards")
+    thread.start()
+    try:
+        names.name_threads(threading.enumerate())
+        assert Path(f"/proc/self/task/{thread.native_id}/comm").read_text().strip() == "reader of shard"
+        assert names.name_threads([thread]) == 0
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_identity_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+
+    class Mesh:
+        mesh_dim_names = ("dp", "tp")
+
+        def get_coordinate(self) -> list[int]:
+            return [1, 0]
+
+    line = hangtop.inside.identity(Mesh())
+    assert line.startswith(f"rank 5 of 8, local rank ?, {os.uname().nodename}, ")
+    assert line.endswith("mesh dp=1 tp=0")
+    assert capsys.readouterr().out == f"{line}\n"
+
+
+def test_needs_the_standard_library_alone(tmp_path: Path) -> None:
+    """In an empty environment, as ``pip install --no-deps`` leaves it: the wheel's folders and nothing else."""
+    import shutil
+
+    for package in ("hangtop", "collectors", "tui"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    script = """
+import json, sys
+before = set(sys.modules)
+import hangtop.inside
+hangtop.inside.start(quiet=True)
+hangtop.inside.step(3)
+with hangtop.inside.phase("data"):
+    pass
+hangtop.inside.identity()
+
+foreign = sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names
+                 and not name.startswith(("hangtop", "collectors.samples")) and name not in ("__main__", "collectors"))
+sys.stdout.write(json.dumps([foreign, hangtop.inside.steps.telling.troubles, "ctypes" in sys.modules]))
+"""
+    env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{script}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, env=env, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])[:2] == [[], []]
+
+
+def test_standing_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hangtop.inside.standing import standing
+
+    assert standing({}) == Standing(-1, -1, -1)
+    assert standing({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1"}) == Standing(3, 4, 1)
+    assert standing({"RANK": "-2", "WORLD_SIZE": "x"}) == Standing(-1, -1, -1)

@@ -1,0 +1,71 @@
+"""Ranks of processes that do not say theirs, by NCCL's lines in the files that they write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.node.logs.numbered import Told, told_numbers
+from collectors.node.logs.source import LogSource
+from collectors.node.source import Shared
+from collectors.samples.ranks import RankProcess
+from tests.support.fake_proc import FakeProc
+from tests.support.made import process
+
+HOST = os.uname().nodename.partition(".")[0]
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> FakeProc:
+    made = FakeProc(tmp_path / "proc")
+    for pid in (50, 51):
+        made.add(pid, inner=pid - 40)
+    return made
+
+
+def nameless(pid: int, **fields: Any) -> RankProcess:
+    given = {"local_rank": None, "world_size": None, "numbered_by": "", "library": "torch", **fields}
+    return process(-1, pid)._replace(**given)
+
+
+def told(proc: FakeProc, lines: dict[int, list[tuple[str, int, int, int]]], **fields: Any) -> dict[int, Told]:
+    return told_numbers(str(proc.root), [nameless(50, **fields), nameless(51, **fields)], lines, {})
+
+
+def test_the_largest_communicator_of_each_process_tells_its_rank(proc: FakeProc) -> None:
+    both = [(HOST, 10, 6, 8), (HOST, 10, 0, 2), (HOST, 11, 7, 8), (HOST, 99, 3, 64)]
+    assert told(proc, {50: both, 51: both}) == {50: Told(6, 8), 51: Told(7, 8)}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {},
+        {50: [("another", 10, 6, 8)]},
+        {50: [(HOST, 10, 3, 8)], 51: [(HOST, 11, 3, 8)]},
+        {50: [(HOST, 10, 0, 1)]},
+    ],
+    ids=["nothing", "another host with the same pids", "two say the same", "a communicator of one"],
+)
+def test_what_tells_no_rank(proc: FakeProc, lines: dict[int, list[tuple[str, int, int, int]]]) -> None:
+    assert told(proc, lines) == {}
+
+
+def test_a_group_of_the_job_is_not_the_job(proc: FakeProc) -> None:
+    assert told(proc, {50: [(HOST, 10, 1, 2)]}, world_size=8) == {}
+    assert told(proc, {50: [(HOST, 10, 1, 2)], 51: [(HOST, 11, 5, 8)]}) == {51: Told(5, 8)}
+
+
+def test_the_source_tells_the_others(proc: FakeProc, tmp_path: Path) -> None:
+    log = tmp_path / "out.log"
+    init = "%s:%d:999 [%d] NCCL INFO ncclCommInitRank comm 0x55d%d rank %d nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x7 - Init COMPLETE\n"  # noqa: E501
+    log.write_text("".join(init % (HOST, 10 + rank, rank, rank, rank) for rank in (0, 1)))
+    shared = Shared()
+    for pid in (50, 51):
+        proc.link(proc.root / str(pid) / "fd" / "1", str(log))
+    shared.ranks = tuple(nameless(pid, stdout=str(log)) for pid in (50, 51))
+    list(LogSource(shared, str(proc.root), str(tmp_path / "sys")).look(1e9))
+    assert shared.told == {50: Told(0, 2), 51: Told(1, 2)}

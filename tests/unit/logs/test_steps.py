@@ -1,0 +1,228 @@
+"""Steps in logs, whoever logs them; and what looks like steps but is none."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node.logs.counters import counted
+from collectors.node.logs.steps import SEEN, Steps
+from collectors.samples.logs import StepCount
+
+NOW = 1_000_000_000.0
+
+LOGGERS = {
+    "plain": "step {n} loss 0.31 (0.52 s)",
+    "colon": "[2026-11-22 10:00:00,123][INFO] - Step: {n} | lr 1e-4",
+    "iter of": "iter {n}/5000, loss 3.1, 210 ms",
+    "padded": " [2026-11-22 10:00:00] iteration {n:8d}/    5000 | consumed samples:   960 | elapsed time per iteration"
+    " (ms): 812.4 | learning rate: 1.5E-04 |",
+    "equals": "global_step={n}, skipped=0, lr=[0.0001], mom=[(0.9, 0.95)]",
+    "coloured": "\x1b[31mstep: \x1b[32m{n:2d}  \x1b[33mloss: 2.9\x1b[0m",
+    "bracket": "[{n}] mean loss 0.31",
+    "fraction": "Epoch: [0][ {n}/5005]\tTime 0.4 (0.5)\tLoss 6.9",
+    "samples": "Train Epoch: 1 [{n}/60000 (1%)]\tLoss: 2.3",
+    "batches": "| epoch   1 |   {n}/ 2928 batches | lr 20.00 | ms/batch 11.0 | loss 5.8",
+    "epoch and batch": "Epoch 3, batch {n}",
+    "json": '{{"loss": 0.3, "step": {n}, "lr": 1e-05, "epoch": 0.4}}',
+    "json text": '{{"epoch": 1, "update": 0.1, "num_updates": "{n}", "wps": "99"}}',
+    "dict": "{{'loss': 0.3, 'learning_rate': 1e-05, 'epoch': 1.{n}}}",
+    "after labels": "[rank0]: eta: 0:01:02  iter: {n}  total_loss: 1.2  time: 0.2",
+    "thousands": "completed step: 1,{n:03d}, seconds: 0.41",
+    "train word": "Iter(train) [ {n}/40000]  lr: 1.0e-04",
+    "keras": "{n}/938 [=>............] - ETA: 12s - loss: 2.2",
+}
+BARS = {
+    "bar": "Epoch 0:  45%|████▌     | {n}/1000 [00:10<00:12, 45.10it/s, v_num=0]",
+    "bar without an end": "{n}it [00:10, 45.1it/s]",
+    "bar of thousands": "shards:  45%|████▌     | {n}.5k/9.99k [00:10<00:12]",
+    "keras": "{n}/938 ━━━━━━━━━━━━━━━━━━━━ 12s 14ms/step - loss: 2.2 ",
+}
+NO_STEPS = {
+    "heartbeat": "heartbeat {n}",
+    "worker's heartbeat": "worker heartbeat iteration {n}: ok",
+    "alive": "[{n}] still alive",
+    "waiting": "Waiting for rank 3 ... {n}/600",
+    "attempt": "connect: attempt {n} of 1000, retrying",
+    "uptime": "uptime {n} s",
+    "clock": "2026-11-22 10:{n:02d}:00 INFO running",
+    "watchdog": "watchdog: iteration {n}, no progress",
+    "monitor": "monitor step {n}: GPU 0 at 100 %",
+    "bar that only gets older": "  0%|          | 0/1000 [00:{n}<?, ?it/s]",
+    "seconds": "step time: {n} s",
+    "a step's seconds": "step {n}.25 s",
+    "milliseconds": "step {n} ms",
+    "memory": "memory {n} MiB",
+    "same step": "step 7, waited {n} s",
+    "seconds since 1970": "epoch: 17322{n}000",
+    "rates": "tokens/s {n} steps/s: {n}",
+}
+
+
+def read(log: Steps, text: str, *, live: bool = True, now: float = NOW) -> None:
+    log.take(text.encode(), now, now, live=live)
+
+
+def told(log: Steps) -> StepCount:
+    count = log.told("/x.log", 1, 0)
+    assert count is not None
+    return count
+
+
+@pytest.mark.parametrize("line", LOGGERS.values(), ids=LOGGERS)
+def test_steps_are_read_whoever_logs_them(line: str) -> None:
+    log = Steps()
+    read(log, line.format(n=10) + "\n", live=False)
+    for n in range(11, 15):
+        read(log, "some other words\n" + line.format(n=n) + "\n")
+    assert told(log).grown == 4
+    assert str(told(log).value).endswith(("14.0", "1.14"))
+
+
+@pytest.mark.parametrize("line", BARS.values(), ids=BARS)
+def test_bars_are_read_though_their_lines_never_end(line: str) -> None:
+    log = Steps()
+    for n in range(10, 15):
+        read(log, "\r" + line.format(n=n))
+    assert (told(log).name, told(log).grown) == ("bar", 4)
+
+
+@pytest.mark.parametrize("line", NO_STEPS.values(), ids=NO_STEPS)
+def test_signs_of_life_are_no_steps(line: str) -> None:
+    log = Steps()
+    read(log, line.format(n=10) + "\n", live=False)
+    for n in range(11, 30):
+        read(log, line.format(n=n) + "\n")
+    count = log.told("/x.log", 1, 0)
+    assert count is None or (count.grown, count.fresh) == (0, 0)
+
+
+def test_what_was_there_before_tells_how_far_it_was_and_no_more() -> None:
+    log = Steps()
+    read(log, "step 1\nstep 2\nstep 3\n", live=False)
+    assert told(log)[3:7] == ("step", 3.0, NOW, 0)
+    read(log, "step 4\n", now=NOW + 5)
+    assert told(log)[3:7] == ("step", 4.0, NOW + 5, 1)
+
+
+def test_a_step_of_before_that_others_talked_after_has_the_time_that_it_prints_or_none() -> None:
+    log = Steps()
+    read(log, "step 1\nsaved\n", live=False)
+    assert told(log).at is None
+    log = Steps()
+    zone = time.strftime("%z", time.localtime(NOW))
+    lines = "".join(
+        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {n}\n", time.localtime(NOW + 30 * n)) for n in range(5)
+    )
+    read(log, lines + "saved\n", live=False, now=NOW + 900)
+    assert (told(log).at, told(log).every) == (NOW + 120, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "every"),
+    [("[10:00<12:00,  3.20s/it]", 3.2), ("[10:00<12:00, 4.00it/s, loss=2]", 0.25), ("[00:00<?, ?it/s]", None)],
+)
+def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> None:
+    log = Steps()
+    read(log, f"\r 10%|█   | 100/1000 {rate}\r 10%|█   | 101/1000 {rate}", live=False)
+    assert (told(log).value, told(log).at, told(log).every) == (101.0, NOW, every)
+
+
+def test_batches_that_begin_anew_with_each_epoch_go_on() -> None:
+    log = Steps()
+    for epoch in range(3):
+        for batch in range(4):
+            read(log, f"Epoch {epoch}, batch {batch}\n")
+    assert told(log).grown == 11
+
+
+def test_a_count_that_begins_anew_counts_again_and_one_that_goes_to_and_fro_does_not() -> None:
+    log = Steps()
+    for n in (10, 11, 12, 0, 1, 2, 3):
+        read(log, f"step {n}\n")
+    assert told(log).grown == 2 + 2
+    log = Steps()
+    for n in (5, 6, 5, 6, 5, 6, 5):
+        read(log, f"step {n}\n")
+    assert told(log).grown == 1
+
+
+def test_numbers_of_devices_are_no_count() -> None:
+    log = Steps()
+    for _ in range(3):
+        for device in range(8):
+            read(log, f"[{device}] memory in use\n")
+    count = log.told("/x.log", None, None)
+    assert count is None or count.value is None
+
+
+def test_the_step_is_told_rather_than_the_epoch_or_a_bar() -> None:
+    log = Steps()
+    for n in range(3):
+        read(log, f"epoch {n} done\nstep {100 * n}\nsave:  45%|████| {n}/9 [00:10<00:12]\n")
+    assert (told(log).name, told(log).value) == ("step", 200.0)
+
+
+def test_a_new_kind_of_line_is_news_once() -> None:
+    log = Steps()
+    read(log, "reading shard 3\n", live=False)
+    for n in range(20):
+        read(log, f"reading shard {n}\ncompiling the forward pass\n")
+    assert (told(log).grown, told(log).fresh) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "line", ["RuntimeError: no luck", "WARN something", "frame #3: 0x7f12ab", '  File "x.py", line 3']
+)
+def test_trouble_is_no_news(line: str) -> None:
+    log = Steps()
+    read(log, "hello\n", live=False)
+    read(log, line + "\n")
+    assert log.told("/x.log", 1, 0) is None
+
+
+def test_a_line_that_comes_in_two_pieces_is_one() -> None:
+    log = Steps()
+    read(log, "step 1198\nstep 1199\n", live=False)
+    read(log, "step 12")
+    assert told(log).value == 1199.0
+    read(log, "00 loss 0.3\n")
+    assert (told(log).value, told(log).grown) == (1200.0, 1)
+
+
+def test_of_a_flood_the_end_is_read() -> None:
+    log = Steps()
+    read(log, "step 1\n", live=False)
+    flood = "".join(f"n1:7:7 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1\n" for n in range(40_000))
+    began = time.process_time()
+    read(log, flood + "step 2\n")
+    assert time.process_time() - began < 0.1
+    assert len(flood) > 40 * SEEN
+    assert told(log).value == 2.0
+
+
+@given(st.text(st.sampled_from("step iter 0123456789[]/|:=\"'.,%#━█\t"), max_size=4000))
+def test_any_line_is_read_in_a_time_that_its_length_bounds(text: str) -> None:
+    began = time.process_time()
+    counted(text.lower())
+    assert time.process_time() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    "text", ["step" + " " * 50_000, "[" * 50_000, "1/" * 50_000, "step [" * 20_000, "1,111" * 20_000]
+)
+def test_no_line_takes_long(text: str) -> None:
+    began = time.process_time()
+    counted(text.lower())
+    assert time.process_time() - began < 1.0
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.booleans())
+def test_whatever_stands_in_a_log_nothing_is_raised(chunks: list[bytes], live: bool) -> None:
+    log = Steps()
+    for chunk in chunks:
+        log.take(chunk, NOW, None, live=live)
+        log.told("/x.log", None, None)

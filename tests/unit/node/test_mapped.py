@@ -1,0 +1,118 @@
+"""Processes that say no rank, by what they have mapped, over a folder that plays /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.node.files import read
+from collectors.node.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
+from collectors.node.patient import PatientReader
+from collectors.node.procfs import PAGE_SIZE, Stat
+from collectors.node.pulse import read_stat
+from tests.support.fake_proc import FakeProc
+
+TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
+LARGE = LEAST // PAGE_SIZE + 1
+
+
+class Bench:
+    """A /proc, and which maps were read."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.proc = FakeProc(folder)
+        self.mapped = Mapped(str(folder), PatientReader())
+        self.reads: list[str] = []
+
+        def counted(path: str, limit: int = 0) -> bytes:
+            self.reads.append(path)
+            return read(path)
+
+        monkeypatch.setattr("collectors.node.mapped.read", counted)
+
+    def look(self, *pids: int, computing: frozenset[int] = frozenset()) -> dict[int, str]:
+        stats: dict[int, Stat] = {}
+        for pid in pids:
+            stat = read_stat(str(self.proc.root), pid)
+            assert stat is not None
+            stats[pid] = stat
+        return self.mapped.look(stats, computing)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("path", "library"),
+    [
+        (TORCH, "torch"),
+        ("/opt/torch/lib/libtorch.so", "torch"),
+        ("/venv/site-packages/jaxlib/libjax_common.so", "jax"),
+        ("/usr/lib/x86_64-linux-gnu/libnccl.so.2.27.3", "nccl"),
+        ("/usr/lib/libtorchlight.so", ""),
+        ("/home/x/my_jaxlib_notes.txt", ""),
+        ("/usr/lib/libc.so.6", ""),
+    ],
+)
+def test_libraries_by_their_paths(path: str, library: str) -> None:
+    assert library_of(f"7f00-7f01 r-xp 00000000 08:01 7 {path}\n".encode()) == library
+
+
+def test_maps_are_read_once_and_again_when_it_has_grown(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE)
+    assert bench.look(50) == {}
+    assert bench.look(50) == {}
+    assert len(bench.reads) == 1
+    bench.proc.add(50, rss=LARGE + GROWN // PAGE_SIZE, mapped=[TORCH])
+    assert bench.look(50) == {50: "torch"}
+    assert bench.look(50) == {50: "torch"}
+    assert len(bench.reads) == 2
+
+
+def test_of_small_ones_and_of_daemons_nothing_is_read(bench: Bench) -> None:
+    bench.proc.add(50, mapped=[TORCH])
+    bench.proc.add(51, rss=LARGE, mapped=[TORCH], comm="nv-hostengine")
+    assert bench.look(50, 51, computing=frozenset({51})) == {}
+    assert bench.reads == []
+
+
+def test_another_process_with_the_same_pid_is_looked_at_anew(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH])
+    assert bench.look(50) == {50: "torch"}
+    bench.proc.add(50, rss=LARGE, start=777)
+    assert bench.look(50) == {}
+
+
+def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Bench) -> None:
+    bench.proc.add(50)
+    assert bench.look(50, computing=frozenset({50, 99})) == {50: "gpu"}
+
+
+@pytest.mark.parametrize(
+    ("words", "comm", "foreign"),
+    [
+        (["python3", "-I", "-S", "-B", "-u", "-c", "import sys", "hangtop", "0"], "python3", True),
+        (["python3", "train.py", "--name", "hangtop"], "python3", False),
+        (["ray::IDLE", "", ""], "ray::IDLE", True),
+        (["ray::Train.run"], "ray::Train.run", False),
+        (["nvidia-cuda-mps-server"], "nvidia-cuda-mps", True),
+    ],
+)
+def test_what_is_never_a_rank(words: list[str], comm: str, foreign: bool) -> None:
+    assert is_foreign(words, comm) is foreign
+
+
+def test_threads_tell_who_takes_part(bench: Bench) -> None:
+    bench.proc.add(50, threads=["pt_tcpstore_uv", "pt_gloo_runloop"])
+    bench.proc.add(60, threads=["ThreadPoolExecu", "jemalloc_bg_thd"])
+    assert takes_part(str(bench.proc.root), 50)
+    assert not takes_part(str(bench.proc.root), 60)
+
+
+def test_a_title_is_told_and_a_command_is_none() -> None:
+    assert title(["VLLM::Worker_TP1", "", ""]) == "VLLM::Worker_TP1"
+    assert title(["ray::RayTrainWorker.execute() some more"]) == "ray::RayTrainWorker.execute() some more"
+    assert title(["python", "-m", "x::y"]) == ""

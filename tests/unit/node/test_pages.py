@@ -1,0 +1,203 @@
+"""Pages of ranks, found among their open files and read: real processes, and bytes that somebody made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node import page_reading
+from collectors.node.pages import PageSource, find, memfd_device, told_pipe
+from collectors.node.source import Shared
+from collectors.samples import page as layout
+from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.logs import StepCount
+from tests.support.made import process
+
+ROOT = Path(__file__).parents[3]
+
+JOB = """
+import os, sys
+import hangtop.inside
+hangtop.inside.start(tracer=False, quiet=True)
+print("up", flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("done", flush=True)
+"""
+
+
+class Job(NamedTuple):
+    process: subprocess.Popen[str]
+
+    def do(self, line: str) -> None:
+        """Run one line of Python there."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline()
+
+
+@contextmanager
+def running(script: str = JOB) -> Iterator[Job]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "RANK": "3", "WORLD_SIZE": "4"}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+    ) as started:
+        assert started.stdout
+        try:
+            assert started.stdout.readline() == "up\n"
+            yield Job(started)
+        finally:
+            started.kill()
+
+
+def source_of(pid: int, rank: int = 3) -> PageSource:
+    shared = Shared()
+    shared.ranks = (process(rank, pid, uid=os.getuid()),)
+    return PageSource(shared)
+
+
+def test_step_and_phase_of_a_rank() -> None:
+    with running() as job:
+        pid = job.process.pid
+        source = source_of(pid)
+        before = list(source.look(0.0))
+        assert [type(sample) for sample in before] == [InsidePulse, InsideFacts]
+        assert before[0] == InsidePulse(pid, None, None, "", None)
+        facts = before[1]
+        assert isinstance(facts, InsideFacts)
+        assert facts.signal > 32
+        assert facts.did[0].startswith("page: ")
+        job.do("hangtop.inside.step(41); hangtop.inside.phase('data')")
+        pulse, steps = source.look(0.0)
+        assert isinstance(pulse, InsidePulse)
+        assert (pulse.step, pulse.phase) == (41, "data")
+        assert isinstance(steps, StepCount)
+        assert (steps.value, steps.grown, steps.at) == (41.0, 0, pulse.step_at)
+        job.do("hangtop.inside.step(44)")
+        assert [sample.grown for sample in source.look(0.0) if isinstance(sample, StepCount)] == [3]
+
+
+def test_a_page_that_is_taken_away_and_one_whose_process_ends() -> None:
+    with running() as job:
+        source = source_of(job.process.pid)
+        list(source.look(0.0))
+        job.do("hangtop.inside.stop()")
+        assert list(source.look(5.0)) == [InsideGone(job.process.pid, 5.0)]
+        assert list(source.look(6.0)) == []
+    with running() as job:
+        source = source_of(job.process.pid)
+        list(source.look(0.0))
+        source.shared.ranks = ()
+        assert list(source.look(7.0)) == [InsideGone(job.process.pid, 7.0)]
+
+
+def test_what_a_rank_forks_has_no_page_of_its_own() -> None:
+    script = JOB.replace('print("up"', 'child = os.fork() or __import__("time").sleep(60)\nprint("up"')
+    with running(script.replace("for line", "print(child, flush=True)\nfor line")) as job:
+        assert job.process.stdout
+        child = int(job.process.stdout.readline())
+        try:
+            device = memfd_device()
+            assert device is not None
+            assert find("/proc", child, os.getuid(), device) is None
+            assert find("/proc", job.process.pid, os.getuid(), device) is not None
+        finally:
+            os.kill(child, 9)
+
+
+def test_results_of_checks_are_told() -> None:
+    finding = {"kind": "replicas_differ", "severity": "critical", "summary": "w differs", "ranks": [1],
+               "evidence": ["a", "b"], "advice": "x"}  # fmt: skip
+    row = {"check": "same", "at": 1.8e9, "number": 7, "ranks": [0, 1], "ok": False, "seconds": 0.5, "summary": "1",
+           "findings": [finding]}  # fmt: skip
+    with running() as job:
+        source = source_of(job.process.pid)
+        list(source.look(0.0))
+        job.do(f"hangtop.inside.steps.telling.page.answer({json.dumps([row]).encode()!r})")
+        (result,) = [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)]
+        assert (result.check, result.number, result.ok, result.findings[0].ranks) == ("same", 7, False, [1])
+        assert [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)] == [result]
+
+
+def test_the_pipe_that_a_rank_opened_itself() -> None:
+    from collectors.node import recorder
+
+    with running() as job:
+        stem = told_pipe(job.process.pid)
+        assert stem.endswith("/fr_pipe_")
+        wanted = recorder.request(3, job.process.pid, 0.0, fresh=False)
+        assert wanted.places.pipe == f"{stem}3.pipe"
+
+
+def test_a_file_with_the_name_is_no_page(tmp_path: Path) -> None:
+    """A name proves nothing: only what lies where memfds lie is read."""
+    fake = tmp_path / "proc"
+    folder = fake / str(os.getpid()) / "fd"
+    folder.mkdir(parents=True)
+    (folder / "3").symlink_to(f"/memfd:{layout.NAME} (deleted)")
+    (fake / str(os.getpid()) / "status").write_text(f"Uid:\t0\t0\t0\t0\nNSpid:\t{os.getpid()}\n")
+    device = memfd_device()
+    assert device is not None
+    assert find(str(fake), os.getpid(), os.getuid(), device) is None
+    assert find("/proc", os.getpid(), os.getuid() + 1, device) is None
+
+
+def page(**words: int) -> bytes:
+    data = bytearray(layout.SIZE)
+    data[:8] = layout.MAGIC
+    given = {"VERSION_WORD": layout.VERSION, "SIZE_WORD": layout.SIZE, "PID": 7, "STEP": -1, **words}
+    for name, value in given.items():
+        struct.pack_into("=q", data, 8 * getattr(layout, name), value)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("words", [{"VERSION_WORD": 2}, {"SIZE_WORD": 4096}])
+def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
+    assert page_reading.head_of(page()) is not None
+    assert page_reading.head_of(page(**words)) is None
+
+
+@given(st.binary(min_size=256, max_size=512))
+def test_any_numbers_make_a_pulse_that_the_wire_takes(noise: bytes) -> None:
+    data = bytearray(page())
+    data[8 * layout.PID : 8 * layout.PID + len(noise) - 32] = noise[32:]
+    head = page_reading.head_of(bytes(data))
+    assert head is not None
+    pulse = head.pulse(12)
+    json.dumps(pulse, allow_nan=False)
+    assert pulse.phase in layout.PHASE_NAMES
+    assert 0 <= head.signal < 128
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.sampled_from(("check", "at", "ranks", "findings", "severity", "evidence", "summary", "number")), inner),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(st.one_of(st.binary(max_size=400), json_values.map(lambda value: json.dumps(value).encode())),
+       st.one_of(st.none(), st.integers(0, (1 << 32) - 1)))  # fmt: skip
+def test_any_answer_is_read_or_left(answer: bytes, length: int | None) -> None:
+    data = bytearray(page())
+    data[layout.ANSWER : layout.ANSWER + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
+    data[layout.ANSWER + 4 : layout.ANSWER + 4 + len(answer)] = answer
+    data[layout.SAID : layout.SAID + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
+    data[layout.SAID + 4 : layout.SAID + 4 + len(answer)] = answer
+    for result in page_reading.results_of(bytes(data), 7):
+        json.dumps(result, allow_nan=False)
+    json.dumps(page_reading.facts_of(bytes(data), 7, 0))

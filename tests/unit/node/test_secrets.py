@@ -1,0 +1,86 @@
+"""What must not leave a node with a command line."""
+
+import time
+
+import pytest
+
+from collectors.node.environ import presentable_command
+from collectors.node.secrets import command, shapes, sounds_secret
+
+SECRET = "hunter2butlonger"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train.py", f"huggingface.token={SECRET}"],
+        ["train.py", f"auth.password={SECRET}"],
+        ["train.py", f"+trainer.logger.api_key={SECRET}"],
+        ["train.py", "--config", f'{{"api_key": "{SECRET}", "lr": 1}}'],
+        ["train.py", "--config", f'{{"auth": {{"clientSecret":"{SECRET}"}}}}'],
+        ["train.py", "--config", f"{{'password': '{SECRET}'}}"],
+        ["bash", "-c", f"export WANDB_API_KEY={SECRET}; python train.py --lr 1"],
+        ["bash", "-c", f"export WANDB_API_KEY='{SECRET} {SECRET}' && python train.py"],
+        ["bash", "-c", f"python train.py --api-key {SECRET} --lr 1"],
+        ["bash", "-lc", f'bash -c "export HF_TOKEN=\\"{SECRET}\\"; x"'],
+        ["sh", "-c", f"curl -H 'Authorization: Bearer {SECRET}' https://host/x"],
+        ["sh", "-c", f"git clone https://me:{SECRET}@host/x"],
+        ["git", "clone", f"https://me:p@{SECRET}@host/x"],
+        ["train.py", "hf_" + "a1B2" * 8],
+        ["train.py", "note=ghp_" + "a1B2" * 9],
+        ["train.py", "AKIA" + "ABCD" * 4],
+        ["train.py", "xoxb-1234567890-abcdefgh"],
+        ["train.py", "sk-proj-" + "a1B2" * 8],
+        ["train.py", "glpat-" + "a1B2" * 5],
+        ["train.py", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"],
+        ["train.py", "-----BEGIN RSA PRIVATE KEY-----\n" + SECRET + "\n-----END RSA PRIVATE KEY-----"],
+        ["train.py", f"--db-passwd={SECRET} {SECRET}"],
+        ["train.py", "--secret", SECRET],
+    ],
+)
+def test_no_secret_is_shown(words: list[str]) -> None:
+    shown = presentable_command(words)
+    assert SECRET not in shown
+    assert "a1B2a1B2" not in shown
+    assert "ABCDABCD" not in shown
+    assert "c2lnbmF0dXJl" not in shown
+    assert "1234567890-abc" not in shown
+    assert "<redacted>" in shown or "://host/x" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["python", "-m", "train", "--tokenizer", "gpt2", "--max-tokens", "9", "--lr=1e-4"],
+        ["train.py", "model.tokenizer.name=gpt2", "data.keys_first=1", "trainer.max_tokens=100"],
+        ["train.py", '{"tokenizer": "gpt2", "tokens": 5}'],
+        ["bash", "-c", "cd /work && python train.py --tokenizer=gpt2 --use-auth --lr 1"],
+        ["train.py", "--path", "/data/hf_models/sk-learn", "--url", "https://host:8080/x@y"],
+        ["train.py", "--monitor", "loss", "passes=3", "author=me", "bypass=1"],
+    ],
+)
+def test_what_is_no_secret_stays(words: list[str]) -> None:
+    assert presentable_command(words) == " ".join(words)
+
+
+@pytest.mark.parametrize(
+    "pump", ["a", "-", "_", "=", "token=", "token ", '"', "\\", " ", "eyJ-", "://a", "sk-", "a.", '{"key":']
+)
+def test_one_very_long_argument_takes_no_time(pump: str) -> None:
+    word = pump * (2_000_000 // len(pump))
+    began = time.thread_time()
+    assert len(command([word, "--token", word], 2048)) <= 2048
+    shapes(word[:65536])
+    assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["token", "hf.token", "HF_TOKEN", "accessToken", "--api-key", "a.b.auth", "x_pat", "pwd"]
+)
+def test_names_that_sound_secret(name: str) -> None:
+    assert sounds_secret(name)
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "tokens", "author", "path", "keys", "compass", "", "a.", "rank"])
+def test_names_that_do_not(name: str) -> None:
+    assert not sounds_secret(name)

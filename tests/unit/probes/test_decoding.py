@@ -1,0 +1,107 @@
+"""Answers of programs on nodes: nothing beyond the bounds, no control codes, and nothing else is raised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet import bounds
+from collectors.node.asking import WantsPySpy
+from collectors.node.flamerecord import Progress, Recording
+from collectors.probes.allreduce import reports
+from collectors.probes.decoding import Unreadable, answer, one_of
+from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
+from collectors.probes.trace.remote.program import Done, Listed
+from collectors.probes.trace.remote.ways import Way
+from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
+from collectors.samples.traces import RankTrace
+
+KINDS: list[type[Any]] = [
+    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, Progress, Recording, WantsPySpy,
+    RankTrace, Way, Listed, Done,
+]  # fmt: skip
+DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner),
+    max_leaves=9,
+)
+
+
+def fields(kind: type[Any]) -> list[Any]:
+    """Empty fields of every type."""
+    made: list[Any] = []
+    for hint in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined, unused-ignore]
+        name = type(hint.type).__name__
+        made.append({"StrType": "", "IntType": 0, "FloatType": 0.0, "BoolType": True, "ListType": []}.get(name))
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_texts_and_numbers_beyond_their_bounds_are_refused(kind: type[Any]) -> None:
+    decode, good = DECODERS[kind.__name__], fields(kind)
+    assert isinstance(decode(json.dumps([kind.__name__, good]).encode()), kind)
+    for place, value in enumerate(good):
+        too_much = {str: "x" * (bounds.ENCODED_TEXT + 1), int: 1 << 64, float: 1e300}.get(type(value))
+        if too_much is None:
+            continue
+        with pytest.raises(Unreadable):
+            decode(json.dumps([kind.__name__, [*good[:place], too_much, *good[place + 1 :]]]).encode())
+
+
+@pytest.mark.parametrize("kind", [Observation, Curable, Way], ids=lambda kind: kind.__name__)
+def test_control_codes_are_taken_out(kind: type[Any]) -> None:
+    hostile = [value if value != "" else "\x1b]0;x\x07ok\u202e" for value in fields(kind)]
+    found = DECODERS[kind.__name__](json.dumps([kind.__name__, hostile]).encode())
+    assert [text for text in found if isinstance(text, str)]
+    assert all(text == "ok" for text in found if isinstance(text, str))
+
+
+@given(st.sampled_from(sorted(DECODERS)), st.lists(VALUES, max_size=20) | VALUES)
+def test_any_values_decode_or_are_refused(name: str, values: Any) -> None:
+    line = json.dumps([name, values]).encode()
+    for decode in (DECODERS[name], one_of(*KINDS)):
+        try:
+            decode(line)
+        except Unreadable:
+            continue
+
+
+@given(st.binary(max_size=200))
+def test_any_line_decodes_or_is_refused(line: bytes) -> None:
+    for decode in DECODERS.values():
+        with pytest.raises(Unreadable):
+            decode(line)
+    assert reports.read(line) is None
+
+
+def test_another_kind_is_none() -> None:
+    told = one_of(Way, Done)
+    assert told(b'["Done",[3]]') == Done(3)
+    assert told(b'["Observation",["a","b",null,""]]') is None
+
+
+NAMES = ["ready", "no_torch", "store", "absent", "latency", "work", "figure", "failed", "done", "ended"]
+MEMBERS = ["id", "rank", "ranks", "port", "op", "bytes", "seconds", "why"]
+
+
+@given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(MEMBERS), VALUES))
+def test_any_report_of_a_worker_is_read_or_none(name: str, values: dict[str, Any]) -> None:
+    found = reports.read(json.dumps([name, values]).encode())
+    assert found is None or (isinstance(found, reports.Report) and not isinstance(found, reports.Gone))
+
+
+def test_reports_of_a_worker() -> None:
+    assert reports.read(b'["done",{"id":1,"rank":0,"segments":5,"retransmitted":1}]') == reports.Finished(1, 0, 5, 1)
+    assert reports.read(b'["failed",{"id":1,"rank":0,"stage":"store","why":"\\u001b[31mno"}]') == reports.Failed(
+        1, 0, "store", "no"
+    )
+    assert reports.read(b'["figure",{"id":1,"bytes":-1}]') is None
+    assert reports.read(b"[" * 100_000) is None
+    assert reports.read(b'["done",' + b"[" * 100_000) is None

@@ -1,0 +1,224 @@
+"""One way to run a program on a node: kept alive by heartbeats, gone without them, bounded in what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from collectors.fleet import payload
+from collectors.fleet.local import Local, LocalProcess
+from collectors.fleet.transport import TransportError
+from collectors.node import watchdog
+from collectors.probes.running import Limits, Lines, Running
+from collectors.samples.asked import Observation
+from tests.support.node_agent import alive
+
+QUICK = b"""
+from collectors.node import path, watchdog
+def main(arguments):
+    watchdog.prepare.__defaults__ = watchdog.arm.__defaults__ = (1,)
+    path.main(arguments)
+"""
+"""The path probe's listener, which ends after a second without a heartbeat."""
+
+NEVER = """\
+#!/bin/sh
+trap '' HUP INT TERM PIPE ALRM
+exec sleep 3600
+"""
+
+
+class CutProcess(LocalProcess):
+    """A process to which the link is cut after the first words: nothing reaches it, not even the end of its input."""
+
+    said = False
+
+    def write(self, data: bytes) -> None:
+        if not self.said:
+            super().write(data)
+        self.said = True
+
+    def write_eof(self) -> None:
+        return
+
+    def kill(self) -> None:
+        return
+
+
+class CutLink(Local):
+    """This machine behind a link that is cut as soon as a program has been sent."""
+
+    def __init__(self) -> None:
+        super().__init__("cut")
+        self.started: list[CutProcess] = []
+
+    async def start(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> LocalProcess:
+        _, process = await asyncio.get_running_loop().subprocess_exec(
+            lambda: CutProcess(on_stdout, on_stderr), *command, start_new_session=True
+        )
+        self.started.append(process)
+        return process
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text(NEVER)
+        (folder / name).chmod(0o755)
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flame graphs, native stacks, paths, InfiniBand and preflight, each at what takes it longest."""
+    put(tmp_path, "py-spy", "ibping", "tcpdump")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    me, spy = os.getpid(), str(tmp_path / "py-spy")
+    programs: dict[str, Any] = {
+        "collectors.node.path": {"listen": True},
+        "collectors.node.preflight": {"listen": [0]},
+        "collectors.probes.infiniband.remote.tools": {"serve": ["ibping", "-S"]},
+        "collectors.probes.capture.remote.dump": {"command": [], "seconds": 600},
+        "collectors.node.flamerecord": [[me], 600.0, 50, spy],
+        "collectors.node.stackdump": [[[me, me]], True, True, True, 100, 5.0, 240.0, spy],
+        "collectors.node.launch": {"pid": None, "command": ["sleep", "600"]},
+    }
+    link = CutLink()
+    running = [
+        Running(link, payload.command(sys.executable), payload.pack(entry, arguments), lambda _: False)
+        for entry, arguments in programs.items()
+    ]
+    for one in running:
+        await one.start()
+    for one in running:
+        one.stop()
+    await asyncio.sleep(3.0)
+    pids = {}
+    for entry, process in zip(programs, link.started, strict=True):
+        assert process._transport is not None
+        pid = process._transport.get_pid()
+        assert alive(pid), f"{entry} has ended by itself: {pid}"
+        pids[entry] = [pid, *children(pid)]
+    assert sum(map(len, pids.values())) >= 2 * len(programs) - 2, "all but two have started something"
+    await asyncio.sleep(watchdog.SILENCE - 2.0)
+    left = {entry: [pid for pid in of if alive(pid)] for entry, of in pids.items()}
+    assert not any(left.values()), left
+
+
+async def test_what_is_needed_lives_as_long_as_it_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path probe's listeners, which used to end after 90 s whatever happened."""
+    ports: list[int] = []
+
+    def take(line: bytes) -> bool:
+        _, found = msgspec.json.decode(line, type=tuple[str, Observation])
+        assert isinstance(found.value, int)
+        ports.append(found.value)
+        return len(ports) == 2
+
+    packed = payload.pack("quick", {"listen": True}, extra={"quick.py": QUICK})
+    monkeypatch.setattr("collectors.probes.running.BEAT_SECONDS", 0.3)
+    async with Running(Local("here"), payload.command(sys.executable), packed, take) as running:
+        await running.finished(10)
+        await asyncio.sleep(2.5)
+        socket.create_connection(("127.0.0.1", ports[0])).close()
+        assert not running.over
+    assert await running.ended(5) in (-signal.SIGKILL, 0)
+
+
+def says(text: str, *, then: str = "") -> list[str]:
+    return [sys.executable, "-c", f"import sys, time\nsys.stdout.buffer.write({text})\nsys.stdout.flush()\n{then}"]
+
+
+async def hears(text: str, take: Callable[[bytes], bool], **limits: int) -> str:
+    """Why there was no last line."""
+    with pytest.raises(TransportError) as why:
+        async with Running(Local("here"), says(text), b"", take, limits=Limits(**limits)) as running:
+            await running.finished(10)
+    return str(why.value)
+
+
+async def test_what_it_says_is_bounded() -> None:
+    lines: list[bytes] = []
+
+    def take(line: bytes) -> bool:
+        lines.append(line)
+        return False
+
+    assert "a line of more than 1 MB" in await hears(r"b'a\n' + b'x' * (3 << 20) + b'\nb\n'", take, line=1 << 20)
+    assert lines == [b"a", b"b"]
+    lines.clear()
+    assert "more than 2 MB" in await hears(r"(b'x' * 1000 + b'\n') * 9000", take, total=2 << 20)
+    assert len(lines) <= 2100
+
+
+async def test_one_that_is_given_something_else_to_do_may_say_as_much_again() -> None:
+    said = 0
+
+    def take(line: bytes) -> bool:
+        nonlocal said
+        said += len(line)
+        return False
+
+    words = [
+        sys.executable,
+        "-c",
+        "import sys\nfor line in sys.stdin: line.strip() and print('x' * (1 << 20), flush=True)",
+    ]
+    async with Running(Local("here"), words, b"", take, limits=Limits(total=3 << 19)) as running:
+        for count in (1, 2, 3):
+            running.renew()
+            running.write(b"more\n")
+            while said < count << 20:
+                await asyncio.sleep(0.01)
+                assert not running.over
+        running.write(b"more\n")
+        await running.ended(5)
+        assert "more than 1 MB" in running.said()
+
+
+async def test_what_it_complains_of_is_bounded() -> None:
+    words = [sys.executable, "-c", "import sys\nsys.stderr.write(('x' * 999 + '\\n') * 9000 + 'end')"]
+    async with Running(Local("here"), words, b"", lambda _: False) as running:
+        await running.ended(10)
+        assert running.said() == "end"
+        assert len(running._errors) <= Limits().errors
+
+
+async def test_what_cannot_be_read_is_told_and_raises_nothing() -> None:
+    def take(line: bytes) -> bool:
+        return bool(msgspec.json.decode(line, type=tuple[str, str]))
+
+    for said in (r"b'nonsense\n'", r"b'[\"a\",\"\xff\"]\n'", r"b'[1]\n'"):
+        assert "unreadable answer" in await hears(said, take)
+
+
+def test_lines_of_chunks_of_any_size() -> None:
+    whole = b"one\n\ntwo" + b"x" * 20 + b"\nthree\nrest"
+    for size in range(1, len(whole)):
+        lines: list[bytes] = []
+        split = Lines(lines.append, limit=10)
+        for start in range(0, len(whole), size):
+            split.feed(whole[start : start + size])
+        assert (lines, split.left_out) == ([b"one", b"", b"three"], 1)
+
+
+@pytest.mark.parametrize("end", ["kill -ALRM $$", "echo Alarm clock >&2; exit 142"])
+async def test_a_program_that_its_watchdog_ended_was_too_slow_in_words(end: str) -> None:
+    async with Running(Local("here"), ["/bin/sh", "-c", end], b"", lambda _line: False) as running:
+        with pytest.raises(TransportError, match="here: it was too slow to answer") as raised:
+            await running.finished(5)
+    assert "Alarm clock" not in str(raised.value)

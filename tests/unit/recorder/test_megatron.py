@@ -1,0 +1,144 @@
+"""Dumps of tensor × pipeline × data parallel jobs with one fault: the right rank is named, or nothing is said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from collectors.formats import flight_recorder
+from collectors.samples.collectives import RecorderDump
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.groups.recorder import Matched, match
+from tests.support.jobs import after
+from tests.support.megatron import Layout, Run
+from tests.support.megatron_faults import Fault
+from tests.support.recorder_dumps import Style, dumps_of
+
+KINDS = {"collective_mismatch", "collective_size_mismatch", "p2p_deadlock"}
+layouts = st.builds(
+    Layout,
+    tensor=st.sampled_from([1, 2, 4]),
+    pipeline=st.sampled_from([1, 2, 4]),
+    data=st.sampled_from([1, 2]),
+    microbatches=st.sampled_from([2, 4]),
+    steps=st.integers(1, 3),
+    overlap=st.booleans(),
+    syncs=st.booleans(),
+).filter(lambda layout: 1 < layout.world <= 16)
+styles = st.builds(
+    Style,
+    version=st.sampled_from(["2.1", "2.4", "2.9", "2.10"]),
+    as_json=st.booleans(),
+    timing=st.booleans(),
+    kept=st.sampled_from([20, 60, 2000]),
+    backend=st.sampled_from(["nccl", "nccl2"]),
+    active_only=st.sampled_from([False, False, False, True]),
+)
+
+
+def read(run: Run, style: Style, lost: frozenset[int] = frozenset()) -> list[RecorderDump]:
+    """The dumps, written and read again."""
+    return [flight_recorder.read(data, f"/tmp/fr_{rank}", rank) for rank, data in dumps_of(run, style, lost).items()]
+
+
+def said(dumps: list[RecorderDump], world: int) -> list[Finding]:
+    """Findings that name ranks of a job whose dumps these are."""
+    job = after(world)
+    job.recorders.extend(dumps)
+    return [finding for finding in job.verdict().findings if finding.kind in KINDS]
+
+
+@example(
+    Layout(tensor=1, pipeline=4, data=1, microbatches=2, layers=2, steps=1, overlap=False, syncs=False),
+    Style(version="2.1", kept=20), "skip", 0, 1, 1,
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+@given(
+    layouts,
+    styles,
+    st.sampled_from(["stuck", "absent", "skip", "other", "size", "circle", "gpu", "lost"]),
+    st.integers(0, 15),
+    st.integers(0, 300),
+    st.sampled_from([1, 8, 64]),
+)
+def test_the_named_ranks_are_right(layout: Layout, style: Style, kind: str, rank: int, place: int, ahead: int) -> None:
+    assume(kind != "circle" or layout.pipeline > 1)
+    fault = Fault(kind, rank % layout.world, place)  # type: ignore[arg-type]
+    run, right, lost = fault.run(layout, ahead=ahead)
+    assume(run.hung)
+    found = said(read(run, style, lost), layout.world)
+    if found and kind in ("skip", "other", "size"):
+        # two ranks that differ may both be named, where nothing tells which of them is right
+        assert right <= set(found[0].ranks)
+        assert set(found[0].ranks) == right or found[0].weight <= 0.75
+    else:
+        assert all(set(finding.ranks) == right for finding in found[:1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts, st.integers(0, 15), st.integers(0, 300), st.booleans())
+def test_a_rank_that_stops_is_found_by_whole_dumps(layout: Layout, rank: int, place: int, absent: bool) -> None:
+    """As long as somebody came to wait for it."""
+    fault = Fault("absent" if absent else "stuck", rank % layout.world, place)
+    run, right, lost = fault.run(layout)
+    dumps = read(run, Style(), lost)
+    idle = {d.rank for d in dumps if all(e.retired for e in d.collectives if e.op == "coalesced" or not e.p2p)} - right
+    assume(run.hung and not idle)
+    assert [set(finding.ranks) for finding in said(dumps, layout.world)] == [right]
+
+
+@settings(max_examples=40, deadline=None)
+@given(layouts, styles)
+def test_a_job_that_came_to_its_end_is_well(layout: Layout, style: Style) -> None:
+    run, _, _ = Fault("stuck", 0, 0).run(layout)
+    run.stuck.clear()
+    run.go()
+    assert not run.hung
+    assert said(read(run, style), layout.world) == []
+
+
+def matched(layout: Layout, fault: Fault, **style: object) -> Matched:
+    """The dumps of a fault, put side by side."""
+    run, _, lost = fault.run(layout)
+    return match(read(run, Style(**style), lost))  # type: ignore[arg-type]
+
+
+def test_the_pair_of_the_report_shares_no_pipeline_group() -> None:
+    """TP=2 × PP=4: the ends of a send are places in the pipeline group, not ranks 0 and 1."""
+    found = matched(Layout(2, 4), Fault("stuck", 2, 40))
+    assert found.culprits == (2,)
+    assert found.circle == ()
+    pairs = {(edge.waiter, edge.for_ranks[0]) for edge in found.edges if edge.operation in ("send", "recv")}
+    assert pairs
+    assert all((a - b) % 2 == 0 for a, b in pairs)
+
+
+def test_a_chain_is_followed_to_the_rank_that_left_no_dump() -> None:
+    """0 waits for 1, 1 for 2, 2 for 3, and 3 is absent."""
+    found = matched(Layout(1, 4, microbatches=1), Fault("absent", 3, 3))
+    assert (found.culprits, found.undumped) == ((), (3,))
+    assert {edge.waiter: edge.for_ranks for edge in found.edges} == {0: (1,), 1: (2,), 2: (3,)}
+    assert [edge.waiter for edge in found.edges if not edge.certain] == [2]
+
+
+def test_a_true_circle() -> None:
+    found = matched(Layout(2, 2), Fault("circle", 1, 0))
+    assert (found.circle, found.culprits) == ((1, 3), ())
+
+
+def test_a_hung_gpu_is_nobody_s_fault() -> None:
+    found = matched(Layout(2, 2), Fault("gpu", 1, 0))
+    assert (found.culprits, found.circle, found.undumped) == ((), (), ())
+    assert found.stalled
+
+
+@pytest.mark.parametrize("timing", [False, True])
+def test_parts_of_a_finished_batch_are_not_open(timing: bool) -> None:
+    """They stay ``scheduled`` for ever; only what closes the batch has a state."""
+    run, _, _ = Fault("stuck", 0, 0).run(Layout(1, 2))
+    run.stuck.clear()
+    run.go()
+    dumps = read(run, Style(timing=timing))
+    assert any(entry.op == "send" and not entry.retired for dump in dumps for entry in dump.collectives)
+    assert match(dumps).edges == ()

@@ -1,0 +1,101 @@
+"""One node that says too much costs itself, not the session, and not the other nodes."""
+
+import time
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.ranks import Helper
+from hangtop.session.allowance import THINGS
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from hangtop.session.shares import Shares, size_of
+from tests.support.made import hello, process, tick
+
+
+def session() -> Session:
+    made = Session(SessionOptions(), clock=lambda: 1000.0)
+    for node in ("good", "bad"):
+        made.link(LinkChange(node, "live", "", 1000.0))
+        made.samples(node, [hello(1000.0), process(0), tick(1000.0, 1)], 1)
+    return made
+
+
+def event(number: int, text: str = "x") -> LogEvent:
+    return LogEvent("nccl.warn", 1000.0, 0, "", 1, "log", number, text, {})
+
+
+def test_a_million_ranks_of_one_node_are_not_kept() -> None:
+    made = session()
+    began = time.thread_time()
+    for start in range(0, 40_000, 1000):
+        made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)], 1)
+    assert time.thread_time() - began < 8.0
+    bad, good = made.state.nodes["bad"], made.state.nodes["good"]
+    assert len(bad.ranks) <= THINGS["ranks"]
+    assert bad.link == "limited"
+    assert "ranks beyond 4,096" in bad.why
+    assert (good.link, len(good.ranks)) == ("live", 1)
+
+
+def test_files_processes_and_communicators_are_bounded() -> None:
+    made = session()
+    made.samples("bad", [LogFile(f"/{n}", str(n), None, None, "extra", 0, "", "") for n in range(5000)], 1)
+    made.samples("bad", [GpuProcesses([GpuProcess("0", n, None, None, "x") for n in range(5000)])], 1)
+    rank = next(iter(made.state.nodes["bad"].ranks))
+    made.samples("bad", [Helper(n, rank, "helper", "S", "", 0.0, 0, "") for n in range(5000)], 1)
+    blank = CommProgress("c", 0, 1, None, "h", 1, "AllReduce", 1, "f", 1, 1, None, "s", 1)
+    made.samples("bad", [blank._replace(comm=str(n)) for n in range(70_000)], 1)
+    bad = made.state.nodes["bad"]
+    assert len(bad.log_files) == THINGS["log_files"]
+    assert len(bad.gpu_processes) == 1024
+    assert len(bad.ranks[rank].helpers) == 1024
+    assert len(made.state.progress) == 65_536
+    made.samples("good", [blank], 1)
+    assert ("good", "c", 0) in made.state.progress
+
+
+def test_an_ordinary_node_is_not_limited() -> None:
+    made = session()
+    made.samples("good", [process(n)._replace(pid=n + 1) for n in range(64)], 1)
+    assert made.state.nodes["good"].link == "live"
+
+
+def test_one_node_cannot_push_out_what_others_said() -> None:
+    made = session()
+    made.samples("good", [event(1, "the cause")], 1)
+    for start in range(0, 60_000, 1000):
+        made.samples("bad", [event(n) for n in range(start, start + 1000)], 1)
+    assert ("good", event(1, "the cause")) in made.state.events
+    assert sum(node == "bad" for node, _ in made.state.events) <= 8000
+    assert made.state.events[-1] == ("bad", event(59_999))
+    assert made.state.event_serial == 60_001
+
+
+@pytest.mark.parametrize("size", [10, 4000])
+def test_what_one_node_says_takes_a_bounded_memory(size: int) -> None:
+    shares: Shares[LogLines] = Shares(memory=1 << 20)
+    for _ in range(3000):
+        shares.add("bad", LogLines("p", 1, 0, "stdout", 0.0, ["y" * size] * 10, 0))
+    assert sum(size_of(lines) for _, lines in shares) <= 1 << 20
+
+
+def test_of_a_node_alone_as_much_is_kept_as_there_is_room() -> None:
+    shares: Shares[LogEvent] = Shares(most=1000, share=100)
+    for number in range(3000):
+        shares.add("only", event(number))
+    assert [item.line for _, item in shares] == list(range(2000, 3000))
+
+
+def test_who_is_on_a_gpu_is_known_whichever_comes_first() -> None:
+    made = session()
+    one = GpuFacts(0, "u", "00000000:18:00.0", "n", "d", 1, 1.0, 1, 1, 1, "")
+    users = GpuProcesses([GpuProcess("0000:18:00.0", 7, None, None, "x")])
+    made.samples("good", [one, users], 1)
+    made.samples("bad", [users, one], 1)
+    assert [made.state.nodes[name].gpus[0].processes[0].pid for name in ("good", "bad")] == [7, 7]
+    began = time.thread_time()
+    made.samples("bad", [one._replace(gpu=n % 256) for n in range(20_000)], 1)
+    assert time.thread_time() - began < 2.0

@@ -1,0 +1,209 @@
+"""The history of a job: what the grains hold is what a list of all values would tell, as coarsely as it is old."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.finding import Finding, Outcome, Verdict
+from hangtop.session.history.history import FINE, MOVED, STILL, VERDICTS, WORDS, History
+from hangtop.session.history.lanes import FULL, UNSEEN, Lane, Lanes
+from hangtop.session.history.series import HOLD, Grain, Series, Span
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import gpu_row, hello, process, pulse, tick
+from tests.support.screens import Paper
+
+VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
+"""Seconds since the value before, and a value."""
+
+
+def timed(steps: list[tuple[int, int]]) -> list[tuple[int, float]]:
+    at, found = 1_000_000, []
+    for after, value in steps:
+        at += after
+        found.append((at, float(value)))
+    return found
+
+
+@given(steps=VALUES, seconds=st.sampled_from([1, 10]), cells=st.integers(1, 30))
+def test_a_cell_is_least_mean_and_most_of_what_came_in_it(
+    steps: list[tuple[int, int]], seconds: int, cells: int
+) -> None:
+    ring = Grain(seconds, cells)
+    told = timed(steps)
+    by_cell: dict[int, list[float]] = {}
+    for at, value in told:
+        ring.add(at, value)
+        by_cell.setdefault(at // seconds, []).append(value)
+    newest = told[-1][0] // seconds
+    for number in range(newest - cells - 3, newest + 3):
+        found = ring.between(number, number + 1)
+        if number > newest or number <= newest - cells:
+            assert found is None
+        elif number in by_cell:
+            values = by_cell[number]
+            assert found == pytest.approx((min(values), sum(values) / len(values), max(values)), abs=1e-2)
+        elif found is not None:  # the value before held for a moment
+            assert any(seen in by_cell for seen in range(number - HOLD, number))
+
+
+@given(steps=VALUES, begin=st.integers(-50, 300), step=st.integers(1, 40), count=st.integers(1, 20))
+def test_stretches_lie_within_what_was_seen(steps: list[tuple[int, int]], begin: int, step: int, count: int) -> None:
+    series = Series()
+    told = timed(steps)
+    for at, value in told:
+        series.add(at, value)
+    values = [value for _, value in told]
+    spans = series.spans(1_000_000 + begin, step, count)
+    assert len(spans) == count
+    for span in spans:
+        if span is not None:
+            assert min(values) <= span.low <= span.mean + 1e-3
+            assert span.mean - 1e-3 <= span.high <= max(values)
+
+
+def test_what_is_old_is_known_more_coarsely() -> None:
+    series = Series()
+    for second in range(10_000):
+        series.add(5e8 + second, second)
+    end = 5e8 + 10_000
+    assert series.spans(end - 3, 1, 3) == [Span(x, x, x) for x in (9997.0, 9998.0, 9999.0)]
+    assert series.spans(end - 1000, 1, 1) == [Span(9000.0, 9004.5, 9009.0)]  # the second is forgotten, ten are not
+    assert series.spans(end - 60, 60, 1) == [Span(9940.0, 9969.5, 9999.0)]
+    assert series.at(5e8) == pytest.approx(4.5)
+    assert series.at(5e8 - 100_000) is None
+
+
+def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
+    series = Series()
+    series.add(100.0, 5.0)
+    series.add(103.0, 7.0)
+    series.add(120.0, 7.0)
+    seen = [None if span is None else span.mean for span in series.spans(100.0, 1, 21)]
+    assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_what_is_no_number_is_a_gap(value: float | None) -> None:
+    series = Series()
+    series.add(100.0, value)
+    assert series.spans(99.0, 1, 3) == [None] * 3
+
+
+def test_a_clock_that_is_set_back_changes_nothing_that_was_seen() -> None:
+    series = Series()
+    series.add(100.0, 1.0)
+    series.add(50.0, 9.0)
+    assert series.at(100.0) == 1.0
+    assert series.at(50.0) is None
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 6), st.integers(0, FULL)), min_size=1, max_size=50))
+def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> None:
+    lane = Lane(1, 20)
+    told = timed(steps)
+    most: dict[int, int] = {}
+    for at, value in told:
+        lane.put(at, int(value))
+        most[at] = max(most.get(at, 0), int(value))
+    newest = told[-1][0]
+    for number in range(newest - 25, newest + 3):
+        if not newest - 20 < number <= newest:
+            assert lane.value(number) == UNSEEN
+        elif number in most:
+            assert lane.value(number) == most[number]
+    assert lane.most(newest - 19, 20) == max(value for at, value in most.items() if at > newest - 20)
+
+
+def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
+    lanes = Lanes()
+    for second in range(60):
+        lanes.put(1000.0 + second, MOVED if second < 30 else STILL, 3.0)
+    assert lanes.stopped(1050.0) == 1030.0
+    assert lanes.stopped(1020.0) is None
+    lanes.since = 1029.7
+    assert lanes.stopped(1050.0) == 1029.7
+    assert lanes.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
+    lanes.lower(1024.0, STILL)
+    assert lanes.cells(1035.0, 1.0, 10) == [STILL] * 10
+
+
+def session_that_stops(ranks: int = 4, first: int = 2) -> Session:
+    """Ranks on one node that work for 30 s; ``first`` stops three seconds before the others."""
+    now = 1000.0
+    session = Session(SessionOptions(), clock=lambda: now)
+    session.samples("node1", [hello(now), *(process(rank) for rank in range(ranks))], 1)
+    for second in range(60):
+        now += 1.0
+        done = [min(second, 27 if rank == first else 30) for rank in range(ranks)]
+        pulses = [pulse(1000 + rank, voluntary_switches=50 * done[rank], cpu_user=0.4 * done[rank])
+                  for rank in range(ranks)]  # fmt: skip
+        session.samples("node1", [*pulses, gpu_row(0, power=350.0 if second < 30 else 70.0), tick(now, second)], 1)
+        if second == 0:
+            session.link(LinkChange("node1", "live", "", now))
+        session.tick()
+    return session
+
+
+def test_who_stopped_first_can_be_told() -> None:
+    history = session_that_stops().history
+    stopped = {pid: lanes.stopped(1060.0) for (_, pid), lanes in history.ranks.items()}
+    assert None not in stopped.values()
+    assert min(stopped, key=lambda pid: stopped[pid] or 0.0) == 1002
+    assert stopped[1000] == pytest.approx(1031, abs=1.5)
+    assert stopped[1002] == pytest.approx(1028, abs=1.5)
+    assert history.series["moving"].at(1025.0) == 4.0
+    assert history.series["moving"].at(1050.0) == 0.0
+    assert history.series["power"].at(1010.0) == 350.0
+    assert history.gpus["node1", 0].cells(1055.0, 1.0, 1) == [round(FULL * 70 / 700)]
+
+
+def test_ranks_that_the_state_forgot_are_forgotten() -> None:
+    session = session_that_stops()
+    del session.state.nodes["node1"].ranks[1003]
+    session.tick()
+    assert set(session.history.ranks) == {("node1", 1000), ("node1", 1001), ("node1", 1002)}
+
+
+def test_of_a_large_job_only_the_coarse_half_is_kept() -> None:
+    paper = Paper(nodes=FINE // 8 + 2)
+    session = paper.session(ticks=1)
+    for second in range(1, 14):
+        paper.clock.now += 1.0
+        for index in range(paper.nodes):
+            paper.feed(session, index, second)
+        session.tick()
+    history = session.history
+    assert len(history.ranks) == len(history.gpus) == 8 * paper.nodes
+    assert all(lanes.fine is None for lanes in history.ranks.values())
+    assert history.series["alive"].newest == 8 * paper.nodes
+
+
+def verdict(kind: str) -> Verdict:
+    return Verdict("hung", kind, (Finding(kind, "critical", 0.9, kind),))
+
+
+def test_verdicts_are_kept_as_they_change() -> None:
+    history = History()
+    for second in range(3 * VERDICTS):
+        history.judged(float(second), verdict("a" if second < 400 else "b" if second < 500 else f"c{second}"))
+    assert len(history.verdicts) == VERDICTS
+    history = History()
+    for second in range(300):
+        history.judged(float(second), verdict("a" if second < 100 else "b"))
+    assert len(history.verdicts) < 12
+    for moment, what in ((0.5, "a"), (99.5, "a"), (100.0, "b"), (250.0, "b")):
+        found = history.verdict_at(moment)
+        assert found is not None
+        assert found.summary == what
+    assert history.verdict_at(-1.0) is None
+
+
+def test_every_word_of_a_verdict_has_a_place() -> None:
+    assert set(WORDS) == set(get_args(Outcome))
+    assert len(WORDS) == len(get_args(Outcome))

@@ -1,0 +1,540 @@
+"""What proves that a job moves: each sign has a case in which it is motion, and one in which it is none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses, NvlinkCounters
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.ranks import RankPulse
+from collectors.samples.stream import SourceState
+from tests.support.made import gpu_row
+from tests.support.pulses import Behaviour, Job, polls, sleeps, spins, works
+
+
+def motion(job: Job) -> tuple[bool | None, str]:
+    told = job.progress.motion
+    return told.moving, told.proof
+
+
+def step(job: Job, value: float | None, grown: int, pid: int | None = 1000, **fields: object) -> StepCount:
+    path = str(fields.pop("path", f"/logs/{pid}.out"))
+    known = StepCount(path, pid, None, "step", value, job.now, grown, 0)
+    return known._replace(**fields)  # type: ignore[arg-type]
+
+
+def feed(job: Job, *samples: NamedTuple) -> None:
+    job.store.samples("node1", samples, 1)
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_that_a_log_tells_prove_that_the_job_moves() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0))
+    for done in range(1, 6):
+        job.run(1, spins)
+        feed(job, step(job, 1204 + 3 * done, 3 * done))
+    job.run(1, spins)
+    assert motion(job) == (True, "rank 0, steps 1,204 to 1,219 in 5 s")
+    assert job.progress.stood_still == 1.0
+    assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (1219, job.now - 1.0)
+
+
+def test_one_step_after_others_of_which_nobody_knows_when_proves_it_too() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0, at=None))
+    job.run(2, spins)
+    feed(job, step(job, 1205, 1))
+    job.run(1, spins)
+    assert motion(job) == (True, "rank 0, step 1,205 is done")
+
+
+def test_all_ranks_that_log_steps_are_counted() -> None:
+    job = Job()
+    for done in range(5):
+        feed(job, *(step(job, 100 + done, done, 1000 + rank) for rank in range(4)))
+        job.run(1, spins)
+    assert motion(job) == (True, "4 ranks, steps 100 to 104 in 4 s")
+
+
+def test_steps_in_a_log_of_nobody_in_particular_count_for_all() -> None:
+    job = Job()
+    for done in range(5):
+        feed(job, step(job, 100 + done, done, None))
+        job.run(1, sleeps)
+    assert motion(job) == (True, "steps 100 to 104 in 4 s")
+
+
+def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0))
+    job.run(20, spins)
+    assert motion(job) == (False, "")
+    assert job.progress.motion.last_step == 1204
+    job = Job()
+    for done in range(5):
+        feed(job, step(job, 100 + done, done, 1003))
+        job.run(1, spins)
+        job.progress.look(job.now, {("node1", 1003)})
+    assert motion(job) == (False, "")
+
+
+def test_a_proof_by_steps_grows_old() -> None:
+    job = Job()
+    for done in range(6):
+        feed(job, step(job, 100 + done, done))
+        job.run(1, spins)
+    job.run(3, spins)
+    assert motion(job)[0] is True
+    job.run(3, spins)
+    assert motion(job) == (False, "")
+
+
+def test_a_job_of_long_steps_is_given_their_time() -> None:
+    job = Job()
+    for done in range(4):
+        feed(job, step(job, 100 + done, done))
+        job.run(30, spins)
+    assert motion(job)[0] is True
+    job.run(12, spins)
+    assert motion(job)[0] is True
+    job.run(40, spins)
+    assert motion(job) == (False, "")
+
+
+def test_progress_bars_and_epochs_are_no_numbers_of_steps() -> None:
+    job = Job()
+    for done in range(3):
+        feed(job, step(job, 0.5 + done / 4, done, name="epoch"))
+        job.run(1, spins)
+    assert motion(job) == (True, "rank 0, epochs 0.50 to 1 in 2 s")
+    assert job.progress.motion.last_step is None
+    assert job.progress.motion.last_step_at == job.now - 1.0
+
+
+def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
+    """One line every thirty seconds, for ever."""
+    job = Job()
+    job.run(5, works)
+    for beat in range(4):
+        feed(job, LogFile("/logs/0.out", "1:1", 1000, 0, "stdout", 1000 + 40 * beat, "", "", job.now))
+        job.run(30, sleeps)
+    assert job.progress.stood_still == pytest.approx(120, abs=1)
+    assert motion(job) == (False, "")
+
+
+def test_opening_the_logs_panel_moves_nothing() -> None:
+    """What is fetched then was written long ago."""
+    job = Job()
+    job.run(5, works)
+    job.run(30, sleeps)
+    old = [f"step {n}" for n in range(200)]
+    feed(job, *(LogLines(f"/logs/{n}.out", 1000 + n, n, "stdout", job.now, old, 0) for n in range(4)))
+    assert job.run(1, sleeps) == pytest.approx(31, abs=1)
+    assert motion(job) == (False, "")
+
+
+def test_what_a_watchdog_says_of_a_hang_does_not_end_it() -> None:
+    job = Job()
+    job.run(5, works)
+    job.run(30, sleeps)
+    feed(job, *(LogEvent("torch.watchdog_timeout", job.now, n, "", 1000 + n, "x", 1, "", {}) for n in range(4)))
+    assert job.run(1, sleeps) == pytest.approx(31, abs=1)
+
+
+def test_a_line_of_a_new_kind_shows_that_something_moved_and_proves_nothing() -> None:
+    job = Job()
+    logs = [step(job, None, 0, 1000 + rank, name="") for rank in range(4)]
+    feed(job, *logs)
+    job.run(20, sleeps)
+    feed(job, *(log._replace(fresh=1) for log in logs))
+    job.run(1, sleeps)
+    assert job.progress.stood_still == 0.0
+    assert motion(job) == (None, "")
+    job.run(22, sleeps)
+    assert motion(job) == (False, "")
+
+
+def test_a_stream_that_begins_anew_has_done_no_step() -> None:
+    job = Job()
+    feed(job, step(job, 100, 5))
+    job.run(10, sleeps)
+    feed(job, step(job, 100, 0))
+    assert job.run(1, sleeps) == pytest.approx(11, abs=1)
+
+
+# --- collectives -----------------------------------------------------------------------------------------------------
+
+
+def collective(rank: int, launched: int) -> CommProgress:
+    return CommProgress(
+        "0x1", rank, 4, rank, "node1", 1000 + rank, "AllReduce", 4, "float32", 0, launched, None, "/nccl", 1
+    )
+
+
+def test_collectives_that_are_launched_are_motion() -> None:
+    job = Job()
+    for launched in range(100, 110):
+        feed(job, *(collective(rank, launched) for rank in range(4)))
+        job.run(1, spins)
+    assert motion(job) == (True, "4 ranks launching collectives")
+    assert job.progress.stood_still == 0.0
+
+
+def test_collectives_of_a_log_that_is_read_for_the_first_time_are_none() -> None:
+    job = Job()
+    job.run(10, spins)
+    feed(job, *(collective(rank, 5000) for rank in range(4)))
+    assert job.run(1, spins) == pytest.approx(11, abs=1)
+    feed(job, *(collective(rank, 5000)._replace(line=2) for rank in range(4)))
+    assert job.run(1, spins) == pytest.approx(12, abs=1)
+
+
+# --- traffic ---------------------------------------------------------------------------------------------------------
+
+
+def exchange(job: Job, seconds: int, sent: float, received: float, kind: str = "physical") -> None:
+    feed(job, Interface("eth0", 1500, 100_000, True, [], kind))
+    for _ in range(seconds):
+        job.now += 1.0
+        out, back = int(sent * job.now), int(received * job.now)
+        feed(job, *job.pulses.values(), InterfaceCounters("eth0", back, out, 0, 0, 0, 0), job.ticked())
+        job.progress.look(job.now)
+
+
+def test_what_a_node_sends_and_receives_is_motion() -> None:
+    job = Job()
+    exchange(job, 10, 1.2e9, 1.2e9)
+    assert motion(job) == (True, "4 ranks, 1.2 GB/s over the network")
+    assert job.progress.stood_still == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "kind"),
+    [
+        (40e3, 40e3, "physical"),  # keepalives and our own channel
+        (500e6, 2e6, "physical"),  # a checkpoint that is written
+        (2e6, 500e6, "physical"),  # data that are read
+        (1e9, 1e9, "loopback"),
+    ],
+)
+def test_other_traffic_is_none(sent: float, received: float, kind: str) -> None:
+    job = Job()
+    exchange(job, 10, sent, received, kind)
+    assert motion(job) == (False, "")
+    assert job.progress.stood_still == 9.0
+
+
+def test_a_tenth_of_what_is_usual_is_a_pause() -> None:
+    job = Job()
+    exchange(job, 10, 2e9, 2e9)
+    exchange(job, 1, 0, 0)
+    exchange(job, 15, 50e6, 50e6)
+    assert motion(job) == (False, "")
+
+
+def port(job: Job, seconds: int, rate: float) -> None:
+    feed(job, PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "", 1, 1, "", "", ""))
+    for _ in range(seconds):
+        job.now += 1.0
+        moved = int(rate * job.now)
+        values = {"port_xmit_data": moved, "port_rcv_data": moved}
+        feed(job, *job.pulses.values(), PortCounters("mlx5_0", 1, "sysfs", values), job.ticked())
+        job.progress.look(job.now)
+
+
+def test_traffic_of_adapters_is_motion_and_their_chatter_is_not() -> None:
+    job = Job()
+    port(job, 10, 40e9)
+    assert motion(job) == (True, "4 ranks, 40.0 GB/s over InfiniBand")
+    job = Job()
+    port(job, 10, 20e3)
+    assert motion(job) == (False, "")
+
+
+def test_of_counters_that_are_told_seldom_the_rate_tells_when_the_traffic_ended() -> None:
+    """It ended a quarter of a second after they were told before; nobody saw that until they were told again."""
+    job = Job()
+    port(job, 10, 40e9)
+    job.run(1, sleeps)
+    last = int(40e9 * 1010)
+    values = {"port_xmit_data": last + int(10e9), "port_rcv_data": last + int(10e9)}
+    job.now += 1.0
+    feed(job, *job.pulses.values(), PortCounters("mlx5_0", 1, "sysfs", values), job.ticked())
+    job.progress.look(job.now)
+    assert job.progress.stood_still == pytest.approx(1.75, abs=0.01)
+
+
+def test_traffic_between_gpus_is_motion_and_a_flat_counter_is_not() -> None:
+    job = Job()
+    for second in range(10):
+        feed(job, NvlinkCounters(0, 0, True, 0, 0, 0, int(1e9) * second, int(1e9) * second))
+        job.run(1, spins)
+    assert motion(job) == (True, "4 ranks, 1.0 GB/s over NVLink")
+    job.run(10, spins)
+    assert motion(job) == (False, "")
+
+
+# --- GPUs ------------------------------------------------------------------------------------------------------------
+
+
+def gpus(job: Job) -> None:
+    for index in range(job.ranks):
+        feed(job, GpuFacts(index, f"GPU-{index}", _bus(index), "H200", "590", None, 700.0, None, None, None, ""))
+    feed(job, GpuProcesses([GpuProcess(_bus(index), 1000 + index, None, None, "python") for index in range(job.ranks)]))
+
+
+def _bus(index: int) -> str:
+    return f"00000000:{index:02X}:00.0"
+
+
+def shine(job: Job, seconds: int, power: float, utilization: int, slope: float = 0.0) -> None:
+    for second in range(seconds):
+        watts = power + slope * second
+        feed(job, *(gpu_row(index, power=watts, utilization=utilization) for index in range(job.ranks)))
+        job.run(1, spins)
+
+
+def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
+    job = Job()
+    gpus(job)
+    shine(job, 20, 610.0, 100)
+    assert motion(job) == (True, "4 ranks computing, GPUs at 87% of their power")
+    assert job.progress.stood_still == 0.0
+
+
+@pytest.mark.parametrize(
+    ("power", "utilization", "slope"),
+    [
+        (152.0, 100, 0.0),  # a collective that spins
+        (120.0, 0, 0.0),  # nothing to do
+        (330.0, 0, 0.0),  # hot, but not in use
+        (150.0, 100, 0.5),  # it warms up
+    ],
+)
+def test_gpus_that_spin_or_idle_are_none(power: float, utilization: int, slope: float) -> None:
+    job = Job()
+    gpus(job)
+    shine(job, 60, power, utilization, slope)
+    assert motion(job) == (False, "")
+    assert job.progress.stood_still == pytest.approx(59, abs=1)
+
+
+def test_a_gpu_with_nothing_to_do_flickers() -> None:
+    job = Job()
+    gpus(job)
+    for second in range(15):
+        shine(job, 1, 120.0, 4 * (second % 3))
+        shine(job, 1, 125.0, 0)
+    assert motion(job) == (False, "")
+
+
+# --- the CPU ---------------------------------------------------------------------------------------------------------
+
+
+def poller(rate: int, cpu: float, jitter: int = 0) -> Behaviour:
+    """Wakes so many times a second and uses so much of a core for it."""
+
+    def wait(p: RankPulse) -> RankPulse:
+        now = rate + (jitter if int(p.voluntary_switches) % 2 else -jitter)
+        return p._replace(voluntary_switches=p.voluntary_switches + now, cpu_user=round(p.cpu_user + cpu, 2))
+
+    return wait
+
+
+WAITS = {
+    "JAX": poller(5, 0.0, 1),
+    "a file lock": poller(10, 0.01, 1),
+    "a blocking wait of torch": poller(901, 0.01, 30),
+    "NCCL's bootstrap": poller(14_001, 0.1, 900),
+    "a second's time-out": poller(1, 0.0),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize("worked", [0, 10])
+def test_to_look_again_and_again_is_no_motion(wait: Behaviour, worked: int) -> None:
+    job = Job()
+    job.run(worked, works)
+    job.run(30, wait)
+    assert motion(job) == (False, "")
+    assert job.progress.stood_still == pytest.approx(30, abs=3)
+
+
+def test_work_that_sleeps_between_its_parts_is_motion() -> None:
+    job = Job()
+    job.run(20, poller(40, 0.06))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
+    assert job.progress.stood_still == 0.0
+
+
+def test_a_step_now_and_then_by_a_rank_that_sleeps_is_no_wait_that_polls() -> None:
+    job = Job()
+    longest = 0.0
+    for _ in range(5):
+        longest = max(longest, job.run(9, sleeps) or 0.0)
+        job.run(1, poller(40, 0.02))
+    assert longest <= 10.0
+
+
+def test_a_spinner_that_is_starved_neither_sleeps_nor_works() -> None:
+    """Eight of them on two busy cores: now more, now less."""
+    job = Job()
+    for second in range(20):
+
+        def starve(p: RankPulse, used: float = (0.6, 0.02, 0.3, 0.01)[second % 4]) -> RankPulse:
+            return p._replace(cpu_user=p.cpu_user + used, state="R", involuntary_switches=p.involuntary_switches + 50)
+
+        job.run(1, starve)
+    assert motion(job) == (False, "")
+
+
+def test_one_busy_rank_proves_nothing_for_the_others() -> None:
+    """The culprit loops; so do two of eight."""
+    job = Job()
+    job.run(20, spins, r2=works)
+    assert motion(job) == (False, "")
+    job = Job(ranks=8)
+    job.run(20, polls, r2=works, r3=works)
+    assert motion(job) == (False, "")
+
+
+def test_a_single_rank_proves_that_it_moves() -> None:
+    job = Job(ranks=1)
+    job.run(5, works)
+    assert motion(job) == (True, "1 rank computing, reading or writing")
+
+
+def writes(size: int, every: int = 1) -> Behaviour:
+    def save(p: RankPulse) -> RankPulse:
+        due = round(p.rss) % every == 0
+        return p._replace(written_bytes=(p.written_bytes or 0) + (size if due else 0), rss=p.rss + 1)
+
+    return save
+
+
+def test_to_read_or_write_in_earnest_is_motion() -> None:
+    job = Job()
+    job.run(20, writes(5_000_000))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
+
+
+@pytest.mark.parametrize("trickle", [writes(10_000), writes(300_000, every=5)], ids=["a log", "figures now and then"])
+def test_a_trickle_is_none(trickle: Behaviour) -> None:
+    job = Job()
+    job.run(20, trickle)
+    assert motion(job) == (False, "")
+
+
+def test_helpers_that_do_next_to_nothing_are_no_motion() -> None:
+    job = Job()
+    job.run(20, lambda p: p._replace(helpers_cpu=p.helpers_cpu + 0.05))
+    assert motion(job) == (False, "")
+
+
+# --- what is not seen ------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_was_only_looked_at_once_is_neither() -> None:
+    job = Job()
+    job.run(1, sleeps)
+    assert motion(job) == (None, "")
+
+
+def test_a_node_that_falls_silent_proves_nothing_any_more() -> None:
+    job = Job()
+    job.run(10, works)
+    assert motion(job)[0] is True
+    for _ in range(10):
+        job.now += 1.0
+        job.progress.look(job.now)
+    assert motion(job)[0] is not True
+    assert job.progress.stood_still == pytest.approx(3, abs=1)
+    job.store.link(LinkChange("node1", "lost", "timed out", job.now))
+    job.progress.look(job.now)
+    assert motion(job) == (None, "")
+
+
+def test_ranks_that_their_node_cannot_look_at_are_not_still() -> None:
+    job = Job()
+    job.run(5, works)
+    feed(job, SourceState("ranks", "late", "no answer for 5 s", job.now))
+    for _ in range(20):
+        job.now += 1.0
+        feed(job, job.ticked())
+        job.progress.look(job.now)
+    assert job.progress.stood_still is None
+    assert motion(job) == (None, "")
+
+
+@pytest.mark.parametrize("every", [1, 4, 8])
+def test_a_session_that_looks_seldom_sees_a_job_that_moves(every: int) -> None:
+    """A machine that is too slow for its nodes has them look less often."""
+
+    def trains(p: RankPulse) -> RankPulse:
+        return p._replace(cpu_user=p.cpu_user + 0.6 * every, voluntary_switches=p.voluntary_switches + 99)
+
+    job = Job()
+    told: list[bool | None] = []
+    for _ in range(8):
+        for _ in range(every - 1):
+            job.now += 1.0
+            job.progress.look(job.now)
+            told.append(job.progress.motion.moving)
+        job.run(
+            1, lambda p: p._replace(cpu_user=p.cpu_user + 0.6 * every, voluntary_switches=p.voluntary_switches + 99)
+        )
+        told.append(job.progress.motion.moving)
+    assert set(told[3 * every :]) == {True}
+
+
+# --- since when ------------------------------------------------------------------------------------------------------
+
+
+def test_spinners_that_stood_before_the_watch_stand_since_the_last_step_of_their_log() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0, at=job.now - 600.0, every=12.0))
+    assert job.run(4, spins) == pytest.approx(604, abs=1)
+    assert job.progress.motion.last_step_at == pytest.approx(400)
+
+
+def test_a_log_without_a_rhythm_or_of_a_young_step_says_nothing_of_since_when() -> None:
+    for at, every in ((-600.0, None), (-20.0, 12.0)):
+        job = Job()
+        feed(job, step(job, 1204, 0, at=job.now + at, every=every))
+        assert job.run(4, spins) == pytest.approx(4, abs=1)
+
+
+def test_a_log_says_nothing_of_ranks_that_moved_since() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0, at=job.now - 600.0, every=12.0))
+    job.run(10, works)
+    assert job.run(10, spins) == pytest.approx(10, abs=1)
+
+
+# --- spares ----------------------------------------------------------------------------------------------------------
+
+
+def test_hot_spares_hold_nobody_up() -> None:
+    job = Job(ranks=5)
+    for _ in range(5):
+        job.run(9, sleeps, r0=spins, r1=spins, r2=spins)
+        job.run(1, works, r3=sleeps, r4=sleeps)
+    assert job.run(1, works, r3=sleeps, r4=sleeps) == 0.0
+
+
+def test_hot_spares_hide_no_hang() -> None:
+    job = Job(ranks=5)
+    job.run(30, works, r3=sleeps, r4=sleeps)
+    assert job.run(60, spins, r0=works, r3=sleeps, r4=sleeps) == pytest.approx(60, abs=1)
+
+
+def test_ranks_that_wait_since_the_watch_began_are_no_spares_of_the_one_that_is_busy() -> None:
+    assert Job(ranks=2).run(60, sleeps, r0=works) == pytest.approx(60, abs=1)
+    assert Job(ranks=4).run(60, sleeps, r0=works) == pytest.approx(60, abs=1)

@@ -1,0 +1,77 @@
+"""Pauses that a job takes are learned by place, and forgotten in time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangtop.session.options import SessionOptions
+from hangtop.session.pauses import HALF_LIFE, PLACES, Pauses
+from hangtop.session.session import Session
+from tests.support.pulses import Job, sleeps, spins, works
+
+
+def test_a_pause_fades() -> None:
+    pauses = Pauses()
+    assert pauses.usual("", 0.0) is None
+    pauses.learn("", 600.0, 0.0)
+    assert pauses.usual("", 0.0) == 600.0
+    assert pauses.usual("", HALF_LIFE) == 300.0
+    pauses.learn("", 60.0, 4 * HALF_LIFE)
+    assert pauses.usual("", 4 * HALF_LIFE) == 60.0
+
+
+def test_a_pause_is_usual_where_it_was_taken() -> None:
+    pauses = Pauses()
+    pauses.learn("compile", 600.0, 0.0)
+    pauses.learn("evaluate", 40.0, 0.0)
+    assert (pauses.usual("compile", 0.0), pauses.usual("evaluate", 0.0)) == (600.0, 40.0)
+    assert pauses.usual("train_step", 0.0) is None
+    assert pauses.usual("", 0.0) == 600.0
+
+
+def test_a_pause_of_unknown_place_may_have_been_anywhere() -> None:
+    pauses = Pauses()
+    pauses.learn("", 90.0, 0.0)
+    pauses.learn("evaluate", 40.0, 0.0)
+    assert (pauses.usual("evaluate", 0.0), pauses.usual("save", 0.0)) == (90.0, 90.0)
+
+
+@given(st.lists(st.tuples(st.text(max_size=2), st.floats(0, 1e5), st.floats(0, 1e6)), max_size=3 * PLACES))
+def test_however_many_places_there_are_few_are_kept(taken: list[tuple[str, float, float]]) -> None:
+    pauses = Pauses()
+    for place, seconds, at in taken:
+        pauses.learn(place, seconds, at)
+        assert (pauses.usual(place, at) or 0.0) >= 0.0
+    assert len(pauses._known) <= PLACES
+
+
+def test_ten_minutes_of_compiling_do_not_deafen_the_watch_for_ever() -> None:
+    job = Job()
+    job.run(5, works)
+    job.run(600, spins)
+    job.run(2, works)
+    assert job.progress.usual_pause == pytest.approx(600, abs=2)
+    job.run(2 * int(HALF_LIFE), works)
+    assert job.progress.usual_pause == pytest.approx(150, abs=2)
+
+
+def test_a_pause_at_one_place_is_not_usual_at_another() -> None:
+    job = Job()
+    job.run(5, works)
+    job.progress.place = "compile"
+    job.run(300, spins)
+    job.run(2, works)
+    job.progress.place = "train_step"
+    job.run(1, sleeps)
+    assert job.progress.usual_pause is None
+    job.progress.place = "compile"
+    assert job.progress.usual_pause == pytest.approx(300, abs=2)
+
+
+def test_the_alarm_of_a_session_stays_within_half_of_the_time_out() -> None:
+    session = Session(SessionOptions(patience=20.0))
+    session.progress._pauses.learn("", 900.0, 0.0)
+    assert session.alarm_after == 300.0
+    assert session.job().alarm_after == 300.0

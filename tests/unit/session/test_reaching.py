@@ -1,0 +1,77 @@
+"""Which nodes, by which way, and the shell that a person gets there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.target_error import TargetError
+from collectors.fleet.ways.command import AnyCommand
+from collectors.fleet.ways.srun import Srun
+from hangtop.session.options import SessionOptions
+from hangtop.session.reaching import reach, shell_words
+
+
+def test_ssh_unless_another_way_is_named() -> None:
+    assert reach(SessionOptions(targets=("n[1-2]",))).way is None
+    found = reach(SessionOptions(targets=("n[1-2]",), via="docker exec -i %h sh"))
+    assert isinstance(found.way, AnyCommand)
+    assert [target.name for target in found.targets] == ["n1", "n2"]
+
+
+def test_a_way_leads_to_nodes(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="needs nodes to lead to"):
+        reach(SessionOptions(via="docker exec -i %h sh"))
+
+
+def test_a_shell_for_a_person() -> None:
+    assert shell_words("n1", SessionOptions(targets=("n1",))) is None
+    assert shell_words("n1", SessionOptions(targets=("n1",), via="tsh ssh root@%h")) == ["tsh", "ssh", "root@n1"]
+
+
+JOB = "JobId=7 JobName=x\n   JobState=RUNNING\n   NodeList=n[1-2]\n   StdOut=/out/7-%t.log"
+
+
+def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
+    for name, body in {
+        "scontrol": f"printf '%s\\n' '{JOB}'",
+        "srun": "exit 1",
+    }.items():
+        if name in programs:
+            (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+
+
+def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm(tmp_path, monkeypatch, "scontrol", "srun")
+    found = reach(SessionOptions(slurm="7", via="slurm"))
+    assert isinstance(found.way, Srun)
+    assert found.instead is None
+    assert [target.name for target in found.targets] == ["n1", "n2"]
+    assert found.logs == ("/out/7-*.log",)
+    with pytest.raises(TargetError, match="name it by --slurm JOBID"):
+        reach(SessionOptions(via="slurm"))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert reach(SessionOptions(via="slurm")).parts == found.parts
+    words = shell_words("n2", SessionOptions(slurm="7", via="slurm"))
+    assert words is not None
+    assert "--pty" in words
+
+
+def test_steps_stand_behind_ssh_unless_a_way_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm(tmp_path, monkeypatch, "scontrol", "srun")
+    found = reach(SessionOptions(slurm="7"))
+    assert found.way is None
+    assert isinstance(found.instead, Srun)
+    assert reach(SessionOptions(slurm="7", via="ssh")).instead is None
+    assert isinstance(reach(SessionOptions(slurm="7", via="x %h")).way, AnyCommand)
+    assert reach(SessionOptions(slurm="7", via="x %h")).instead is None
+
+
+def test_no_steps_where_there_is_no_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm(tmp_path, monkeypatch, "scontrol")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert reach(SessionOptions(slurm="7")).instead is None

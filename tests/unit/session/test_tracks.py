@@ -1,0 +1,60 @@
+"""One rank from look to look: whatever a node sends, nothing is raised, and nothing moves before its time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.samples.ranks import RankPulse
+from hangtop.session.past import pulses as past
+from hangtop.session.state import RankState
+from hangtop.session.tracks import track
+from hangtop.session.trail import Trail
+from tests.support.made import process, pulse, stack
+
+counts = st.integers(0, 2**64 - 1)
+seconds = st.floats(0, 1e9)
+any_pulse: st.SearchStrategy[RankPulse] = st.builds(
+    lambda **fields: pulse(1000, **fields),
+    state=st.sampled_from("RSDTZ"),
+    cpu_user=seconds,
+    cpu_system=seconds,
+    voluntary_switches=counts,
+    involuntary_switches=counts,
+    read_bytes=st.none() | counts,
+    written_bytes=st.none() | counts,
+    helpers_cpu=seconds,
+    idle_since=st.none() | seconds,
+)
+
+
+@given(
+    st.lists(st.tuples(any_pulse, st.floats(0.001, 1e6), st.booleans(), st.booleans()), min_size=1, max_size=12),
+    st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1),
+)
+def test_whatever_a_node_says_a_rank_is_followed(
+    looks: list[tuple[RankPulse, float, bool, bool]], stacks: list[list[str]]
+) -> None:
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    at = 1e9
+    rank.looks.take(at, looks[0][0])
+    known = track(rank, at, None)
+    for place, (sample, span, exchanged, own) in enumerate(looks):
+        at += span
+        rank.looks.take(at, sample)
+        known.follow(at, rank, None, exchanged=at - span / 2 if exchanged else None, own=own)
+        known.saw(stack(1000, *stacks[place % len(stacks)], at=at))
+        assert known.still_since <= at
+        assert 0 <= known.moves <= 2 * (place + 1)
+
+
+def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank.looks.take(1.0, pulse(1000))
+    known = track(rank, 1.0, None)
+    rank.looks.take(2.0, pulse(1000, voluntary_switches=500, cpu_user=1.0))
+    known.follow(2.0, rank, None, exchanged=None, own=True)
+    assert (known.moves, known.still_since) == (0, 1.0)
+    rank.looks.take(3.0, pulse(1000, voluntary_switches=1000, cpu_user=2.0))
+    known.follow(3.0, rank, None, exchanged=None, own=False)
+    assert (known.moves, known.still_since) == (1, 3.0)

@@ -1,0 +1,212 @@
+"""Processes that say no rank, in the picture of the job and in the verdict on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from collectors.fleet.decode import Decoder
+from collectors.fleet.sink import LinkChange
+from collectors.samples.ranks import RankGone, RankProcess
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Rank
+from hangtop.diagnosis.unnumbered import Unnumbered
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.job_status import status_of_job
+from hangtop.session.one_job import one_job
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, process, pulse, tick
+
+SPAWNED = "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=4, pipe_handle=%d)"
+TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+
+
+def nameless(pid: int, **fields: Any) -> RankProcess:
+    given = {"local_rank": None, "world_size": None, "launcher": "", "master_port": None, "library": "torch"}
+    return process(-1, pid, numbered_by="", **{**given, "command": SPAWNED % pid, **fields})
+
+
+def of(node: str, sample: RankProcess, gone_at: float | None = None) -> Rank:
+    number = sample.rank if sample.rank >= 0 else Unnumbered(node, sample.pid)
+    return Rank(number, node, sample._replace(rank=number), gone_at=gone_at)
+
+
+def pids(ranks: tuple[Rank, ...]) -> list[int]:
+    return sorted(rank.process.pid for rank in ranks)
+
+
+class Watched:
+    """A session of one node without a feed, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.session = Session(SessionOptions(patience=5.0), clock=lambda: self.now)
+        self.session.link(LinkChange("node1", "live", "", self.now))
+        self.session.samples("node1", [hello(self.now), tick(self.now)], 1)
+
+    def pass_by(self, seconds: int, **moves: int) -> None:
+        """Let time pass; ``moves`` are the switches a second of processes by ``p<pid>``, of all others none."""
+        for _ in range(seconds):
+            self.now += 1.0
+            pulses = [
+                pulse(pid, voluntary_switches=int(moves.get(f"p{pid}", 0) * self.now))
+                for pid in self.session.state.nodes["node1"].ranks
+            ]
+            self.session.samples("node1", [*pulses, tick(self.now)], 1)
+            self.session.tick()
+
+    def stacks(self, *dumps: StackDump) -> None:
+        self.session.stacks("node1", list(dumps))
+
+    def verdict(self) -> Verdict:
+        return diagnose(self.session.job())
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def dump(pid: int, at: float, *frames: tuple[str, str]) -> StackDump:
+    made = [Frame(name, file, 10 + line, native=False) for line, (name, file) in enumerate(frames)]
+    thread = ThreadStack(1, pid, "MainThread", active=False, owns_gil=False, frames=made)
+    return StackDump(
+        pid=pid, rank_pid=pid, at=at, method="nonblocking", state="S", wchan="", syscall="", cpu=1.0, error="",
+        threads=[thread],
+    )  # fmt: skip
+
+
+def waits(pid: int, at: float) -> StackDump:
+    return dump(pid, at, ("all_reduce", TORCH), ("wrapper", TORCH), ("train", "/job/train.py"))
+
+
+def reads(pid: int, at: float) -> StackDump:
+    return dump(pid, at, ("read_shard", "/job/data.py"), ("train", "/job/train.py"))
+
+
+def looked_at(watched: Watched, *looks: Any) -> None:
+    """Twenty seconds without a motion, and two looks at the stacks."""
+    watched.pass_by(20)
+    for _ in range(2):
+        watched.stacks(*[look(pid, watched.now) for pid, look in looks])
+        watched.pass_by(2)
+
+
+def test_one_that_is_stuck_is_named_by_host_and_pid(watched: Watched) -> None:
+    watched.session.samples("node1", [nameless(pid) for pid in (51, 52, 53)], 1)
+    looked_at(watched, (51, waits), (52, reads), (53, waits))
+    verdict = watched.verdict()
+    assert verdict.outcome == "hung"
+    assert verdict.findings[0].ranks == (Unnumbered("node1", 52),)
+    assert "process 52 on node1" in verdict.summary
+    assert "on node1 on node1" not in verdict.summary
+    assert "rank -" not in str(verdict)
+
+
+def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watched) -> None:
+    watched.session.samples("node1", [nameless(51)], 1)
+    watched.pass_by(3)
+    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="memory")], 1)
+    (rank,) = watched.session.job().ranks
+    assert (rank.rank, len(rank.looks) >= 3) == (3, True)
+    assert "process 51 on node1 is rank 3" in [change.text for change in watched.session.state.changes]
+
+
+def test_a_recording_from_before_holds_numbers_alone() -> None:
+    rank = process(3)
+    row = list(rank)[: RankProcess._fields.index("numbered_by")]
+    decoder = Decoder()
+    (decoded,) = decoder.feed(json.dumps(["RankProcess", row]).encode() + b"\n")
+    assert decoded == rank
+
+
+def test_what_turns_out_to_be_no_rank_leaves_no_trace(watched: Watched) -> None:
+    watched.session.samples("node1", [nameless(50), nameless(51), RankGone(50, -1, 1000.0, ended=False)], 1)
+    assert pids(watched.session.job().ranks) == [51]
+    watched.session.samples("node1", [RankGone(51, -1, 1000.0)], 1)
+    (rank,) = watched.session.job().ranks
+    assert rank.gone_at == 1000.0
+
+
+def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
+    notebook = nameless(51, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
+    watched.session.samples("node1", [notebook], 1)
+    looked_at(
+        watched, (51, lambda pid, at: dump(pid, at, ("select", "/lib/selectors.py"), ("main", "/x/ipykernel.py")))
+    )
+    job = watched.session.job()
+    assert pids(job.unnumbered) == [51]
+    assert not status_of_job(job).statuses
+    assert not [finding for finding in watched.verdict().findings if finding.severity != "info"]
+
+
+def test_workers_of_a_server_wait_for_the_next_request(watched: Watched) -> None:
+    workers = [nameless(pid, label=f"VLLM::Worker_TP{pid - 51}", command="VLLM::Worker") for pid in (51, 52)]
+    watched.session.samples("node1", workers, 1)
+    looked_at(watched, (51, waits), (52, lambda pid, at: dump(pid, at, ("poll", "/lib/zmq.py"))))
+    assert not status_of_job(watched.session.job()).statuses
+    assert watched.verdict().outcome != "hung"
+
+
+def test_an_idle_notebook_beside_a_job_that_hangs_is_not_accused(watched: Watched) -> None:
+    ranks = [process(rank, 51 + rank, world_size=3) for rank in range(3)]
+    notebook = nameless(60, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
+    watched.session.samples("node1", [*ranks, notebook], 1)
+    looked_at(watched, (51, waits), (52, reads), (53, waits), (60, reads))
+    job = watched.session.job()
+    assert (pids(job.ranks), pids(job.bystanders), job.others) == ([51, 52, 53], [60], ())
+    verdict = watched.verdict()
+    assert (verdict.outcome, verdict.findings[0].ranks) == ("hung", (1,))
+    assert [rank.process.pid for rank in watched.session.living()] == [51, 52, 53]
+
+
+def test_processes_that_may_be_the_missing_ranks_are_not_missed(watched: Watched) -> None:
+    ranks = [process(rank, 51 + rank, world_size=3, command="python train.py") for rank in (0, 1)]
+    watched.session.samples("node1", [*ranks, nameless(53, command="python train.py")], 1)
+    looked_at(watched, (51, waits), (52, waits), (53, reads))
+    verdict = watched.verdict()
+    assert verdict.findings[0].ranks == (Unnumbered("node1", 53),)
+    assert "rank_missing" not in {finding.kind for finding in verdict.findings}
+
+
+def test_processes_that_run_what_the_ranks_run_are_of_the_job() -> None:
+    ranks = [of("node1", process(rank, 20 + rank, command="python train.py")) for rank in range(2)]
+    same = of("node2", nameless(30, command="python train.py"))
+    meets = of("node2", nameless(31, command="python other.py", master_port=29500))
+    another = of("node2", nameless(32, command="python train.py", uid=1000))
+    parted = one_job([*ranks, same, meets, another])
+    assert (pids(parted.ranks), pids(parted.bystanders), parted.others) == ([20, 21, 30, 31], [32], ())
+
+
+def test_of_processes_without_numbers_the_largest_group_is_the_job() -> None:
+    job = [of(node, nameless(pid)) for node in ("node1", "node2") for pid in (51, 52)]
+    notebook = of("node1", nameless(60, command="python -m ipykernel", started=500.0))
+    parted = one_job([notebook, *job])
+    assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 51, 52, 52], [60])
+
+
+def test_two_jobs_of_one_program_are_told_apart_by_where_they_meet() -> None:
+    large = [of("node1", nameless(pid, master_port=29500)) for pid in (51, 52, 53)]
+    small = [of("node1", nameless(pid, master_port=29501)) for pid in (61, 62)]
+    early = of("node1", nameless(54))
+    parted = one_job([*small, *large, early])
+    assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 52, 53, 54], [61, 62])
+
+
+def test_processes_of_an_earlier_run_are_not_missed() -> None:
+    before = [of("node1", nameless(pid, started=10.0), gone_at=90.0) for pid in (41, 42)]
+    now = [of("node1", nameless(pid, started=100.0)) for pid in (51, 52)]
+    killed = of("node1", nameless(53, started=100.0), gone_at=200.0)
+    assert pids(one_job([*before, *now, killed]).ranks) == [51, 52, 53]
+
+
+def test_a_notebook_beside_a_job_that_has_ended_is_not_the_job() -> None:
+    ended = [of("node1", process(rank, 20 + rank), gone_at=90.0) for rank in range(2)]
+    notebook = of("node1", nameless(60, started=10.0))
+    parted = one_job([*ended, notebook])
+    assert (pids(parted.ranks), pids(parted.bystanders)) == ([20, 21], [60])
+    assert pids(one_job([*ended, of("node1", nameless(61, started=100.0))]).ranks) == [61], "one that came after it is"

@@ -1,0 +1,128 @@
+"""What the line of time is drawn from: lines of characters, windows that move by whole columns, marks, and room."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangtop.diagnosis.finding import Outcome
+from hangtop.session.history.marks import beside, marks
+from hangtop.session.history.series import Series
+from hangtop.session.state import Change, ChangeKind
+from tests.support.screens import NOW, Paper
+from tui.changes import MARKS
+from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
+from tui.remembered import Remembered
+from tui.sharing import shares
+from tui.timeline import ZOOMS, Timeline
+
+STRETCHES = st.lists(
+    st.none() | st.tuples(st.floats(0, 90), st.floats(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1])),
+    max_size=60,
+)
+
+
+@given(stretches=STRETCHES, rows=st.integers(1, 4))
+def test_lines_have_their_size_whatever_is_drawn(stretches: list[Stretch], rows: int) -> None:
+    width = (len(stretches) + 1) // 2
+    for draw in (braille, blocks):
+        lines = draw(stretches, rows, 100.0)
+        assert len(lines) == rows
+        assert {len(line) for line in lines} == {width}
+    assert all(BRAILLE <= ord(cell) < BRAILLE + 256 for line in braille(stretches, rows, 100.0) for cell in line)
+
+
+def test_a_step_is_one_line_and_a_gap_none() -> None:
+    high, low = (4.0, 4.0), (0.0, 0.0)
+    assert braille([high, high, low, low], 1, 4.0) == ["⠉⣇"]
+    assert braille([low, None, low, low], 1, 4.0) == ["⡀⣀"]
+    assert blocks([high, high, low, low, None, None], 1, 4.0) == ["█▁ "]
+    assert blocks([high, high], 2, 4.0) == ["█", "█"]
+    assert blocks([low, low], 2, 4.0) == [" ", "▁"]
+
+
+@given(value=st.floats(1e-6, 1e15))
+def test_the_top_of_a_scale_is_round_and_near(value: float) -> None:
+    assert value * 0.999 <= rounded_up(value) <= 2 * value * 1.001
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 40), st.floats(0, 9)), min_size=1, max_size=40), step=st.floats(0.5, 30))
+def test_what_is_remembered_is_what_would_be_read(steps: list[tuple[int, float]], step: float) -> None:
+    series, known, now = Series(), Remembered(), 1_000_000
+    for after, value in steps:
+        now += after
+        series.add(now, value)
+        first = floor(now / step) - 50
+        begin = first * step
+        found = known.spans(begin, step, 51, series.spans)
+        assert found == series.spans(begin, step, 51)
+
+
+def timeline(seconds: int = 1000) -> tuple[Timeline, Paper]:
+    paper = Paper(nodes=1, gpus=1)
+    session = paper.session(ticks=1)
+    session.tick()
+    paper.clock.now += seconds
+    return Timeline(session), paper
+
+
+@given(passed=st.integers(0, 5000), columns=st.integers(10, 200), back=st.integers(0, 100_000))
+def test_the_moment_that_is_shown_is_on_view_and_columns_stand_still(passed: int, columns: int, back: int) -> None:
+    line, paper = timeline()
+    before = line.window(columns)
+    assert before.end >= line.now > before.end - 2 * before.step
+    paper.clock.now += passed
+    after = line.window(columns)
+    moved = (after.begin - before.begin) / (2 * before.step)
+    assert moved == pytest.approx(round(moved), abs=1e-3)
+    line.at = line.now - back
+    window = line.window(columns)
+    assert window.begin - 1e-3 <= line.at <= window.end + 1e-3
+
+
+def test_as_much_is_shown_as_there_is_until_somebody_zooms() -> None:
+    line, paper = timeline(seconds=10)
+    assert line.name == "1m"
+    paper.clock.now += 200
+    assert line.name == "5m"
+    paper.clock.now += 100_000
+    assert line.name == "15m"
+    line.zoom(1)
+    assert line.name == "1h"
+    for _ in ZOOMS:
+        line.zoom(-1)
+    assert line.name == "1m"
+
+
+def test_what_happens_to_many_at_once_is_one_mark() -> None:
+    changes = [Change(NOW + rank / 10, f"node{rank}", f"rank {rank} started", "started") for rank in range(8)]
+    changes += [Change(NOW + 30, "node1", "lost", "lost"), Change(NOW + 0.5, "", "nothing to see", "hangtop")]
+    changes += [Change(NOW + 40, "", "mark 1", "mark"), Change(NOW + 41, "", "mark 2", "mark")]
+    found = marks(changes)
+    assert [(mark.kind, mark.count) for mark in found] == [("started", 8), ("lost", 1), ("mark", 1), ("mark", 1)]
+    assert beside(found, NOW + 31, -1) is found[1]
+    assert beside(found, NOW + 31, 1) is found[2]
+    assert beside(found, NOW + 41, 1) is None
+    assert beside(found, NOW, -1) is None
+
+
+def test_every_kind_of_change_has_a_sign() -> None:
+    kinds = {word for part in get_args(ChangeKind) for word in (get_args(part) or (part,))}
+    assert set(MARKS) == kinds
+    assert set(get_args(Outcome)) <= kinds
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 16, 17, 64, 2048])
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("height", [5, 10, 20, 32, 46, 70])
+def test_the_overview_never_gives_more_room_than_there_is(nodes: int, width: int, height: int) -> None:
+    part = shares(width, height, nodes)
+    assert part.time + part.heat <= max(height, 3)
+    assert part.heat >= 3
+    if height >= 20 and not (nodes > 16 and part.beside):
+        assert part.time >= 3
+        assert height - part.time - part.heat >= 5
