@@ -18,7 +18,7 @@ from typing import NamedTuple
 from benchmarks.report import Row, report
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict import diagnose
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.aside import TURN
 from tests.support.made import gpu_row, pulse
 from tests.support.screens import NOW, PID, Paper

@@ -265,7 +265,7 @@ async def main(count: int, folder: Path) -> None:
         line_editor=False, backlog=512, login_timeout=0,
     )  # fmt: skip
     public = host_key.export_public_key("openssh").decode()
-    (folder / "known_hosts").write_text(f"[simulated]:{server.get_port()} {public}")
+    (folder / "known_hosts").write_text(f"simulated {public}")
     blocks = [f"Host sim{number:04d}\n  HostName 127.0.0.1\n" for number in range(count)]
     common = (
         f"Host sim*\n  Port {server.get_port()}\n  User root\n  IdentityFile none\n  IdentityAgent none\n"

@@ -1,10 +1,12 @@
 """From asking to verdict: ``hangtop triage`` on a job that hangs, beside a dump of its stacks by hand.
 
-    python -m benchmarks.verdict            # needs root, sshd and namespaces; pdsh if it is there
+    python -m benchmarks.verdict            # needs root, sshd, namespaces and a C compiler; pdsh if it is there
 
-Two nodes with OpenSSH, a job of four gloo ranks for each of several hangs (those of ``tests/nodes``), asked about one
-after the other, from a cold start: interpreter, connections, four seconds of watching, stacks, verdict. Every verdict
-must be right. By hand, pdsh and py-spy bring the same stacks, which then are to be read and compared by somebody.
+Two nodes with OpenSSH, a job of four ranks for each of several hangs (those of ``tests/nodes``), asked about one after
+the other, from a cold start: interpreter, connections, watching, stacks, verdict. Jobs over gloo, whose ranks wait in
+torch, and jobs that wait below Python for their GPUs, as over NCCL. Each verdict is kept for
+``benchmarks.certainty``. By hand, pdsh and py-spy bring the same stacks, which then are to be read and compared by
+somebody.
 """
 
 from __future__ import annotations
@@ -12,13 +14,20 @@ from __future__ import annotations
 import shutil
 import signal
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.report import Row, report
 from benchmarks.stacks import pdsh
-from tests.support.faulty import FaultyJob, Nurseries, Triage, nurseries
+from benchmarks.suites import judged
+from benchmarks.verdicts import Judged, keep
+from tests.support.device_cases import CASES
+from tests.support.device_jobs import device_jobs, wrong
+from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
 
-BUDGET, WORST = 8.0, 15.0
+BUDGET, WORST = 4.0, 10.0
+BELOW_PYTHON = ("data_reader", "data_lock", "data_stopped", "own_prefetch", "grid_reader", "pipeline_lock")
+"""Cases of ``tests/support/device_cases.py``."""
 
 
 class Hang(NamedTuple):
@@ -55,14 +64,22 @@ def hang(nursery: Nurseries, case: Hang) -> FaultyJob:
     return job
 
 
-def measure(nursery: Nurseries) -> tuple[list[float], list[float]]:
-    """Seconds from asking to each verdict, and of each dump by hand."""
+def said(case: str, answer: Answer, right: bool) -> Judged:
+    """What an answer was worth; what is wrong is printed."""
+    if not right:
+        print("wrong:", case, answer.verdict, answer.data["summary"])
+    return judged(case, "triage", answer, healthy=False, right=right)
+
+
+def measure(nursery: Nurseries) -> tuple[list[Judged], list[float]]:
+    """Each verdict, and seconds of each dump by hand."""
     asked, hand = [], []
     for case in HANGS:
         job = hang(nursery, case)
         answer = Triage(nursery.cluster, case=job.case).answer()
-        assert answer.named() == ("hung", case.kind, list(case.ranks)), (case, answer.data["summary"])
-        asked.append(answer.took)
+        asked.append(
+            said(f"{case.fault} in {case.program}", answer, answer.named() == ("hung", case.kind, list(case.ranks)))
+        )
         if shutil.which("pdsh"):
             found = [job.processes(rank)[0] for rank in range(len(job.nodes) * job.ranks_per_node)]
             pids = {node.name: [p.pid for of, p in found if of is node] for node in nursery.cluster.nodes}
@@ -71,19 +88,36 @@ def measure(nursery: Nurseries) -> tuple[list[float], list[float]]:
     return asked, hand
 
 
+def measure_below_python() -> list[Judged]:
+    """The same of jobs that wait for their GPUs."""
+    asked = []
+    with device_jobs() as jobs:
+        for name in BELOW_PYTHON:
+            with jobs.running(name) as job:
+                answer = jobs.triage(job)
+                asked.append(said(name, answer, not wrong(CASES[name], answer)))
+    return asked
+
+
+def seconds(asked: Sequence[Judged]) -> tuple[float, ...]:
+    """From asking to each verdict."""
+    return tuple(one.took_s for one in asked)
+
+
 def main() -> None:
     """Measure, print and write."""
     with nurseries() as nursery:
         asked, hand = measure(nursery)
+    below = measure_below_python()
     rows = [
-        Row(
-            f"from asking to the verdict, {len(HANGS)} hangs on 2 nodes, 4 s of it watching", "s", tuple(asked), BUDGET
-        ),
-        Row("the slowest of them", "s", (max(asked),), WORST),
+        Row(f"from asking to the verdict, {len(HANGS)} hangs over gloo on 2 nodes", "s", seconds(asked), BUDGET),
+        Row(f"the same, {len(below)} hangs that wait below Python", "s", seconds(below), BUDGET),
+        Row("the slowest of all", "s", (max(seconds([*asked, *below])),), WORST),
     ]
+    keep("verdict", [*asked, *below])
     if hand:
         rows.append(Row("a dump of the same ranks by hand, to be read: pdsh and py-spy", "s", tuple(hand)))
-        print(f"triage takes {statistics.median(asked) / statistics.median(hand):.1f} times a dump by hand")
+        print(f"triage takes {statistics.median(seconds(asked)) / statistics.median(hand):.1f} times a dump by hand")
     report("verdict", rows)
 
 
