@@ -43,7 +43,7 @@ def test_raises_nothing(answers: Batches, name: str) -> None:
     if name == "steps_of_20_s" and answer.verdict == "unknown":  # it may end before the first step that proves motion
         assert "nothing was seen to move and nothing is known to be wrong" in answer.data["summary"]
         return
-    assert (answer.verdict, answer.status) == ("healthy", 0)
+    assert (answer.verdict, answer.status) == ("healthy", 0), (answer.data["summary"], answer.took)
 
 
 def test_a_rank_ten_times_slower(answers: Batches) -> None:

@@ -66,7 +66,7 @@ def answers(nursery: Nurseries) -> Batches:
 @pytest.mark.parametrize("name", CASES)
 def test_kind_and_culprit(answers: Batches, name: str) -> None:
     answer, case = answers[name], CASES[name]
-    assert answer.named() == ("hung", case.kind, list(case.ranks)), answer.data["summary"]
+    assert answer.named() == ("hung", case.kind, list(case.ranks)), (answer.data["summary"], answer.took)
     first = answer.findings[0]
     assert first["nodes"] == sorted({f"node{1 + rank // 2}" for rank in case.ranks})
     assert case.says in first["summary"] + " ".join(line["text"] for line in first["evidence"])
