@@ -101,7 +101,10 @@ class _Watching:
                 return await self._with_recorders(verdict, say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
-        return _proven(verdict) or (past >= self._watch and not self._undecided(verdict))
+        if _proven(verdict):
+            return True
+        one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
+        return past >= self._watch + one_more and not self._undecided(verdict)
 
     def _fetch(self) -> None:
         """Fetch the dumps that lie on the nodes, once."""

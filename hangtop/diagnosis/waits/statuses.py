@@ -10,6 +10,7 @@ from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
+from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import polls
 from hangtop.diagnosis.waits.rank_status import (
     RankStatus,
@@ -107,7 +108,8 @@ def _lasting(job: Job, status: RankStatus, answer: bool | None) -> RankStatus:
     A rank that spins looks the same whether its wait ends or not; so do sleeps of a fifth of a second in a loop. Where
     the job moved by no sign at all while a rank was looked at, and every look showed the same, it stood still.
     """
-    long_still = (answer is None or _main_is_elsewhere(status)) and stood_still(job, status.activity) >= job.patience
+    told = answer is not None and not _main_is_elsewhere(status)
+    long_still = not told and stood_still(job, status.activity) >= seen_after(job.patience)
     return status._replace(frozen=True if long_still or _alike_while(job, status) else answer)
 
 

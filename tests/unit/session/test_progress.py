@@ -8,7 +8,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankPulse
 from tests.support.made import gpu_row, stack
-from tests.support.pulses import Behaviour, Job, loops_with_sleeps, polls, sleeps, spins, wakes, works
+from tests.support.pulses import Behaviour, Job, loops_with_sleeps, polls, polls_often, sleeps, spins, wakes, works
 
 
 def test_a_working_job_never_stands_still() -> None:
@@ -17,7 +17,7 @@ def test_a_working_job_never_stands_still() -> None:
     assert job.progress.usual_pause is None
 
 
-@pytest.mark.parametrize("wait", [sleeps, spins, polls])
+@pytest.mark.parametrize("wait", [sleeps, spins, polls, polls_often])
 @pytest.mark.parametrize("culprit", [sleeps, spins, loops_with_sleeps, works])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_a_wait_is_seen_however_it_waits_and_whatever_the_culprit_does(
