@@ -149,11 +149,13 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
         return _graph("stalled", (), waiting, points, points)
     inner = [point for point in points if point.inner]
     inside = sum(len(point.members) for point in inner)
+    outer = [point for point in points if _of_all(point)]
+    if _went_on(outer, [point for point in points if point not in outer]):
+        return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
     if inner and inside * 2 <= len(waiting):
         together = len(inner) == 1 and inside > 1 and inner[0].kind != "p2p"
         pattern: Pattern = "stuck_group" if together else "mismatch"
         return _split(pattern, waiting, points, inner, {rank for point in inner for rank in point.ranks})
-    outer = [point for point in points if _of_all(point)]
     if inner and outer and len(inner) + len(outer) == len(points):
         # most wait in groups of theirs for those who went on to an operation of the whole job
         return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
@@ -167,6 +169,13 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
 def _of_all(point: WaitPoint) -> bool:
     """Its frames say that the operation is one of the whole job's."""
     return all(member.activity is not None and member.activity.world is True for member in point.members)
+
+
+def _went_on(outer: Sequence[WaitPoint], others: Sequence[WaitPoint]) -> bool:
+    """A few are in an operation of the whole job, while all others are at one other line, in whatever it calls."""
+    lines = {member.where for point in others for member in point.members}
+    few = sum(len(point.members) for point in outer) < sum(len(point.members) for point in others)
+    return bool(outer) and few and len(lines) == 1 and lines.isdisjoint(m.where for p in outer for m in p.members)
 
 
 def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:

@@ -59,6 +59,20 @@ def test_a_subgroup_is_nearer_to_the_end_of_the_wait_than_the_crowd() -> None:
     assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3))
 
 
+def test_a_rank_that_went_on_to_a_barrier_of_all_is_odd_and_not_the_one_in_a_group_of_its_own() -> None:
+    """FSDP with tensor parallelism: one line of the program calls operations of several groups."""
+    waits = [
+        "wait_tensor /venv/lib/python3.11/site-packages/torch/distributed/_functional_collectives.py:145",
+        "step loop.py:26",
+    ]
+    job = Sketch()
+    job.ranks(0, 2).at(waits)
+    job.ranks(3).at(c10d("all_gather", "step loop.py:26"), arguments={"group_given": "yes"})
+    job.ranks(1).at(c10d("barrier", "step loop.py:31"), arguments={"group_given": "no"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+
+
 def test_a_pair_stuck_in_one_operation() -> None:
     job = Sketch(world=8)
     job.ranks().at(BACKWARD)
