@@ -189,7 +189,7 @@ class Fleet:
         opening = asyncio.Semaphore(way.at_once)
         for target in self._targets:
             if not target.local:
-                self._transports[target.name] = Piped(target, way, opening, self._options.python)
+                self._transports[target.name] = Piped(target, way, opening)
 
     def _prepare_ssh(self) -> None:
         from collectors.fleet.connector import Connector
@@ -222,7 +222,7 @@ class Fleet:
         for target in self._targets:
             first = self._transports.get(target.name)
             if first is not None and not target.local:
-                other = Piped(target, way, opening, self._options.python)
+                other = Piped(target, way, opening)
                 self._transports[target.name] = Instead(first, other, self._tell_once)
 
     def _tell_once(self, text: str) -> None:

@@ -80,10 +80,6 @@ class Instead:
         """Start a command; see :class:`~collectors.fleet.transport.Transport`."""
         return await self._now.start(command, on_stdout=on_stdout, on_stderr=on_stderr)
 
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Talk to a port; see :class:`~collectors.fleet.transport.Transport`."""
-        return await self._now.open_tcp(host, port, send=send, timeout=timeout)
-
     async def close(self) -> None:
         """Close both."""
         await self._first.close()

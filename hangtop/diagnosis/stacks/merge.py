@@ -41,11 +41,6 @@ class StackGroup:
         """The ranks as people write them: ``0-36,38-63``."""
         return rank_set(self.ranks)
 
-    @property
-    def representative(self) -> int:
-        """The rank whose activity this is."""
-        return min(self.ranks)
-
 
 @dataclass(frozen=True, slots=True)
 class Merged:

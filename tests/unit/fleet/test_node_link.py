@@ -104,9 +104,6 @@ class FakeNode:
         self.started.put_nowait(process)
         return process
 
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        raise NotImplementedError
-
     async def close(self) -> None:
         self.connected = False
 
