@@ -10,6 +10,7 @@ from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
 from collectors.node.logs.numbered import Line, told_numbers
 from collectors.node.logs.parts import HELD, WHOLE, left_out_of
+from collectors.node.logs.waiting import Waiting
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
@@ -78,7 +79,7 @@ class LogSource(Source):
         self._mounts = Mounts(proc)
         self._followed: Dict[str, Followed] = {}
         self._unread: Dict[Tuple[str, Optional[int], str], Wanted] = {}
-        self._waiting: List[LogEvent] = []
+        self._waiting = Waiting()
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
@@ -177,7 +178,7 @@ class LogSource(Source):
             self._full = True
             for path, followed in list(self._followed.items()):
                 if _inode(path) == NOWHERE:
-                    self._waiting += [self._ranked(event) for event in followed.finish()]
+                    self._waiting.add(self._ranked(event) for event in followed.finish())
                     del self._followed[path]
                     self._told.pop(path, None)
         return len(self._followed) < FILES
@@ -202,18 +203,14 @@ class LogSource(Source):
                 followed.read(now, until)
             else:
                 followed.sample(now)
-            self._waiting += [self._ranked(event) for event in followed.events]
+            self._waiting.add(self._ranked(event) for event in followed.events)
             followed.events = []
             if not self.shared.ranks:
-                self._waiting += followed.ending(now)
+                self._waiting.add(followed.ending(now))
             for device, inode, offset in followed.tail.left:
                 self._left[device, inode] = offset
             followed.tail.left = []
-        size = 0
-        while self._waiting and size < SENT:
-            event = self._waiting.pop(0)
-            size += len(event.text) + 200
-            yield event
+        yield from self._waiting.take(SENT, now)
 
     def _number(self) -> None:
         """Tell which ranks those without a number are, as far as their logs say it."""

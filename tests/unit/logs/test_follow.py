@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import follow, mounts, names, source, tail, where
+from collectors.node.logs import follow, mounts, names, source, tail, waiting, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
@@ -19,6 +19,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, S
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
+WORDS = [first + second + third for first in "abcdefgh" for second in "klmnopqr" for third in "stuvwx"]
 COLL = (
     "n1:%d:7 [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x50"
     " [nranks=2] stream 0x9\n"
@@ -499,3 +500,30 @@ def test_a_clock_that_is_set_back_a_day_ends_nothing(tmp_path: Path) -> None:
     append(tmp_path / "b.log", "RuntimeError: second\n")
     found += [sample for _ in range(12) for sample in looker.look(3.0)]
     assert raised(found) == ["first", "second"]
+
+
+def test_a_flood_of_events_is_bounded_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = tmp_path / "x.log", tmp_path / "y.log"
+    path.write_text("".join(TRACEBACK % f"{word} {count}" for count, word in enumerate(WORDS)) + "end\n")
+    other.write_text(TRACEBACK % "alone" + "end\n")
+
+    def exceptions(looks: int) -> tuple[list[LogEvent], list[LogEvent]]:
+        looker = Looker(log_globs=[str(tmp_path / "*.log")])
+        samples = [sample for count in range(looks) for sample in looker.look(3.0 * count)]
+        events = [event for event in samples if isinstance(event, LogEvent)]
+        return [event for event in events if event.kind == "python.exception"], [
+            event for event in events if event.kind == "log.crowded"
+        ]
+
+    every, unsaid = exceptions(20)
+    assert not unsaid
+    monkeypatch.setattr(waiting, "MOST", 20_000)
+    monkeypatch.setattr(source, "SENT", 5_000)
+    early, _ = exceptions(2)
+    assert str(other) in {event.source for event in early}, "the other log comes in its turn"
+    sent, said = exceptions(20)
+    left_out = sum(count for event in said if isinstance(count := event.data["events"], int))
+    assert {event.source for event in said} == {str(path)}
+    assert left_out > 100
+    assert len(sent) + left_out == len(every)
+    assert sent[0].data["message"] == every[0].data["message"], "what came first"
