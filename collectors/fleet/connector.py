@@ -282,12 +282,12 @@ class Connector:
         """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
         settings, key, judgement = client.settings, client.shown, client.judgement
         name = settings.known_name
-        if judgement.standing == "revoked":
+        if judgement.state == "revoked":
             raise Refused(f"{name}: its host key is revoked by {judgement.place}: no connection to whoever has it")
-        if key is None or judgement.standing == "known":
+        if key is None or judgement.state == "known":
             raise Refused(f"{name}: {error.reason}")
         shown = fingerprint(key)
-        if judgement.standing == "changed":
+        if judgement.state == "changed":
             raise Refused(
                 f"{name} shows another host key than before ({shown}). If it was set up anew, remove "
                 f"{judgement.place} (ssh-keygen -R {name}); if not, somebody may be listening"

@@ -120,7 +120,7 @@ class Local:
     async def connect(self) -> None:
         """Nothing to do."""
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing to do: there is no connection to lose."""
 
     async def run(

@@ -137,7 +137,7 @@ class NodeLink:
             if self._link in ("live", "limited"):
                 # no seconds here: this stands as it is until the link changes, and they would not
                 self._change("stale", "no sample comes any more")
-            self._transport.fell_silent(silent - self._settings.interval)
+            self._transport.not_responding(silent - self._settings.interval)
 
     def waits_for(self, reason: str) -> None:
         """Connecting waits for a person, or, with an empty reason, for nothing more than the network."""
@@ -272,7 +272,7 @@ class NodeLink:
 
     # --- without Python -------------------------------------------------------------------------------------------
 
-    async def _serve_without_python(self, found: interpreter.Found) -> str:
+    async def _serve_without_python(self, found: interpreter.FoundPython) -> str:
         """Show the GPUs at least. Returns why it ended; raises :class:`TransportError`."""
         from collectors.fleet import gpu_stream  # 20 ms that a fleet with Python need not wait for
 

@@ -159,7 +159,7 @@ class Ssh:
         if isinstance(self._connection, ThinConnection):
             self._connection.look(now)
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""
 
     async def run(

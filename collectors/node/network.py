@@ -6,8 +6,8 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
 from collectors.node.files import link, read_or_none
-from collectors.node.interfaces import Asker, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
-from collectors.node.ports import Owners, usage_of
+from collectors.node.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
+from collectors.node.ports import SocketOwners, usage_of
 from collectors.node.source import Shared, Source
 from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
 
@@ -31,8 +31,8 @@ class NetworkSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._asker = Asker()
-        self._owners = Owners(proc)
+        self._asker = InterfaceQueries()
+        self._owners = SocketOwners(proc)
         self._shown: Set[str] = set()
         self._facts_at = 0.0
         self._ports_at = 0.0

@@ -6,9 +6,9 @@ import os
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import presentable_command
 from collectors.node.files import link, read_or_none
-from collectors.node.patient import PatientReader
 from collectors.node.procfs import parse_stat, split_zeros
 
 _ROW = re.compile(
@@ -78,12 +78,12 @@ def held_sockets(proc: str, pid: int) -> Set[int]:
     return {int(match.group(1)) for match in found if match}
 
 
-class Owners:
+class SocketOwners:
     """Finds the process behind a socket by its inode, and remembers it."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._known: Dict[int, str] = {}
 
     def names(self, inodes: Sequence[int], likely: Sequence[int]) -> List[str]:

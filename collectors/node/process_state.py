@@ -47,7 +47,7 @@ class ProcessState(NamedTuple):
     cpu: float
 
 
-class Identity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """What decides whether a process may be traced."""
 
     uid: Optional[int]
@@ -76,14 +76,14 @@ def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
     return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
 
 
-def identity(pid: int, proc: str = "/proc") -> Identity:
+def identity(pid: int, proc: str = "/proc") -> ProcessIdentity:
     """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
     fields: Dict[str, List[str]] = {}
     for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
         name, _, rest = line.partition(":")
         fields[name] = rest.split()
     uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
-    return Identity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+    return ProcessIdentity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:

@@ -33,15 +33,15 @@ DONE = -1
 """Rank of the line that ends the answer."""
 
 
-class Places(NamedTuple):
+class DumpPlaces(NamedTuple):
     """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
 
     files: Tuple[str, ...]
     pipe: str
 
-    def seen_by(self, pid: int) -> "Places":
+    def seen_by(self, pid: int) -> "DumpPlaces":
         """The same as this side can open them: a rank in a container, or with a relative path, names others."""
-        return Places(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
+        return DumpPlaces(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
 
 
 def _here(pid: int, path: str) -> str:
@@ -50,14 +50,14 @@ def _here(pid: int, path: str) -> str:
     return seen_by(pid, path)
 
 
-def places(env: Dict[str, str], rank: int) -> Places:
+def places(env: Dict[str, str], rank: int) -> DumpPlaces:
     """Paths that a rank's environment makes its dump and its pipe."""
     stems = [env[name] for name in STEMS if env.get(name)]
     if not stems:
         cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
         stems = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
     pipes = [env[name] for name in PIPES if env.get(name)]
-    return Places(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipes[0], rank) if pipes else "")
+    return DumpPlaces(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipes[0], rank) if pipes else "")
 
 
 def modified(path: str) -> float:
@@ -102,13 +102,13 @@ def settled(path: str, since: float, deadline: float) -> bool:
     return False
 
 
-class Wanted(NamedTuple):
+class WantedDump(NamedTuple):
     """One rank whose dump is wanted, and what came of asking for it."""
 
     rank: int
     pid: int
     started: float
-    places: Places
+    places: DumpPlaces
     before: float
     """Time of the newest dump before asking."""
     asked: bool
@@ -142,12 +142,12 @@ def served(pid: int) -> Tuple[Optional[Served], str]:
     return None, why
 
 
-def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
+def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
     """Find a rank's places and, for a fresh dump, ask for it; all ranks are asked before any is waited for."""
     data = read_or_none("/proc/%d/environ" % pid)
     if data is None:
-        return Wanted(
-            rank, pid, started, Places(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
+        return WantedDump(
+            rank, pid, started, DumpPlaces(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
         )
     found = places(environ.parse(data), rank)
     if not found.pipe:  # it may have opened one since its start
@@ -157,14 +157,14 @@ def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
     before = modified(found.files[0])
     uid = _whose(pid)
     if not fresh:
-        return Wanted(rank, pid, started, found, before, False, "", uid)
+        return WantedDump(rank, pid, started, found, before, False, "", uid)
     why = ask(found.pipe, uid) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
     if why:
         given, refused = served(pid)
         why = refused or why
         if given is not None:
-            return Wanted(rank, pid, started, found, before, False, "", uid, given)
-    return Wanted(rank, pid, started, found, before, not why, why, uid)
+            return WantedDump(rank, pid, started, found, before, False, "", uid, given)
+    return WantedDump(rank, pid, started, found, before, not why, why, uid)
 
 
 def _whose(pid: int) -> Optional[int]:
@@ -194,7 +194,7 @@ def _content(path: str, uid: Optional[int]) -> bytes:
             return b""
 
 
-def collect(wanted: Wanted, deadline: float) -> RecorderFile:
+def collect(wanted: WantedDump, deadline: float) -> RecorderFile:
     """One rank's dump: the fresh one that was asked for, else what lies there from this run."""
     rank, pid, _, found, before, asked, why, uid, given = wanted
     if given is not None:

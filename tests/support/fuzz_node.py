@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collectors.node import disks, environ, ibstat, interfaces, perfquery, ports, process_state, procfs, pyspy_output
+from collectors.node import environ, ibstat, interfaces, mounts, perfquery, ports, process_state, procfs, pyspy_output
 from collectors.node import secrets as redaction
 from collectors.node.kmsg import parse_dmesg, parse_journal, parse_kmsg
-from collectors.node.logs import elastic, kernel, mounts, names
+from collectors.node.logs import elastic, kernel, names
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.around import parse_ping, parse_route
 from collectors.probes.path.remote.iperf import parse_client
@@ -43,7 +43,6 @@ def _proc(data: bytes) -> None:
     ports.usage_of([29497], [data])
     ports.listening([data])
     ports.local_ports([data])
-    disks.parse_mounts(data)
     mounts.parse(data.decode("utf-8", "replace"))
     interfaces.parse_dev(data)
     interfaces.parse_snmp_tcp(data)

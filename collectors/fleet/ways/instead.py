@@ -64,9 +64,9 @@ class Instead:
             self._tell(f"{self.name} is reached by steps of its job, for SSH fails there: {refusal}")
         self._settled = True
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Pass it on."""
-        self._now.fell_silent(seconds)
+        self._now.not_responding(seconds)
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20

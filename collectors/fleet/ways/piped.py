@@ -64,7 +64,7 @@ class Piped:
         self._connected = True
         self.why = ""
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing has come for so long: past :data:`SILENCE` the way is taken for broken."""
         if seconds > SILENCE and self._connected:
             self._lose(f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more")

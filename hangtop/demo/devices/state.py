@@ -40,7 +40,7 @@ class Use(NamedTuple):
 IDLE = Use(0, 0, 0.0, 0.0)
 
 
-class Node:
+class DeviceFolder:
     """One node's folder of simulated devices."""
 
     def __init__(self) -> None:

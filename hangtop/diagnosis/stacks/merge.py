@@ -19,7 +19,7 @@ from hangtop.diagnosis.stacks.tree import TreeNode, grow
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StackLine:
     """One line of a group's stack. ``differs``: further in than the largest group shares."""
 
     text: str
@@ -33,7 +33,7 @@ class StackGroup:
     ranks: frozenset[int]
     activity: Activity
     """Of the lowest rank, which represents them."""
-    lines: tuple[Line, ...]
+    lines: tuple[StackLine, ...]
     """Its frames, innermost first; empty where there are none and ``activity.error`` says why."""
 
     @property
@@ -126,13 +126,13 @@ def _groups(activities: Mapping[int, Activity]) -> tuple[StackGroup, ...]:
     )
 
 
-def _lines(frames: Sequence[str], crowd: Sequence[str]) -> tuple[Line, ...]:
+def _lines(frames: Sequence[str], crowd: Sequence[str]) -> tuple[StackLine, ...]:
     shared = 0
     for mine, theirs in zip(frames, crowd, strict=False):
         if mine != theirs:
             break
         shared += 1
-    lines = [Line(text, index >= shared) for index, text in enumerate(frames)]
+    lines = [StackLine(text, index >= shared) for index, text in enumerate(frames)]
     return tuple(reversed(lines))
 
 

@@ -27,7 +27,7 @@ def files_of(stream: BinaryIO) -> Iterator[tuple[str, float, BinaryIO]]:
     Raises what :mod:`tarfile` raises on damage, and :class:`tarfile.ReadError` where headers are too long.
     """
     headers = _Headers(stream)
-    with tarfile.open(fileobj=headers, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=headers, mode="r|", tarinfo=_Header) as archive:
         while True:
             headers.limit(archive.offset)
             entry = archive.next()
@@ -38,10 +38,10 @@ def files_of(stream: BinaryIO) -> Iterator[tuple[str, float, BinaryIO]]:
             archive.members = []  # type: ignore[attr-defined]
             file = archive.extractfile(entry) if entry.isfile() else None
             if file is not None:
-                parts: object = entry.sparse
-                # the buffer asks whether the tar may be sought in, the reader beneath it goes on in it
-                content = _Parts(cast("BinaryIO", file.raw), parts) if isinstance(parts, list) else file
-                yield entry.name, float(entry.mtime), cast("BinaryIO", content)
+                content, parts = cast("io.BufferedReader", file), cast("list[tuple[int, int]] | None", entry.sparse)
+                # the buffer asks whether the tar may be sought in; the reader beneath it goes on in it
+                there = content if parts is None else _Parts(cast("BinaryIO", content.raw), parts)
+                yield entry.name, float(entry.mtime), cast("BinaryIO", there)
 
 
 class _Header(tarfile.TarInfo):

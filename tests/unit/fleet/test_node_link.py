@@ -85,7 +85,7 @@ class FakeNode:
             raise self.failures.pop(0)
         self.connected = True
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         self.silent = seconds
 
     async def run(

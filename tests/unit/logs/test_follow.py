@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import follow, mounts, names, source, tail, waiting, where
+from collectors.node import mounts
+from collectors.node.logs import follow, names, source, tail, waiting, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
@@ -186,7 +187,7 @@ def test_the_file_behind_a_pipe_is_found(tmp_path: Path) -> None:
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         pipe = str(Path(f"/proc/self/fd/{write}").readlink())
-        found = list(where.Places().of_rank(rank_process(os.getpid(), 4, pipe), 0.0))
+        found = list(where.LogPlaces().of_rank(rank_process(os.getpid(), 4, pipe), 0.0))
         assert {(wanted.path, wanted.why) for wanted in found} == {(str(path), "")}
     finally:
         os.close(write)
@@ -251,7 +252,7 @@ def test_a_flood_is_sampled_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(follow, "KEPT", 1_000)
     path = tmp_path / "x.log"
     path.write_text("first\n")
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, float("inf"))
     append(path, COLL % (7, 5) * 200)
@@ -318,7 +319,7 @@ def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypa
     path = tmp_path / "x.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 1 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + "".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, float("inf"))
     (progress,) = followed.progress()
@@ -330,7 +331,7 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_re
     path = tmp_path / "x.log"
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     told = [(shown.at, shown.before, shown.lines) for shown in followed.lines(1_700_009_000.0, 1000, {})]
     assert told == [
@@ -349,7 +350,7 @@ def test_old_lines_without_times_are_from_before_the_file_was_last_written(tmp_p
     path = tmp_path / "x.log"
     path.write_text("one\ntwo\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     (shown,) = followed.lines(1_700_009_000.0, 1000, {})
     assert (shown.at, shown.before, shown.lines) == (1_700_000_100.0, True, ["one", "two"])
@@ -359,7 +360,7 @@ def test_old_lines_without_times_are_from_before_the_file_was_last_written(tmp_p
 def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("old\n")
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     assert [shown.lines for shown in followed.lines(1.0, 100, {})] == [["old"]]
     append(path, "".join(f"line {n:04}\n" for n in range(500)))
@@ -455,7 +456,7 @@ def test_collectives_are_told_once_what_was_there_before_is_read(
     monkeypatch.setattr(tail, "CHUNK", 200)
     path = tmp_path / "x.log"
     path.write_text("".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, 0.0)
     assert followed.progress() == []

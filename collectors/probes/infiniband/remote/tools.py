@@ -9,7 +9,7 @@ import os
 from typing import Callable, Dict, List
 
 from collectors.node import watchdog
-from collectors.node.child import Child, Ended, run
+from collectors.node.child import Child, ChildEnded, run
 from collectors.node.files import list_folder, text
 from collectors.node.say import say_all
 from collectors.node.served import last_line, start_server
@@ -45,7 +45,7 @@ def look() -> List[Observation]:
     return found
 
 
-def _ended(words: List[str], seconds: float) -> "Ended | str":
+def _ended(words: List[str], seconds: float) -> "ChildEnded | str":
     """A tool's end, or why there was none."""
     try:
         ended = run(words, seconds)

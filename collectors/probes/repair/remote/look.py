@@ -14,11 +14,11 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import watchdog
 from collectors.node.adopted import Adopters
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import presentable_command
 from collectors.node.facts import users
-from collectors.node.family import Kin, Member, arrange
+from collectors.node.family import FamilyMember, Kin, arrange
 from collectors.node.files import link, read_or_none
-from collectors.node.patient import PatientReader
 from collectors.node.ports import held_sockets, listening
 from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
 from collectors.node.pulse import read_stat
@@ -49,20 +49,20 @@ class Relatives:
         self._keep = keep
         self._young = young
         self._pause = pause
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._booted = boot_time()
         self._users = users()
         self._states: Dict[int, str] = {}
         self.members = self._members()
         self.places: Dict[int, Kin] = arrange(self.members)
 
-    def _members(self) -> Dict[int, Member]:
+    def _members(self) -> Dict[int, FamilyMember]:
         adopters = Adopters(self._proc)
         present = {int(name) for name in os.listdir(self._proc) if name.isdigit()} - {os.getpid()}
         found = Search(self._proc, self._reader, nameless=False).find(present, set())
         paths = {one.pid: "%s/%d/cmdline" % (self._proc, one.pid) for one in found}
         answers = self._reader.read_all(list(paths.values()))
-        members: Dict[int, Member] = {}
+        members: Dict[int, FamilyMember] = {}
         for one in found:
             stat, answer = read_stat(self._proc, one.pid), answers.get(paths[one.pid])
             if stat is None or stat.state in ("Z", "X"):
@@ -70,7 +70,7 @@ class Relatives:
             words = split_zeros(answer) if isinstance(answer, bytes) else []
             executable = link("%s/%d/exe" % (self._proc, one.pid))
             self._states[one.pid] = stat.state
-            members[one.pid] = Member(
+            members[one.pid] = FamilyMember(
                 one.pid, stat.parent, stat.start_ticks, one.env, words, stat.comm, executable, adopters.adopted(stat)
             )  # fmt: skip
         return members
