@@ -40,16 +40,23 @@ class Kin(NamedTuple):
     """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
 
 
-LAUNCHERS = frozenset(
+STARTERS = frozenset(
     (
-        "torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.multiprocessing",
-        "accelerate", "accelerate.commands.launch", "accelerate.commands.accelerate_cli", "accelerate-launch",
-        "deepspeed", "deepspeed.launcher.launch", "deepspeed.launcher.runner", "horovodrun", "colossalai", "composer",
-        "srun", "slurmstepd", "mpirun", "mpiexec", "orterun", "prterun", "orted", "prted", "hydra_pmi_proxy",
-        "mpiexec.hydra", "pdsh", "parallel-ssh", "ray", "raylet",
+        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
+        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
     )
 )  # fmt: skip
-"""Programs (and Python modules) that start ranks and are none."""
+"""Programs, and modules after ``-m``, by which people start a job: a log of theirs is the job's."""
+
+LAUNCHERS = STARTERS | frozenset(
+    (
+        "torch.distributed.elastic.multiprocessing", "accelerate.commands.launch",
+        "accelerate.commands.accelerate_cli", "accelerate-launch", "deepspeed.launcher.launch",
+        "deepspeed.launcher.runner", "colossalai", "composer", "slurmstepd", "orted", "prted", "hydra_pmi_proxy",
+        "pdsh", "parallel-ssh", "ray", "raylet",
+    )
+)  # fmt: skip
+"""Programs (and Python modules) that start ranks and are none: those, what they run as, and their daemons."""
 
 WRAPPERS = frozenset(
     (

@@ -8,6 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 from collectors.node.files import link, read_or_none
 from collectors.node.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
 from collectors.node.ports import SocketOwners, usage_of
+from collectors.node.socket_tables import read_tables
 from collectors.node.source import Shared, Source
 from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
 
@@ -84,8 +85,7 @@ class NetworkSource(Source):
             folders.setdefault(tables, set()).add(port)
         likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
         for tables, ports in folders.items():
-            contents = [read_or_none(tables + name, 64 << 20) or b"" for name in ("/tcp", "/tcp6")]
-            for port, usage in usage_of(ports, contents).items():
+            for port, usage in usage_of(ports, read_tables(tables)).items():
                 used = bool(usage.listeners) or usage.established > 0 or usage.time_wait > 0
                 if used or port in named or port in self._told:
                     self._told.add(port)

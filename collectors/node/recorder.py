@@ -217,9 +217,9 @@ def collect(wanted: WantedDump, deadline: float) -> RecorderFile:
     return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
-    watchdog.watch()
     ranks = arguments.get("ranks")
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
     fresh = bool(arguments.get("fresh"))
@@ -228,4 +228,3 @@ def main(arguments: Dict[str, object]) -> None:
     for one in wanted:
         say(collect(one, deadline))
     say(RecorderFile(DONE, 0, "", None, "", "", ""))
-    watchdog.leave()

@@ -88,9 +88,9 @@ def measure(words: List[str], seconds: float) -> Observation:
     return Observation("result", words[0], list(found) if isinstance(found, (list, tuple)) else None, "")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. Without arguments: look. ``serve``: words of a server; ``run``: words of a client, ``seconds``."""
-    watchdog.watch()
     server, client = arguments.get("serve"), arguments.get("run")
     if isinstance(server, list):
         answers = [serve([str(word) for word in server])]
@@ -103,4 +103,3 @@ def main(arguments: Dict[str, object]) -> None:
     say_all(answers)
     if isinstance(server, list) and not answers[0].error:
         watchdog.stay()
-    watchdog.leave()

@@ -133,10 +133,10 @@ def continue_all(targets: List[SignalTarget]) -> List[Signalled]:
     return said
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start ticks] pairs; ``grace``: seconds."""
     grace = float(str(arguments.get("grace", 5.0)))
-    watchdog.watch()
     rows = arguments.get("targets")
     pairs = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, list) and len(row) == 2]
     targets = [SignalTarget(int(str(pid)), int(str(ticks))) for pid, ticks in pairs]
@@ -144,4 +144,3 @@ def main(arguments: Dict[str, object]) -> None:
     for target in targets:
         target.close()
     say_all([*said, END])
-    watchdog.leave()

@@ -19,11 +19,12 @@ from collectors.node.environ import presentable_command
 from collectors.node.facts import users
 from collectors.node.family import FamilyMember, Kin, arrange
 from collectors.node.files import link, read_or_none
-from collectors.node.ports import held_sockets, listening
+from collectors.node.ports import held_sockets
 from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
 from collectors.node.pulse import read_stat
 from collectors.node.say import say_all
 from collectors.node.search import Search
+from collectors.node.socket_tables import listening, read_tables
 from collectors.probes.repair.remote.words import Curable
 
 YOUNG = 60.0
@@ -166,7 +167,7 @@ class Relatives:
         base = "%s/%d" % (self._proc, pid)
         status = parse_status(read_or_none(base + "/status") or b"", pid)
         uid = status.uid if status is not None else -1
-        tables = [read_or_none(base + "/net/" + name) or b"" for name in ("tcp", "tcp6")]
+        tables = read_tables(base + "/net")
         held = held_sockets(self._proc, pid)
         return Curable(
             what=what,
@@ -186,11 +187,10 @@ class Relatives:
         )
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``keep``: pids of the running job's ranks here; ``young``: seconds that a run may take to start."""
-    watchdog.watch()
     keep = arguments.get("keep")
     young = float(str(arguments.get("young", YOUNG)))
     scene = Relatives("/proc", {int(str(pid)) for pid in (keep if isinstance(keep, list) else [])}, young)
     say_all([*scene.curable(), END])
-    watchdog.leave()

@@ -46,9 +46,9 @@ class _Teller:
             self.told += 1
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry."""
-    watchdog.watch()
     tell = _Teller()
     patterns, paths, ranks = map(arguments.get, ("patterns", "paths", "ranks"))
     seconds = arguments.get("seconds")
@@ -66,7 +66,6 @@ def main(arguments: Dict[str, object]) -> None:
             for rank, pid in pairs:
                 say(ways.find(rank, pid))
     say(Done(tell.told))
-    watchdog.leave()
 
 
 def _listed(path: str) -> ListedTrace:

@@ -8,18 +8,16 @@ listens on port 1778 and is asked by ``dyno gputrace``.
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from typing import Dict, NamedTuple
+from typing import NamedTuple
 
 from collectors.node import debug_server, environ
 from collectors.node.files import read_or_none
+from collectors.node.socket_tables import listening, read_tables
 
 SERVER, DYNOLOG = "debug server", "dynolog"
 HANDLER = "torch_profile"
 DYNO_PORT = 1778
-
-_ANY_LISTENER = re.compile(rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A ", re.MULTILINE)
 
 
 class TraceWay(NamedTuple):
@@ -63,5 +61,4 @@ def find(rank: int, pid: int) -> TraceWay:
 
 
 def _listens(port: int) -> bool:
-    tables: Dict[str, bytes] = {name: read_or_none("/proc/net/" + name) or b"" for name in ("tcp", "tcp6")}
-    return any(int(found, 16) == port for table in tables.values() for found in _ANY_LISTENER.findall(table))
+    return any(found == port for found, _ in listening(read_tables("/proc/net")))
