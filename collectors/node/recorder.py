@@ -71,22 +71,29 @@ def modified(path: str) -> float:
 def ask(pipe: str, uid: Optional[int] = None) -> str:
     """Write the one byte that asks for a dump; the reason why that was not possible, or nothing.
 
-    Without blocking: nobody reads the pipe of a rank whose monitor thread is gone.
+    Without blocking: nobody reads the pipe of a rank whose monitor thread is gone. What is written to is what was
+    looked at: the name is the rank's user's, who may put another file there in between.
     """
+    refused = "%s is no pipe of the rank's" % pipe
     try:
-        found = os.stat(pipe)
-        if not stat.S_ISFIFO(found.st_mode) or uid not in (None, found.st_uid):
-            return "%s is no pipe of the rank's" % pipe
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not _is_pipe(os.stat(pipe), uid):  # opening a device may do something
+            return refused
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
     try:
+        if not _is_pipe(os.fstat(descriptor), uid):
+            return refused
         os.write(descriptor, b"1")
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
     finally:
         os.close(descriptor)
     return ""
+
+
+def _is_pipe(found: os.stat_result, uid: Optional[int]) -> bool:
+    return stat.S_ISFIFO(found.st_mode) and uid in (None, found.st_uid)
 
 
 def settled(path: str, since: float, deadline: float) -> bool:

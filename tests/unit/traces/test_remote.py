@@ -159,7 +159,8 @@ def test_a_rank_that_registers_with_dynolog_is_asked_by_it(dyno: Path) -> None:
         process.kill()
 
 
-def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path) -> None:
+def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "owner_of", lambda _pid: ProcessOwner(os.getuid(), 7, (), 1))
     asked = [TraceWay(3, 41, ways.DYNOLOG, 1778, ""), TraceWay(4, 42, ways.DYNOLOG, 1778, "")]
     found: list[object] = []
     capture.from_dynolog(asked, 0.1, "ab", lambda trace: found.append((trace.rank, round(trace.compute, 6), trace.why)))
@@ -175,7 +176,7 @@ def test_a_dyno_that_fails_says_why(dyno: Path) -> None:
     assert found == ["dyno failed: no daemon"]
 
 
-@pytest.mark.parametrize("planted", ["link", "fifo", "strangers"])
+@pytest.mark.parametrize("planted", ["link", "fifo", "strangers", "nobody knows whose"])
 def test_a_file_that_somebody_else_put_there_is_not_read(
     dyno: Path, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
@@ -184,8 +185,9 @@ def test_a_file_that_somebody_else_put_there_is_not_read(
     make = {"link": lambda: where.symlink_to(dyno / "trace"), "fifo": lambda: os.mkfifo(where)}
     make.get(planted, lambda: where.write_text(rank_document(0)))()
     (dyno / "dyno").write_text("#!/bin/sh\n")
-    stranger = ProcessOwner(os.getuid() + 1, 7, (), 1)
-    monkeypatch.setattr(capture, "owner_of", lambda _pid: stranger if planted == "strangers" else None)
+    uid = os.getuid() + (planted == "strangers")
+    owner = None if planted == "nobody knows whose" else ProcessOwner(uid, 7, (), 1)
+    monkeypatch.setattr(capture, "owner_of", lambda _pid: owner)
     found: list[tuple[float, str]] = []
     capture.from_dynolog(
         [TraceWay(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
@@ -194,4 +196,5 @@ def test_a_file_that_somebody_else_put_there_is_not_read(
     assert compute == 0.0
     assert why == {
         "link": "Too many levels of symbolic links", "fifo": "no regular file", "strangers": "no file of the rank's",
+        "nobody knows whose": "whose process it is cannot be told: its trace is not read",
     }[planted]  # fmt: skip

@@ -111,7 +111,8 @@ def from_dynolog(ways: Sequence[TraceWay], seconds: float, token: str, say: Call
         for path in [path for path in waiting if os.path.lexists(path)]:
             way = waiting.pop(path)
             owner = owners[way.pid]
-            trace = from_file(path, -1 if owner is None else owner.uid)
+            strange = "whose process it is cannot be told: its trace is not read"
+            trace = unread(path, strange) if owner is None else from_file(path, owner.uid)
             say(_removed(path, trace)._replace(rank=way.rank))
     for path, way in waiting.items():
         say(unread(path, why or "asked, but it wrote no trace in %.0f s" % (seconds + WRITING))._replace(rank=way.rank))
