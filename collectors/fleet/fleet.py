@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
 from collectors.fleet.asking import Questions
+from collectors.fleet.control import control_line
+from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.local import Local
-from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
+from collectors.fleet.node_link import AGENT, NodeLink
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused, Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.connector import Connector
@@ -245,7 +247,7 @@ class Fleet:
             now = time.monotonic()
             for due in slots_since(beaten, now - began):
                 beaten = due
-                beat = b'["Beat",[%d]]\n' % due
+                beat = control_line(Beat(due))
                 for link in links[due % _BEAT_SLOTS :: _BEAT_SLOTS]:
                     link.beat(beat)
             self._tell_some()

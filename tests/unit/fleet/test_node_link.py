@@ -14,7 +14,8 @@ import pytest
 
 from collectors.fleet import backoff, node_link, stopped
 from collectors.fleet.decode import TICK_LIMIT
-from collectors.fleet.node_link import LinkOptions, NodeLink
+from collectors.fleet.link_options import LinkOptions
+from collectors.fleet.node_link import NodeLink
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError
 from collectors.samples.control import Settings
