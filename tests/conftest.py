@@ -23,7 +23,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Keep tests with real nodes or ranks in one worker: they wait for clocks, and would disturb one another.
 
-    They get two more tries, for a machine that stands still for ten seconds is no fault of the code.
+    They get two more tries, for a machine that stands still for ten seconds is no fault of the code; so do others get
+    one, which wait for processes, threads and a screen. What is wrong fails every time, and tries are counted.
     """
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow") is not None]
@@ -33,6 +34,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("nodes") is not None or item.get_closest_marker("torch") is not None:
             item.add_marker(pytest.mark.xdist_group("machines"))
             item.add_marker(pytest.mark.flaky(reruns=2))
+        else:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -15,6 +15,7 @@ from hangtop.diagnosis.waits.job_status import status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
 
 if TYPE_CHECKING:
+    from collectors.probes.recorder.fetch import Dump
     from hangtop.session.session import Session
 
 STEP = 0.25
@@ -41,8 +42,8 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
     """Watch for ``watch`` seconds, less where the job is seen to hang before, more where nothing is decided by then.
 
     Stacks are looked at meanwhile, and native frames of one rank a point once the job stands still; nothing of that
-    under ``--read-only``. A slow node delays nobody else's next look. In the end flight recorder dumps that lie there
-    are fetched; recorders that are armed are asked for new ones where the job hangs and no rank is odd.
+    under ``--read-only``. A slow node delays nobody else's next look. Flight recorder dumps that lie there are fetched
+    meanwhile; recorders that are armed are asked for new ones where the job hangs and no rank is odd.
     """
     watching = _Watching(session)
     session.watched_from(session.now())
@@ -59,6 +60,8 @@ class _Watching:
         self._session = session
         self._began = time.monotonic()
         self._looks: list[asyncio.Task[object]] = []
+        self._dumps: asyncio.Task[list[Dump]] | None = None
+        """The flight recorder dumps that lie on the nodes."""
         self._asked: set[int] = set()
         """Ranks whose native frames were asked for."""
         self._judge_at = 0.0
@@ -83,23 +86,42 @@ class _Watching:
             past = time.monotonic() - self._began
             if past < LEAST:
                 continue
+            self._fetch()
             await self._ask_natively(say)
             if time.monotonic() < self._judge_at or (past < watch and not self._stands()):
                 continue
             began = time.monotonic()
             verdict = await session.judge()
             self._judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
-            if _proven(verdict) or (past >= watch and not self._undecided(verdict)) or past >= limit:
-                break
-        await self._last_looks(say)
-        verdict = await session.judge()
+            if not self._settled(verdict, past) and past < limit:
+                continue
+            await self._last_looks(say)
+            verdict = await session.judge()
+            if self._settled(verdict, past) or past >= limit:
+                return await self._with_recorders(verdict, say)
+
+    def _settled(self, verdict: Verdict, past: float) -> bool:
+        return _proven(verdict) or (past >= self._watch and not self._undecided(verdict))
+
+    def _fetch(self) -> None:
+        """Fetch the dumps that lie on the nodes, once."""
+        if self._dumps is None:
+            self._dumps = asyncio.create_task(self._session.witnesses.recorders())
+
+    async def _with_recorders(self, verdict: Verdict, say: Callable[[str], None]) -> Verdict:
+        """The verdict, once flight recorders have had their say."""
+        session = self._session
         say("fetching what flight recorders hold")
-        await session.witnesses.recorders(fresh=verdict.names_nobody and not session.options.read_only)
-        return await session.judge()
+        assert self._dumps is not None, "they are asked for before anything is judged"
+        await asyncio.wait([self._dumps], timeout=LAST_LOOK)
+        found = any(dump.data for dump in self._dumps.result()) if self._dumps.done() else False
+        if verdict.names_nobody and not session.options.read_only:
+            found |= any(dump.data for dump in await session.witnesses.recorders(fresh=True))
+        return await session.judge() if found else verdict
 
     def stop(self) -> None:
         """Leave the looks alone that have not answered."""
-        for late in self._looks:
+        for late in [*self._looks, *([self._dumps] if self._dumps is not None else [])]:
             late.cancel()
 
     def _look(self) -> None:

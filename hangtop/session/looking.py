@@ -8,16 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.session import own_pauses
 from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
-
-HELD_SECONDS = 2.5
-"""For so long after a look that pauses a process, its samples may still tell of that pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +72,14 @@ class StackLooks:
     async def _look(self, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
         self._looking[node] += 1
         pauses = glance.native or not glance.unasked
-        held = self._session.state.nodes[node].held
         if pauses:
-            held.update(dict.fromkeys(pids, inf))
+            own_pauses.begin(self._session.state.nodes[node], pids, self._session.now())
         try:
             dumps = await dump_node(self._feed, node, pids, glance)
         finally:
             self._looking[node] -= 1
             if pauses:
-                held.update(dict.fromkeys(pids, self._session.now() + HELD_SECONDS))
+                own_pauses.end(self._session.state.nodes[node], pids, self._session.now())
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
         # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session.moving import Tally, motion_of
+from hangtop.session.own_pauses import pauses
 from hangtop.session.pauses import ANYWHERE, Pauses
 from hangtop.session.state import JobState, NodeState, RankState
 from hangtop.session.steps import JobSteps
@@ -157,7 +158,7 @@ class Progress:
             known = self._tracks.get((node, dump.pid))
             if known is None:
                 continue
-            if dump.method not in {"nonblocking", "none"}:
+            if pauses(dump):
                 self._rebase.add((node, dump.pid))
             known.saw(dump)
 

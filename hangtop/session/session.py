@@ -20,6 +20,7 @@ from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Look
 from hangtop.diagnosis.waits.patience import alarm_after
+from hangtop.session import own_pauses
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
@@ -203,6 +204,8 @@ class Session:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, shared_stack(dump)) for dump in dumps]
         self.state.stacks.extend(named)
+        if node in self.state.nodes:
+            own_pauses.told_by(self.state.nodes[node], dumps)
         self.progress.saw(named)
         self._keep(lambda keeper: keeper.stacks(self.now(), node, dumps))
 

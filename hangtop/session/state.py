@@ -120,6 +120,19 @@ class StepState:
     """(when, number, steps seen to be done by then) of what was told last, oldest first; few, as each rank may log."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnPause:
+    """One pause that a look of ours makes of one process. Times are on this machine's clock."""
+
+    began: float
+    ended: float
+    """``inf`` while it is under way."""
+    idle_since: float | None
+    """Since when the rank had waited before."""
+    switches: int
+    """Voluntary switches of its main thread before."""
+
+
 @dataclass(slots=True)
 class NodeState:
     """One node: the connection, and the latest of all its sources. Times are on this machine's clock."""
@@ -153,8 +166,8 @@ class NodeState:
     pulses: Growing[RankPulse] = field(default_factory=pulses)
     unconfirmed: set[int] = field(default_factory=set)
     """Pids known from before a reconnect that the new stream has not named yet."""
-    held: dict[int, float] = field(default_factory=dict)
-    """Pids that a look of ours may hold for a moment, and until when that may show in their state."""
+    held: dict[int, OwnPause] = field(default_factory=dict)
+    """The newest pause that a look of ours made, by pid."""
     ports: dict[str, PortState] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, InterfaceState] = field(default_factory=dict)

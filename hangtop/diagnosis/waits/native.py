@@ -13,11 +13,13 @@ YOUNG_WAIT_S = 0.9
 def native_wanted(job: Job) -> tuple[int, ...]:
     """Choose the ranks to dump with native frames: one of each point at which Python frames leave open what happens.
 
-    Empty while the job moves, or where the Python frames tell all there is.
+    Empty while the job moves, or where the Python frames tell all there is. Where the kernel says that a rank has slept
+    for the whole patience, that the job stands still needs to be seen but once.
     """
     job_status = status_of_job(job)
     frozen = [one for one in job_status.statuses.values() if one.frozen is not False]
-    stands = (job.stood_still or 0.0) >= 2 * YOUNG_WAIT_S and not job.motion.moving
+    asleep = any(one.motion.asleep >= job.alarm_after for one in frozen)
+    stands = (job.stood_still or 0.0) >= (1 if asleep else 2) * YOUNG_WAIT_S and not job.motion.moving
     if not stands and not job_status.hung:
         return ()
     return to_ask_natively(frozen)

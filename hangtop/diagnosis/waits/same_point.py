@@ -15,6 +15,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, told_by
 
 MOST = 8
 """Points that are asked for native frames in one go."""
+MOST_TORN = 4
+"""Of these, ranks that reading without a pause could not read."""
 Point = tuple[str, str, str, str]
 """Folded frames, innermost user frame with its line, process state, what the GPU does."""
 
@@ -79,7 +81,12 @@ def _on_gpu(doing: Activity) -> Activity:
 
 
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
-    """One rank of each point whose Python frames leave open what happens there, the points of most ranks first."""
+    """One rank of each point whose Python frames leave open what happens there, the points of most ranks first.
+
+    Before them ranks that no look could read, for they change under the eye: in a job that stands still, whoever is
+    that busy is most likely the one that the others wait for, and only a read that pauses it is whole.
+    """
+    torn = [one.rank for one in statuses if one.present and not one.native and _is_torn(one)][:MOST_TORN]
     by_point: dict[Point, list[int]] = {}
     known = {point_of(one, one.activity) for one in statuses if one.native and one.activity is not None}
     for one in statuses:
@@ -89,4 +96,8 @@ def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
         if (point := point_of(one, doing)) not in known:
             by_point.setdefault(point, []).append(one.rank)
     groups: Sequence[list[int]] = sorted(by_point.values(), key=lambda ranks: (-len(ranks), ranks))
-    return tuple(ranks[0] for ranks in groups[:MOST])
+    return (*torn, *(ranks[0] for ranks in groups[: MOST - len(torn)]))
+
+
+def _is_torn(status: RankStatus) -> bool:
+    return status.activity is not None and status.activity.error == "torn"

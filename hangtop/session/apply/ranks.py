@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
+from hangtop.session import own_pauses
 from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import RankState
@@ -47,7 +48,7 @@ def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
     if here.node.held:
-        samples = _unheld(here, samples)
+        samples = own_pauses.without(here.node, at, samples)
     for sample in samples:
         rank = ranks.get(sample.pid)
         if rank is not None:
@@ -57,19 +58,6 @@ def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
                 _note_state(here, rank, newest.state, sample.state)
             looks.take(at, sample)
     here.pulses += samples
-
-
-def _unheld(here: Here, samples: Sequence[RankPulse]) -> list[RankPulse]:
-    """The same, but for a pause that a look of ours makes: what such a rank did before is what it does."""
-    found = []
-    for sample in samples:
-        if sample.state == "t" and here.at <= here.node.held.get(sample.pid, 0.0):
-            rank = here.node.ranks.get(sample.pid)
-            newest = rank.looks.newest if rank is not None else None
-            found.append(sample._replace(state=newest.state if newest is not None else "S"))
-        else:
-            found.append(sample)
-    return found
 
 
 def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:

@@ -141,6 +141,19 @@ def test_one_torn_stack_does_not_make_a_hang_healthy() -> None:
     assert "all_reduce" in verdict.summary
 
 
+def test_a_rank_whose_stack_stays_torn_is_read_with_a_pause_in_a_job_that_stands_still() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).unread("torn: no main thread")
+    assert native_wanted(job.job()) == (2,)
+    job.ranks(2).unread("denied: ptrace")
+    assert native_wanted(job.job()) == (), "a pause would be refused as well"
+    moving = Sketch(motion=MOVING, stood_still=0.0)
+    moving.ranks().at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    moving.ranks(2).unread("torn: no main thread")
+    assert native_wanted(moving.job()) == ()
+
+
 def test_native_frames_of_one_rank_a_place_are_wanted_and_speak_for_the_others() -> None:
     job = Sketch(stood_still=30.0)
     job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.native import native_wanted
 from tests.support.jobs import NOW, READING, Sketch, first, gpu, kinds
 
 SPIN = {"utilization": 100, "power": 120.0}
@@ -19,10 +22,13 @@ SYNCHRONIZE = [
 ]
 
 
-def seen_for(seconds: float, asleep: float, *, cores: float = 0.0) -> Verdict:
+OWN_LINE = ["train_step train.py:60", "main train.py:9"]
+
+
+def slept(seconds: float, asleep: float, *, cores: float = 0.0, others: Sequence[str] = SYNCHRONIZE) -> Job:
     """Rank 1 reads and has slept so long, as its kernel says; three ranks spin, and were seen to for some seconds."""
     job = Sketch(patience=4.0, span=seconds, watched=seconds, stood_still=seconds)
-    job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
+    job.ranks().at(others, state="R", syscall="running").pulse(cores=1.0)
     job.ranks(1).at(READING, syscall="read").pulse(cores=cores)
     rows = (SPIN, EMPTY), (SPIN, SPIN)
     for number, own in enumerate(rows, 1):
@@ -32,7 +38,18 @@ def seen_for(seconds: float, asleep: float, *, cores: float = 0.0) -> Verdict:
     sleeper = made.ranks[1]
     looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - asleep)) for look in sleeper.looks)
     ranks = tuple(replace(rank, looks=looks) if rank is sleeper else rank for rank in made.ranks)
-    return diagnose(replace(made, ranks=ranks))
+    return replace(made, ranks=ranks)
+
+
+def seen_for(seconds: float, asleep: float, *, cores: float = 0.0) -> Verdict:
+    """What is said of such a job."""
+    return diagnose(slept(seconds, asleep, cores=cores))
+
+
+def test_that_a_job_stands_still_is_seen_sooner_where_a_rank_has_slept_for_long() -> None:
+    assert native_wanted(slept(1.0, asleep=20.0, others=OWN_LINE)) == (0,)
+    assert native_wanted(slept(1.0, asleep=1.0, others=OWN_LINE)) == ()
+    assert native_wanted(slept(2.0, asleep=1.0, others=OWN_LINE)) == (0,)
 
 
 def test_a_rank_that_slept_for_the_whole_patience_needs_to_be_watched_for_a_part_of_it() -> None:

@@ -323,13 +323,3 @@ def test_counters_come_and_are_left_out_as_they_like(told: list[dict[str, int]])
     port = wire.node.ports["mlx5_0/1"]
     assert port.counters == values
     assert port.counters.since(port.first) == {name: by for name, by in growth.items() if by}
-
-
-def test_a_pause_that_our_own_look_makes_is_no_state_of_the_rank(wire: Wire) -> None:
-    node = wire.say(process(0, pid=41), pulse(41, state="S"), at=1001.0)
-    node.held[41] = float("inf")
-    wire.say(pulse(41, state="t"), at=1002.0)
-    node.held[41] = 1002.5
-    wire.say(pulse(41, state="t"), at=1003.0)
-    assert [look.value.state for look in node.ranks[41].looks] == ["S", "S", "t"], "the last is a debugger's"
-    assert [text for text in wire.changes if "traced" in text] == ["rank 0 is traced"]

@@ -1,0 +1,79 @@
+"""Pauses that looks of ours make: no state of the rank that was held, no waking, and no new beginning of its wait.
+
+ptrace stops every thread of a process and lets them go on. What slept is put on a CPU for that, twice in each try of
+py-spy's, and the kernel then says that it has slept since our look and not for the hour before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+
+from collectors.samples.ranks import RankPulse
+from collectors.samples.stacks import StackDump
+from hangtop.session.state import NodeState, OwnPause
+
+SHOWN_S = 2.5
+"""For so long after a look that pauses a process, its samples may still tell of that pause."""
+SLACK_S = 1.0
+"""By so much the clocks of a sample and of a look may be apart."""
+WAKES = 8
+"""Voluntary switches that a look makes at the most: two a try, up to three tries; who made more went on by itself."""
+_GENTLE = frozenset({"nonblocking", "none"})
+"""Ways to read stacks that hold nobody."""
+
+
+def pauses(dump: StackDump) -> bool:
+    """Whether this look held the process."""
+    return dump.method not in _GENTLE
+
+
+def begin(node: NodeState, pids: Iterable[int], now: float) -> None:
+    """A look that pauses these processes begins."""
+    for pid in pids:
+        node.held[pid] = _pause(node, pid, now, inf)
+
+
+def end(node: NodeState, pids: Iterable[int], now: float) -> None:
+    """It has answered, or failed."""
+    for pid in pids:
+        if (pause := node.held.get(pid)) is not None:
+            node.held[pid] = replace(pause, ended=now)
+
+
+def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
+    """Learn of pauses from what the looks brought: all that a recording knows of them."""
+    for dump in dumps:
+        known = node.held.get(dump.pid)
+        if pauses(dump) and (known is None or known.ended < dump.at):
+            node.held[dump.pid] = _pause(node, dump.pid, dump.at, dump.at)
+
+
+def _pause(node: NodeState, pid: int, began: float, ended: float) -> OwnPause:
+    rank = node.ranks.get(pid)
+    newest = rank.looks.newest if rank is not None else None
+    if newest is None:
+        return OwnPause(began, ended, None, 0)
+    return OwnPause(began, ended, newest.idle_since, newest.voluntary_switches)
+
+
+def without(node: NodeState, at: float, samples: Sequence[RankPulse]) -> list[RankPulse]:
+    """The same samples, as they would be without our pauses."""
+    return [
+        sample if (pause := node.held.get(sample.pid)) is None else _as_before(node, pause, at, sample)
+        for sample in samples
+    ]
+
+
+def _as_before(node: NodeState, pause: OwnPause, at: float, sample: RankPulse) -> RankPulse:
+    shown = at <= pause.ended + SHOWN_S
+    if sample.state == "t" and shown:
+        rank = node.ranks.get(sample.pid)
+        newest = rank.looks.newest if rank is not None else None
+        sample = sample._replace(state=newest.state if newest is not None else "S")
+    if pause.idle_since is None or sample.voluntary_switches - pause.switches > WAKES:
+        return sample
+    since = sample.idle_since
+    within = shown if since is None else pause.began - SLACK_S <= since <= pause.ended + SLACK_S
+    return sample._replace(idle_since=pause.idle_since) if within else sample
