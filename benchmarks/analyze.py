@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.nccl_logs import write
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 
 ROUNDS = 3
 BUDGET_MB_S = 150.0
@@ -46,10 +46,14 @@ def main() -> None:
     report(
         "analyze",
         [
-            Row("hangtop analyze, per CPU second", "MB/s", tuple(size / cpu for _, cpu, _ in analyze), BUDGET_MB_S),
-            Row("hangtop analyze, wall clock", "MB/s", tuple(size / wall for wall, _, _ in analyze), BUDGET_MB_S),
-            Row("hangtop analyze, peak memory", "MB", tuple(rss for _, _, rss in analyze), BUDGET_RSS_MB),
-            Row("grep -c opCount, per CPU second", "MB/s", tuple(size / cpu for _, cpu, _ in grep), floor="1,000 MB/s"),
+            FigureRow(
+                "hangtop analyze, per CPU second", "MB/s", tuple(size / cpu for _, cpu, _ in analyze), BUDGET_MB_S
+            ),
+            FigureRow("hangtop analyze, wall clock", "MB/s", tuple(size / wall for wall, _, _ in analyze), BUDGET_MB_S),
+            FigureRow("hangtop analyze, peak memory", "MB", tuple(rss for _, _, rss in analyze), BUDGET_RSS_MB),
+            FigureRow(
+                "grep -c opCount, per CPU second", "MB/s", tuple(size / cpu for _, cpu, _ in grep), floor="1,000 MB/s"
+            ),
         ],
     )
 

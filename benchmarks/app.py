@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from textual.pilot import Pilot
 
 from benchmarks.loop import PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.sink import LinkChange
 from hangtop.session.live import live_session
@@ -59,7 +59,7 @@ class Coming:
         session.link = link  # type: ignore[method-assign]
 
 
-async def measure(nodes: int) -> list[Row]:
+async def measure(nodes: int) -> list[FigureRow]:
     """All figures for one size."""
     before = load()
     with simulated_nodes(nodes) as simulated:
@@ -114,26 +114,26 @@ async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[Press], Co
 
 def rows(
     nodes: int, coming: Coming, said: tuple[float, float, float], quiet: Cost, busy: tuple[list[Press], Cost]
-) -> list[Row]:
+) -> list[FigureRow]:
     """The table."""
     connecting, before, memory = said
     presses, work = busy
     size, big = f"whole application, {nodes:,} nodes × 8 GPUs", nodes > 64
     times = sorted(coming.at.values())
-    came = Row(f"{size}: all live", "s", (times[-1],), LIVE.get(nodes), "30 s" if big else "1.2 s")
+    came = FigureRow(f"{size}: all live", "s", (times[-1],), LIVE.get(nodes), "30 s" if big else "1.2 s")
     if len(times) < nodes:
-        came = Row(f"{size}: live after {LONGEST:.0f} s, and measured", "nodes", (len(times),))
+        came = FigureRow(f"{size}: live after {LONGEST:.0f} s, and measured", "nodes", (len(times),))
     return [
-        Row(f"{size}: first node live", "s", (times[0],), 0.6, "0.28 s"),
+        FigureRow(f"{size}: first node live", "s", (times[0],), 0.6, "0.28 s"),
         came,
-        Row(f"{size}: worst stall while connecting", "ms", (connecting,), 50.0),
-        Row(f"{size}: CPU", "% of a core", (quiet.cpu,), CPU.get(nodes), FLOORS.get(nodes, "")),
-        Row(f"{size}: CPU while keys are pressed", "% of a core", (work.cpu,)),
-        Row(f"{size}: memory", "MB", (memory,), 250.0),
-        Row(f"{size}: worst stall", "ms", (quiet.stall,), 50.0),
-        Row(f"{size}: worst stall while keys are pressed", "ms", (work.stall,), 50.0),
+        FigureRow(f"{size}: worst stall while connecting", "ms", (connecting,), 50.0),
+        FigureRow(f"{size}: CPU", "% of a core", (quiet.cpu,), CPU.get(nodes), FLOORS.get(nodes, "")),
+        FigureRow(f"{size}: CPU while keys are pressed", "% of a core", (work.cpu,)),
+        FigureRow(f"{size}: memory", "MB", (memory,), 250.0),
+        FigureRow(f"{size}: worst stall", "ms", (quiet.stall,), 50.0),
+        FigureRow(f"{size}: worst stall while keys are pressed", "ms", (work.stall,), 50.0),
         *key_rows(size, presses, "median 6, p95 18 ms"),
-        Row(f"{size}: load of the machine before", "", (before,)),
+        FigureRow(f"{size}: load of the machine before", "", (before,)),
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import floor
 from pathlib import Path
 
-from benchmarks.verdicts import NOTHING, Judged, kept, suites
+from benchmarks.verdicts import NOTHING, JudgedAnswer, kept, suites
 from hangtop.diagnosis.certainty import succession
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ from typing import Final
 '''
 
 
-def counts(rows: Sequence[Judged]) -> dict[str, tuple[int, int]]:
+def counts(rows: Sequence[JudgedAnswer]) -> dict[str, tuple[int, int]]:
     """Right ones and all, by certainty. A healthy job that is accused is a wrong one."""
     every, right = Counter(row.certainty for row in rows), Counter(row.certainty for row in rows if row.right)
     return {word: (right[word], every[word]) for word in WORDS}
@@ -51,7 +51,7 @@ def module(found: Mapping[str, tuple[int, int]]) -> str:
     return HEAD + "RIGHT_OF: Final = {\n" + "\n".join(lines) + "\n}\n"
 
 
-def page(rows: Mapping[str, Sequence[Judged]]) -> str:
+def page(rows: Mapping[str, Sequence[JudgedAnswer]]) -> str:
     """The section's table."""
     lines = ["| suite | " + " | ".join(WORDS) + " | healthy, accused | faults on which nothing was raised |"]
     lines += ["|---" * (len(WORDS) + 3) + "|"]
@@ -71,15 +71,15 @@ def page(rows: Mapping[str, Sequence[Judged]]) -> str:
     return "\n".join(lines)
 
 
-def _bad(row: Judged) -> bool:
+def _bad(row: JudgedAnswer) -> bool:
     return not row.right and row.certainty in ("proven", "likely")
 
 
-def frameworks() -> list[Judged]:
+def frameworks() -> list[JudgedAnswer]:
     """Rows of the frameworks' own table, of those that say how sure they were."""
     known = json.loads(FRAMEWORKS.read_text(encoding="utf-8")) if FRAMEWORKS.exists() else []
     return [
-        Judged(
+        JudgedAnswer(
             one["case"], "triage", one["culprit"] is None, one["said"], one["certainty"], one["right"], one["took_s"]
         )
         for one in known

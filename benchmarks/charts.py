@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.loop import SIZE, apart, load
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
@@ -29,7 +29,7 @@ TURNS = 4
 BUDGET = 10.0
 
 
-async def measure(nodes: int) -> list[Row]:
+async def measure(nodes: int) -> list[FigureRow]:
     """CPU of both kinds, in per cent of a core."""
     before = load()
     with simulated_nodes(nodes) as simulated:
@@ -49,9 +49,9 @@ async def measure(nodes: int) -> list[Row]:
             switch.turn(on=True)
     size = f"whole application, {nodes:,} nodes × 8 GPUs"
     return [
-        Row(f"{size}: CPU without the line of time", "% of a core", tuple(spent[False])),
-        Row(f"{size}: CPU with it", "% of a core", tuple(spent[True]), BUDGET if nodes == 64 else None),
-        Row(f"{size}: load of the machine before", "", (before,)),
+        FigureRow(f"{size}: CPU without the line of time", "% of a core", tuple(spent[False])),
+        FigureRow(f"{size}: CPU with it", "% of a core", tuple(spent[True]), BUDGET if nodes == 64 else None),
+        FigureRow(f"{size}: load of the machine before", "", (before,)),
     ]
 
 

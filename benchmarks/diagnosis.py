@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -30,7 +30,7 @@ ODD = 11
 """Number of the rank that does not wait."""
 
 
-class Stuck(Paper):
+class StuckPaper(Paper):
     """Ranks that spin in a collective: CPU, no switch of the main thread, GPUs at full utilisation and low power."""
 
     def _moving(self, rank: int, local: int, tick: int) -> list[NamedTuple]:
@@ -57,7 +57,7 @@ def stalled(nodes: int) -> Job:
 
 
 def _stood(nodes: int, odd: int | None) -> Job:
-    paper = Stuck(nodes=nodes, gpus=8, slow=odd)
+    paper = StuckPaper(nodes=nodes, gpus=8, slow=odd)
     session = paper.session(TICKS)
     for ago in (20.0, 10.0):
         for node, dump in paper.stacks(NOW - ago):
@@ -74,7 +74,7 @@ JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {
 """How each is made, and what the verdict must be."""
 
 
-class Waiting:
+class WaitingPaper:
     """Asks for the interpreter again and again; the longest wait, in milliseconds of this process's CPU time."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Waiting:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask)
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> WaitingPaper:
         self._usual = sys.getswitchinterval()
         sys.setswitchinterval(TURN)
         self._thread.start()
@@ -100,7 +100,7 @@ class Waiting:
             self.worst = max(self.worst, 1000 * (time.process_time() - before))
 
 
-def measure(nodes: int) -> list[Row]:
+def measure(nodes: int) -> list[FigureRow]:
     """All figures for one size."""
     rows = []
     for name, (make, outcome) in JOBS.items():
@@ -116,13 +116,15 @@ def measure(nodes: int) -> list[Row]:
             assert verdict.outcome == outcome, verdict.summary
         gc.disable()  # beside a screen, full collections wait until nobody presses keys
         for _ in range(PASSES):
-            with Waiting() as waiting:
+            with WaitingPaper() as waiting:
                 diagnose(replace(job))
             waits.append(waiting.worst)
         gc.enable()
         size = f"{nodes:,} nodes × 8 GPUs, {name}"
-        rows.append(Row(f"{size}: CPU of a verdict", "s", tuple(seconds), 1.0 if nodes > 64 else None))
-        rows.append(Row(f"{size}: longest wait for the interpreter", "ms", tuple(waits), 50.0 if nodes > 64 else None))
+        rows.append(FigureRow(f"{size}: CPU of a verdict", "s", tuple(seconds), 1.0 if nodes > 64 else None))
+        rows.append(
+            FigureRow(f"{size}: longest wait for the interpreter", "ms", tuple(waits), 50.0 if nodes > 64 else None)
+        )
         gc.unfreeze()
     return rows
 

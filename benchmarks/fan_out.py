@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
@@ -88,13 +88,13 @@ def main() -> None:
         config = many_names(cluster)
         opened, cold = asyncio.run(ours(config))
         rows = [
-            Row("64 nodes, open connections", "s", tuple(opened), 0.2, "0.11 to 0.12 s"),
-            Row("64 nodes, cold", "s", tuple(cold), None, "1.20 s"),
+            FigureRow("64 nodes, open connections", "s", tuple(opened), 0.2, "0.11 to 0.12 s"),
+            FigureRow("64 nodes, cold", "s", tuple(cold), None, "1.20 s"),
         ]
         floors = {"pdsh": "1.19 s", "clush": "1.28 s"}
         for label, option in (("curve25519", FAST), ("its default exchange", "BatchMode=yes")):
             for name, words in tools(config, option).items():
-                rows.append(Row(f"{name}, cold, {label}", "s", theirs(words), None, floors[name]))
+                rows.append(FigureRow(f"{name}, cold, {label}", "s", theirs(words), None, floors[name]))
     report("fan_out", rows)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 from typing import NamedTuple
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 
 ROUNDS = 9
@@ -100,7 +100,10 @@ def main() -> None:
         for _ in range(ROUNDS + 1):
             for name, start in wanted.items():
                 times[name].append(until(start.command, start.words, environ))
-    report("first_frame", [Row(name, "s", tuple(times[name][1:]), of.budget, of.floor) for name, of in wanted.items()])
+    report(
+        "first_frame",
+        [FigureRow(name, "s", tuple(times[name][1:]), of.budget, of.floor) for name, of in wanted.items()],
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ TURN = 0.25
 SAID_EVERY = 30.0
 
 
-class Run:
+class FuzzRun:
     """A run over some targets: how many inputs each has had, and what failed."""
 
     def __init__(self, chosen: dict[str, Target]) -> None:
@@ -67,7 +67,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     inputs = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     every = targets()
-    run = Run({name: every[name] for name in sys.argv[2:] or every})
+    run = FuzzRun({name: every[name] for name in sys.argv[2:] or every})
     print(f"seed {run.seed}, {len(run.chosen)} targets", flush=True)
     run.go(inputs)
     for name in run.chosen:

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
@@ -61,8 +61,12 @@ def main() -> None:
     floors = {"alone": "2.5 ms", "among 2,048 hosts": "98 ms, parsed each time", "among 2,048 hosts, hashed": "110 ms"}
     rows = []
     for name, measured in figures.items():
-        rows.append(Row(f"handshake, client CPU, {name}", "ms", tuple(one for one, _ in measured), 3.0, floors[name]))
-        rows.append(Row(f"… and what was read before, a host, {name}", "ms", tuple(before for _, before in measured)))
+        rows.append(
+            FigureRow(f"handshake, client CPU, {name}", "ms", tuple(one for one, _ in measured), 3.0, floors[name])
+        )
+        rows.append(
+            FigureRow(f"… and what was read before, a host, {name}", "ms", tuple(before for _, before in measured))
+        )
     report("handshakes", rows)
 
 

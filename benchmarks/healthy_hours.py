@@ -41,7 +41,7 @@ DEVICE = (
 GLOO = ("fast", "steps_of_20_s", "fast_trainer", "fast_mesh", "saves_for_30_s")
 
 
-class Watched(TypedDict):
+class WatchedHours(TypedDict):
     """What one job was watched for, all slices together."""
 
     seconds: float
@@ -65,7 +65,7 @@ def running(jobs: DeviceJobs, name: str) -> Iterator[FaultyJob]:
         job.end()
 
 
-async def watch(jobs: DeviceJobs, job: FaultyJob, seconds: float) -> Watched:
+async def watch(jobs: DeviceJobs, job: FaultyJob, seconds: float) -> WatchedHours:
     """Watch a job live for so long."""
     options = SessionOptions(
         targets=tuple(jobs.cluster.names), ssh_config=jobs.cluster.ssh_config, job=("HX_CASE", job.case), batch=True
@@ -92,13 +92,13 @@ async def watch(jobs: DeviceJobs, job: FaultyJob, seconds: float) -> Watched:
     return {"seconds": round(time.monotonic() - began, 1), "alarms": alarms}
 
 
-def kept() -> dict[str, Watched]:
+def kept() -> dict[str, WatchedHours]:
     """What was watched before."""
-    known: dict[str, Watched] = json.loads(KEPT.read_text(encoding="utf-8"))["jobs"] if KEPT.exists() else {}
+    known: dict[str, WatchedHours] = json.loads(KEPT.read_text(encoding="utf-8"))["jobs"] if KEPT.exists() else {}
     return known
 
 
-def keep(name: str, seen: Watched) -> None:
+def keep(name: str, seen: WatchedHours) -> None:
     """Add a slice to what a job was watched for, and write the page."""
     known = kept()
     before = known.get(name, {"seconds": 0.0, "alarms": []})
@@ -112,7 +112,7 @@ def keep(name: str, seen: Watched) -> None:
     PAGE.write_text(f"{page}{BEGIN}\n{table(known)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
-def table(known: dict[str, Watched]) -> str:
+def table(known: dict[str, WatchedHours]) -> str:
     """The section's table."""
     lines = ["| healthy job | watched | alarms |", "|---|---|---|"]
     for name, one in sorted(known.items()):

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 
 MEMORY = """
 import sys
@@ -88,12 +88,12 @@ def main() -> None:
     report(
         "inside",
         [
-            Row("step(n)", "µs", tuple(figure / 1e3 for figure in numbered), 1.0, "0.23"),
-            Row("step()", "µs", tuple(figure / 1e3 for figure in counted), 1.0, "0.23"),
-            Row("phase(name)", "µs", tuple(figure / 1e3 for figure in phased), 1.0, "0.23"),
-            Row("step(n) without start()", "µs", tuple(figure / 1e3 for figure in off)),
-            Row("a step by hooks: its end and four phases", "µs", tuple(figure / 1e3 for figure in whole)),
-            Row("memory", "MB", tuple(memory() for _ in range(PROCESSES)), 1.0, "0.02"),
+            FigureRow("step(n)", "µs", tuple(figure / 1e3 for figure in numbered), 1.0, "0.23"),
+            FigureRow("step()", "µs", tuple(figure / 1e3 for figure in counted), 1.0, "0.23"),
+            FigureRow("phase(name)", "µs", tuple(figure / 1e3 for figure in phased), 1.0, "0.23"),
+            FigureRow("step(n) without start()", "µs", tuple(figure / 1e3 for figure in off)),
+            FigureRow("a step by hooks: its end and four phases", "µs", tuple(figure / 1e3 for figure in whole)),
+            FigureRow("memory", "MB", tuple(memory() for _ in range(PROCESSES)), 1.0, "0.02"),
         ],
     )
 

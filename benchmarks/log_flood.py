@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.nccl_logs import lines
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.node.logs.source import LogSource
 from collectors.node.source import Shared
 from collectors.samples.control import Settings
@@ -68,12 +68,12 @@ def main() -> None:
     report(
         "log_flood",
         [
-            Row("the log's growth", "MB/s", (written / seconds / 1e6,)),
-            Row("the source's CPU", "% of a core", tuple(cpu[2:]), BUDGET_CORE, "170 MB/s by one regex"),
-            Row("behind at the end of a look", "MB", tuple(behind[2:])),
-            Row("left out, and said so", "% of the bytes", (sampled / written * 100,)),
-            Row("samples sent per look", "samples", tuple(samples[2:])),
-            Row("collectives counted on one communicator", "", (float(launched),)),
+            FigureRow("the log's growth", "MB/s", (written / seconds / 1e6,)),
+            FigureRow("the source's CPU", "% of a core", tuple(cpu[2:]), BUDGET_CORE, "170 MB/s by one regex"),
+            FigureRow("behind at the end of a look", "MB", tuple(behind[2:])),
+            FigureRow("left out, and said so", "% of the bytes", (sampled / written * 100,)),
+            FigureRow("samples sent per look", "samples", tuple(samples[2:])),
+            FigureRow("collectives counted on one communicator", "", (float(launched),)),
         ],
     )
 

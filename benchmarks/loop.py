@@ -17,7 +17,7 @@ from typing import NamedTuple
 from textual._compositor import CompositorUpdate
 from textual.pilot import Pilot
 
-from benchmarks.report import Row
+from benchmarks.report import FigureRow
 from collectors.fleet.turns import event_loop
 from tui.app import HangtopApp
 
@@ -102,13 +102,15 @@ class Painted:
         return times
 
 
-def key_rows(size: str, presses: Sequence[Press], floor: str) -> list[Row]:
+def key_rows(size: str, presses: Sequence[Press], floor: str) -> list[FigureRow]:
     """What the table says of keys."""
     taken = [press.taken for press in presses]
     return [
-        Row(f"{size}: key to repaint", "ms", tuple(taken), None, floor),
-        Row(f"{size}: key to repaint, p99", "ms", (share(taken, 0.99),), 30.0, floor),
-        Row(f"{size}: the same in this process's CPU time", "ms", (share([press.cpu for press in presses], 0.99),)),
+        FigureRow(f"{size}: key to repaint", "ms", tuple(taken), None, floor),
+        FigureRow(f"{size}: key to repaint, p99", "ms", (share(taken, 0.99),), 30.0, floor),
+        FigureRow(
+            f"{size}: the same in this process's CPU time", "ms", (share([press.cpu for press in presses], 0.99),)
+        ),
     ]
 
 
@@ -128,17 +130,17 @@ def share(values: Sequence[float], of: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * of))]
 
 
-def apart(measure: Callable[[int], Awaitable[list[Row]]], sizes: Sequence[int]) -> list[Row]:
+def apart(measure: Callable[[int], Awaitable[list[FigureRow]]], sizes: Sequence[int]) -> list[FigureRow]:
     """Measure each size in a fresh process."""
-    rows: list[Row] = []
+    rows: list[FigureRow] = []
     for size in sizes:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             rows += pool.apply(_run, (measure, size))
     return rows
 
 
-def _run(measure: Callable[[int], Awaitable[list[Row]]], size: int) -> list[Row]:
-    async def whole() -> list[Row]:
+def _run(measure: Callable[[int], Awaitable[list[FigureRow]]], size: int) -> list[FigureRow]:
+    async def whole() -> list[FigureRow]:
         return await measure(size)
 
     with asyncio.Runner(loop_factory=event_loop) as runner:  # as the command does

@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.fleet import payload
 
 SETTLE = 8.0
@@ -39,7 +39,7 @@ while True:
 """
 
 
-class Run:
+class AgentRun:
     """One run of the agent on this machine and what it printed."""
 
     def __init__(self, only: str, sources: list[str] | None) -> None:
@@ -121,7 +121,7 @@ def main() -> None:
         processes = start_processes(given.ranks, given.others, Path(folder))
         try:
             time.sleep(1)
-            run = Run("BENCHMARK=node_side", given.sources and given.sources.split(","))
+            run = AgentRun("BENCHMARK=node_side", given.sources and given.sources.split(","))
             run.watch(SETTLE + given.seconds)
         finally:
             for process in processes:
@@ -134,12 +134,12 @@ def main() -> None:
     report(
         "node_side",
         [
-            Row("CPU of a minute", "CPU-s", cpu_by_window(settled), 0.3, "0.22"),
-            Row("CPU of the start", "CPU-s", (settled[0][1][3],)),
-            Row("memory", "MB", (max(fields[4] for _, fields in settled) / 1e6,), 20, "9"),
-            Row("first sample of a rank", "s", (run.first,), None, "0.022"),
-            Row("a tick takes", "ms", tuple(fields[2] * 1e3 for _, fields in settled)),
-            Row("sent a second", "KB", (run.size / 1e3 / settled[-1][0],)),
+            FigureRow("CPU of a minute", "CPU-s", cpu_by_window(settled), 0.3, "0.22"),
+            FigureRow("CPU of the start", "CPU-s", (settled[0][1][3],)),
+            FigureRow("memory", "MB", (max(fields[4] for _, fields in settled) / 1e6,), 20, "9"),
+            FigureRow("first sample of a rank", "s", (run.first,), None, "0.022"),
+            FigureRow("a tick takes", "ms", tuple(fields[2] * 1e3 for _, fields in settled)),
+            FigureRow("sent a second", "KB", (run.size / 1e3 / settled[-1][0],)),
         ],
     )
 

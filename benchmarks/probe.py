@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
@@ -75,7 +75,7 @@ async def probed(nodes: Sequence[Ssh], plan: ProbePlan) -> tuple[float, float, f
     return time.perf_counter() - began, first[0], found.figures[-1].seconds
 
 
-async def measure(cluster: Cluster) -> list[Row]:
+async def measure(cluster: Cluster) -> list[FigureRow]:
     """All rows, the three taken in turns."""
     connector = Connector(
         SshConfig.load(cluster.ssh_config), Questions(NobodyAsker("a benchmark has nobody to ask")), batch=True
@@ -100,15 +100,15 @@ async def measure(cluster: Cluster) -> list[Row]:
     await connector.close()
     floor = f"import torch on 2 nodes at once {statistics.median(imports):.2g} s"
     return [
-        Row("from asking for a probe to its first figure, over import torch", "s", tuple(over), 2.0, floor),
-        Row(
+        FigureRow("from asking for a probe to its first figure, over import torch", "s", tuple(over), 2.0, floor),
+        FigureRow(
             "one all_reduce of 16 MiB in the probe, as a multiple of a plain torch script's",
             "×",
             tuple(ratio),
             1.5,
             "1",
         ),
-        Row("a whole probe of 3 sizes, checked values and equal work, over that plain script", "s", tuple(whole)),
+        FigureRow("a whole probe of 3 sizes, checked values and equal work, over that plain script", "s", tuple(whole)),
     ]
 
 

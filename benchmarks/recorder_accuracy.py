@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from benchmarks.report import RESULTS, machine
-from benchmarks.verdicts import NOTHING, Judged, keep
+from benchmarks.verdicts import NOTHING, JudgedAnswer, keep
 from collectors.formats import flight_recorder
 from tests.support.jobs import after
 from tests.support.megatron import Layout
@@ -50,7 +50,7 @@ _CULPRIT = re.compile(r"Culprit rank (\d+);")
 Answer = Literal["right", "unsure", "wrong", "failed"]
 
 
-class Case(NamedTuple):
+class DumpCase(NamedTuple):
     """Dumps by rank, the size of the job, and whom a right answer names."""
 
     dumps: Mapping[int, bytes]
@@ -59,10 +59,10 @@ class Case(NamedTuple):
     lost: bool
 
 
-def cases(kind: str, number: int) -> list[Case]:
+def cases(kind: str, number: int) -> list[DumpCase]:
     """Jobs that stand still for one reason, the same ones each time."""
     chance = random.Random(f"{SEED} {kind}")
-    made: list[Case] = []
+    made: list[DumpCase] = []
     while len(made) < number:
         tensor, pipeline, data = chance.choice(LAYOUTS)
         layout = Layout(tensor, pipeline, data, steps=chance.choice((1, 2, 3)), overlap=chance.random() < 0.3)
@@ -71,11 +71,11 @@ def cases(kind: str, number: int) -> list[Case]:
             continue
         run, right, lost = fault.run(layout, ahead=chance.choice((1, 8, 64)))
         if run.hung:
-            made.append(Case(dumps_of(run, Style(), lost), layout.world, right, bool(lost)))
+            made.append(DumpCase(dumps_of(run, Style(), lost), layout.world, right, bool(lost)))
     return made
 
 
-def ours(case: Case) -> tuple[Answer, str, str]:
+def ours(case: DumpCase) -> tuple[Answer, str, str]:
     """What the rule of hangtop says: how right, how sure, and in words."""
     job = after(case.world)
     job.recorders.extend(flight_recorder.read(data, f"/tmp/fr_{rank}", rank) for rank, data in case.dumps.items())
@@ -87,14 +87,14 @@ def ours(case: Case) -> tuple[Answer, str, str]:
     return answer, first.certainty, f"{first.kind} {list(first.ranks)}"
 
 
-def torchs(case: Case) -> Answer:
+def torchs(case: DumpCase) -> Answer:
     """What torch's analyzer says; an exception, or no end in time, is a failure."""
     from torch.distributed.flight_recorder import fr_trace
     from torch.distributed.flight_recorder.components import utils
 
     utils.tabulate = _no_table
 
-    told = _Told()
+    told = _AnalyzerLines()
     logger = logging.getLogger("Flight Recorder")
     logger.handlers[:] = [told]
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +123,7 @@ def judged(named: set[int], right: frozenset[int], *, doubts: bool) -> Answer:
     return "unsure" if doubts and right and right < named else "wrong"
 
 
-class _Told(logging.Handler):
+class _AnalyzerLines(logging.Handler):
     """The lines that the analyzer writes."""
 
     def __init__(self) -> None:
@@ -157,12 +157,12 @@ def main(number: int) -> None:
     import torch
 
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: {"hangtop": Counter(), "torchfrtrace": Counter()})
-    rows: list[Judged] = []
+    rows: list[JudgedAnswer] = []
     for kind in FAULTS:
         for place, case in enumerate(cases(kind, number)):
             answer, certainty, said = ours(case)
             right = answer == "right"  # whoever names others beside the culprit is not
-            rows.append(Judged(f"{kind} {place}", "dumps", not case.right, said, certainty, right, 0.0))
+            rows.append(JudgedAnswer(f"{kind} {place}", "dumps", not case.right, said, certainty, right, 0.0))
             counts[kind]["hangtop"][answer] += 1
             counts[kind]["torchfrtrace"][torchs(case)] += 1
     print(f"\nrecorder_accuracy, torchfrtrace of torch {torch.__version__}\n")

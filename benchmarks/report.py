@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """One measured figure: median of ``samples``, beside the floor and the budget of the design where there are any."""
 
     name: str
@@ -38,7 +38,7 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
 
 
-def report(benchmark: str, rows: list[Row]) -> None:
+def report(benchmark: str, rows: list[FigureRow]) -> None:
     """Print the rows as a Markdown table and write them to ``benchmarks/results/<benchmark>.json``."""
     print(f"\n{benchmark} on {machine()}\n")
     print("| what | median | min to max | floor | budget |\n|---|---|---|---|---|")

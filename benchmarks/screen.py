@@ -16,7 +16,7 @@ import time
 from textual.pilot import Pilot
 
 from benchmarks.loop import PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from tests.support.screens import Paper, PaperSession
 from tui.app import HangtopApp, ScreenOptions
 
@@ -41,13 +41,13 @@ async def feed(paper: Paper, session: PaperSession, began: float) -> None:
                 paper.feed(session, index, TICKS + ROUNDS + turn)
 
 
-async def measure(nodes: int) -> list[Row]:
+async def measure(nodes: int) -> list[FigureRow]:
     """All figures for one size."""
     before = load()
     paper = Paper(nodes=nodes, gpus=8, slow=11)
     session = paper.session(ticks=TICKS)
     app = HangtopApp(session, ScreenOptions(theme="hangtop", refresh=1.0))
-    rows: list[Row] = []
+    rows: list[FigureRow] = []
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause(0.5)
         ticks = {name: await tick_cost(pilot, app, paper, key) for name, key in PANELS.items()}
@@ -67,12 +67,12 @@ async def measure(nodes: int) -> list[Row]:
     big = nodes > 64
     for name, cost in ticks.items():
         floor = {"overview": "10; 24 ms", "ranks": "8; 17 ms", "gpus": "8; 17 ms"}.get(name, "")
-        rows.append(Row(f"{size}: a tick of {name}", "ms", tuple(1000 * value for value in cost), None, floor))
+        rows.append(FigureRow(f"{size}: a tick of {name}", "ms", tuple(1000 * value for value in cost), None, floor))
     rows += key_rows(size, presses, "4 / worst 9 ms")
-    rows.append(Row(f"{size}: worst stall of the loop", "ms", (worst,), 50.0 if big else None))
-    rows.append(Row(f"{size}: CPU with samples made up here", "% of a core", (100 * busy,)))
-    rows.append(Row(f"{size}: memory", "MB", (resident(),), 250.0 if big else None))
-    rows.append(Row(f"{size}: load of the machine before", "", (before,)))
+    rows.append(FigureRow(f"{size}: worst stall of the loop", "ms", (worst,), 50.0 if big else None))
+    rows.append(FigureRow(f"{size}: CPU with samples made up here", "% of a core", (100 * busy,)))
+    rows.append(FigureRow(f"{size}: memory", "MB", (resident(),), 250.0 if big else None))
+    rows.append(FigureRow(f"{size}: load of the machine before", "", (before,)))
     return rows
 
 

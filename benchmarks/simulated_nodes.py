@@ -150,7 +150,7 @@ class Players:
     def __init__(self, count: int) -> None:
         self.count = count
         self.made = 0
-        self.slots: list[set[Session]] = [set() for _ in range(SLOTS)]
+        self.slots: list[set[SimulatedChannel]] = [set() for _ in range(SLOTS)]
         self._variants = [moving(variant) for variant in range(VARIANTS)]
 
     async def play(self) -> None:
@@ -164,7 +164,7 @@ class Players:
                 if step // SLOTS % session.every == 0:
                     self.tick(session)
 
-    def tick(self, session: Session) -> None:
+    def tick(self, session: SimulatedChannel) -> None:
         """One flush of one node."""
         session.seq += 1
         tick = Tick(session.seq, time.time(), 0.004, 0.1 + session.seq * 0.004, 9 * 2**20)
@@ -174,7 +174,7 @@ class Players:
 _INTERVAL = re.compile(rb'\["Settings", ?\[([0-9.]+),')
 
 
-class Session(asyncssh.SSHServerSession[bytes]):
+class SimulatedChannel(asyncssh.SSHServerSession[bytes]):
     """One channel: the stream of a node, or a command that does nothing."""
 
     def __init__(self, players: Players) -> None:
@@ -223,7 +223,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._players.slots[self.number * SLOTS // self._players.count].discard(self)
 
 
-class Server(asyncssh.SSHServer):
+class SimulatedServer(asyncssh.SSHServer):
     """A node's sshd that lets everybody in."""
 
     def __init__(self, players: Players) -> None:
@@ -233,9 +233,9 @@ class Server(asyncssh.SSHServer):
         """Ask for nothing."""
         return False
 
-    def session_requested(self) -> Session:
+    def session_requested(self) -> SimulatedChannel:
         """Give a channel."""
-        return Session(self._players)
+        return SimulatedChannel(self._players)
 
 
 def speak_as_sshd() -> None:
@@ -261,7 +261,7 @@ async def main(count: int, folder: Path) -> None:
     host_key = asyncssh.generate_private_key("ssh-ed25519")
     players = Players(count)
     server = await asyncssh.listen(
-        "127.0.0.1", 0, server_factory=lambda: Server(players), server_host_keys=[host_key], encoding=None,
+        "127.0.0.1", 0, server_factory=lambda: SimulatedServer(players), server_host_keys=[host_key], encoding=None,
         line_editor=False, backlog=512, login_timeout=0,
     )  # fmt: skip
     public = host_key.export_public_key("openssh").decode()

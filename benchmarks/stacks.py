@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
@@ -130,7 +130,7 @@ def pdsh(cluster: Cluster, pids: Pids, word: bytes) -> float:
     return took
 
 
-def pauses() -> list[Row]:
+def pauses() -> list[FigureRow]:
     """The longest time that a target lost while it was dumped, as it saw it itself, beside an undisturbed one."""
     target = subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE, text=True)
     assert target.stdout is not None
@@ -149,7 +149,7 @@ def pauses() -> list[Row]:
             subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
             target.send_signal(signal.SIGUSR1)
             lost.append(1000 * float(target.stdout.readline()))
-        rows.append(Row(f"longest pause of a busy target, {name}", "ms", tuple(sorted(lost)), None, ""))
+        rows.append(FigureRow(f"longest pause of a busy target, {name}", "ms", tuple(sorted(lost)), None, ""))
     target.kill()
     target.wait()
     return rows
@@ -168,14 +168,16 @@ def main() -> None:
     least = statistics.median(times.floor)
     name = "stacks of 64 ranks on 8 nodes, open connections"
     rows = [
-        Row(name, "s", tuple(times.again), 0.25, f"py-spy alone {least:.2f} s"),
-        Row("the same as a multiple of py-spy alone", "×", tuple(mine / least for mine in times.again), 2.0, "1"),
-        Row(f"{name}, the first look of an alarm", "s", tuple(times.ready), None, f"py-spy alone {least:.2f} s"),
-        Row(f"{name}, the first look out of the blue", "s", tuple(times.first), None, f"py-spy alone {least:.2f} s"),
-        Row("py-spy alone, one shell command a node, open connections", "s", tuple(times.floor)),
+        FigureRow(name, "s", tuple(times.again), 0.25, f"py-spy alone {least:.2f} s"),
+        FigureRow("the same as a multiple of py-spy alone", "×", tuple(mine / least for mine in times.again), 2.0, "1"),
+        FigureRow(f"{name}, the first look of an alarm", "s", tuple(times.ready), None, f"py-spy alone {least:.2f} s"),
+        FigureRow(
+            f"{name}, the first look out of the blue", "s", tuple(times.first), None, f"py-spy alone {least:.2f} s"
+        ),
+        FigureRow("py-spy alone, one shell command a node, open connections", "s", tuple(times.floor)),
     ]
     if times.hand:
-        rows.append(Row("the same by hand: pdsh and py-spy", "s", tuple(times.hand)))
+        rows.append(FigureRow("the same by hand: pdsh and py-spy", "s", tuple(times.hand)))
     report("stacks", rows + pauses())
 
 

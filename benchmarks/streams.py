@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.loop import Stalls, apart
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.sink import LinkChange
@@ -59,7 +59,7 @@ class Counter:
         self.bad += 1
 
 
-async def measure(count: int) -> list[Row]:
+async def measure(count: int) -> list[FigureRow]:
     """Connect, settle, measure."""
     with simulated_nodes(count) as simulated:
         counter = Counter()
@@ -95,14 +95,14 @@ async def measure(count: int) -> list[Row]:
     gc.unfreeze()
     nodes = f"{count} nodes"
     return [
-        Row(f"{nodes}: all live after", "s", (took,), *LIVE.get(count, ())),
-        Row(f"{nodes}: client CPU a node until live", "ms", (cpu / count * 1000,)),
-        Row(f"{nodes}: worst loop stall while connecting", "ms", (connecting,), 50.0, "30 ms at 16 at a time"),
-        Row(f"{nodes}: CPU", "% of a core", tuple(shares), BUDGETS.get(count), FLOORS.get(count, "")),
-        Row(f"{nodes}: worst loop stall", "ms", tuple(worst), 50.0, "23 ms"),
-        Row(f"{nodes}: memory of the process", "MiB", (memory,), 250.0, "60 MB"),
-        Row(f"{nodes}: bytes a node and second", "KB", tuple(sizes)),
-        Row(f"{nodes}: samples a node and second", "", tuple(rates)),
+        FigureRow(f"{nodes}: all live after", "s", (took,), *LIVE.get(count, ())),
+        FigureRow(f"{nodes}: client CPU a node until live", "ms", (cpu / count * 1000,)),
+        FigureRow(f"{nodes}: worst loop stall while connecting", "ms", (connecting,), 50.0, "30 ms at 16 at a time"),
+        FigureRow(f"{nodes}: CPU", "% of a core", tuple(shares), BUDGETS.get(count), FLOORS.get(count, "")),
+        FigureRow(f"{nodes}: worst loop stall", "ms", tuple(worst), 50.0, "23 ms"),
+        FigureRow(f"{nodes}: memory of the process", "MiB", (memory,), 250.0, "60 MB"),
+        FigureRow(f"{nodes}: bytes a node and second", "KB", tuple(sizes)),
+        FigureRow(f"{nodes}: samples a node and second", "", tuple(rates)),
     ]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.held import held
-from benchmarks.verdicts import NOTHING, Judged, keep
+from benchmarks.verdicts import NOTHING, JudgedAnswer, keep
 from tests.nodes.test_faults_healthy import JOBS
 from tests.nodes.test_faults_hung import CASES as HANGS
 from tests.support.device_cases import CASES
@@ -24,15 +24,15 @@ from tests.support.device_jobs import VARIANTS, WAYS, DeviceJobs, device_jobs, l
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
 
 
-def judged(case: str, way: str, answer: Answer, *, healthy: bool, right: bool) -> Judged:
+def judged(case: str, way: str, answer: Answer, *, healthy: bool, right: bool) -> JudgedAnswer:
     """The row of one answer."""
     raised = [finding for finding in answer.findings if finding["severity"] != "info"]
     certainty = raised[0]["certainty"] if raised else NOTHING
     first = f": {raised[0]['kind']} {raised[0]['ranks']}" if raised else ""
-    return Judged(case, way, healthy, f"{answer.verdict}{first}", certainty, right, round(answer.took, 2))
+    return JudgedAnswer(case, way, healthy, f"{answer.verdict}{first}", certainty, right, round(answer.took, 2))
 
 
-def play_device(jobs: DeviceJobs, name: str, ways: Sequence[str], variant: str) -> Iterator[Judged]:
+def play_device(jobs: DeviceJobs, name: str, ways: Sequence[str], variant: str) -> Iterator[JudgedAnswer]:
     """Ask about one job that waits below Python."""
     case = CASES[name]
     for way, answer in jobs.answers(name, ways).items():
@@ -41,7 +41,7 @@ def play_device(jobs: DeviceJobs, name: str, ways: Sequence[str], variant: str) 
         yield judged(name, told, answer, healthy=case.healthy, right=not wrong(case, answer))
 
 
-def play_hang(nursery: Nurseries, name: str) -> Judged:
+def play_hang(nursery: Nurseries, name: str) -> JudgedAnswer:
     """Ask about one job over gloo that hangs."""
     case = HANGS[name]
     job = nursery.launch(case.program, name, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
@@ -58,7 +58,7 @@ def play_hang(nursery: Nurseries, name: str) -> Judged:
     return judged(name, "triage", answer, healthy=False, right=right)
 
 
-def play_healthy(nursery: Nurseries, name: str) -> Judged:
+def play_healthy(nursery: Nurseries, name: str) -> JudgedAnswer:
     """Ask about one healthy job over gloo, or one that is merely slow."""
     program, env, word, rank = JOBS[name]
     job = nursery.launch(program, name, env=env)

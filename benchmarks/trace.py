@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from tests.support.traces import collective, document, event
 
 ROUNDS = 3
@@ -76,7 +76,7 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def rows(folder: Path, megabytes: int) -> list[Row]:
+def rows(folder: Path, megabytes: int) -> list[FigureRow]:
     """Both readers on a plain and a compressed trace of this size."""
     trace = folder / "rank0.json"
     size = write(trace, megabytes * 1_000_000) / 1e6
@@ -90,8 +90,8 @@ def rows(folder: Path, megabytes: int) -> list[Row]:
         there = [measured([sys.executable, "-c", NODE, str(path)]) for _ in range(1 if path != trace else rounds)]
         for where, taken, budget in (("here", here, BUDGET_MB_S), ("on a node", there, BUDGET_NODE_MB_S)):
             speeds, peaks = tuple(size / cpu for cpu, _ in taken), tuple(rss for _, rss in taken)
-            found.append(Row(f"{name}, read {where}, per CPU second", "MB/s", speeds, budget))
-            found.append(Row(f"{name}, read {where}, peak memory", "MB", peaks, BUDGET_RSS_MB))
+            found.append(FigureRow(f"{name}, read {where}, per CPU second", "MB/s", speeds, budget))
+            found.append(FigureRow(f"{name}, read {where}, peak memory", "MB", peaks, BUDGET_RSS_MB))
     trace.unlink()
     trace.with_suffix(".json.gz").unlink()
     return found

@@ -17,10 +17,10 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.report import Row, report
+from benchmarks.report import FigureRow, report
 from benchmarks.stacks import pdsh
 from benchmarks.suites import judged
-from benchmarks.verdicts import Judged, keep
+from benchmarks.verdicts import JudgedAnswer, keep
 from tests.support.device_cases import CASES
 from tests.support.device_jobs import device_jobs, wrong
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
@@ -64,14 +64,14 @@ def hang(nursery: Nurseries, case: Hang) -> FaultyJob:
     return job
 
 
-def said(case: str, answer: Answer, right: bool) -> Judged:
+def said(case: str, answer: Answer, right: bool) -> JudgedAnswer:
     """What an answer was worth; what is wrong is printed."""
     if not right:
         print("wrong:", case, answer.verdict, answer.data["summary"])
     return judged(case, "triage", answer, healthy=False, right=right)
 
 
-def measure(nursery: Nurseries) -> tuple[list[Judged], list[float]]:
+def measure(nursery: Nurseries) -> tuple[list[JudgedAnswer], list[float]]:
     """Each verdict, and seconds of each dump by hand."""
     asked, hand = [], []
     for case in HANGS:
@@ -88,7 +88,7 @@ def measure(nursery: Nurseries) -> tuple[list[Judged], list[float]]:
     return asked, hand
 
 
-def measure_below_python() -> list[Judged]:
+def measure_below_python() -> list[JudgedAnswer]:
     """The same of jobs that wait for their GPUs."""
     asked = []
     with device_jobs() as jobs:
@@ -99,7 +99,7 @@ def measure_below_python() -> list[Judged]:
     return asked
 
 
-def seconds(asked: Sequence[Judged]) -> tuple[float, ...]:
+def seconds(asked: Sequence[JudgedAnswer]) -> tuple[float, ...]:
     """From asking to each verdict."""
     return tuple(one.took_s for one in asked)
 
@@ -110,13 +110,13 @@ def main() -> None:
         asked, hand = measure(nursery)
     below = measure_below_python()
     rows = [
-        Row(f"from asking to the verdict, {len(HANGS)} hangs over gloo on 2 nodes", "s", seconds(asked), BUDGET),
-        Row(f"the same, {len(below)} hangs that wait below Python", "s", seconds(below), BUDGET),
-        Row("the slowest of all", "s", (max(seconds([*asked, *below])),), WORST),
+        FigureRow(f"from asking to the verdict, {len(HANGS)} hangs over gloo on 2 nodes", "s", seconds(asked), BUDGET),
+        FigureRow(f"the same, {len(below)} hangs that wait below Python", "s", seconds(below), BUDGET),
+        FigureRow("the slowest of all", "s", (max(seconds([*asked, *below])),), WORST),
     ]
     keep("verdict", [*asked, *below])
     if hand:
-        rows.append(Row("a dump of the same ranks by hand, to be read: pdsh and py-spy", "s", tuple(hand)))
+        rows.append(FigureRow("a dump of the same ranks by hand, to be read: pdsh and py-spy", "s", tuple(hand)))
         print(f"triage takes {statistics.median(seconds(asked)) / statistics.median(hand):.1f} times a dump by hand")
     report("verdict", rows)
 

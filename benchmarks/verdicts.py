@@ -17,7 +17,7 @@ NOTHING = "nothing"
 """Stands for the certainty of an answer that raises nothing."""
 
 
-class Judged(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """One answer about one case."""
 
     case: str
@@ -33,15 +33,15 @@ class Judged(NamedTuple):
     took_s: float
 
 
-def kept(suite: str) -> list[Judged]:
+def kept(suite: str) -> list[JudgedAnswer]:
     """Rows of a suite; none where it was never played."""
     path = _path(suite)
     if not path.exists():
         return []
-    return [Judged(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    return [JudgedAnswer(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def keep(suite: str, rows: Iterable[Judged]) -> None:
+def keep(suite: str, rows: Iterable[JudgedAnswer]) -> None:
     """Put rows into their places among those of a suite."""
     known = {(row.case, row.way): row for row in (*kept(suite), *rows)}
     FOLDER.mkdir(parents=True, exist_ok=True)

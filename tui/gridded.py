@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hangtop.diagnosis.groups.grid import Cell, Grid, Line, State
+from hangtop.diagnosis.groups.grid import CollectiveGrid, GridCell, GridLine, State
 from tui.format import UNKNOWN, age, plural
 from tui.text import fit
 from tui.theme import Tone
@@ -35,13 +35,13 @@ def columns_in(width: int) -> int:
     return max(1, (width - LABEL - 3) // CELL)
 
 
-def longest(grids: Iterable[Grid]) -> int:
+def longest(grids: Iterable[CollectiveGrid]) -> int:
     """Most columns that a table has."""
     return max((len(grid.columns) for grid in grids), default=0)
 
 
 def blocks_of_grids(
-    grids: Sequence[Grid], width: int, back: int, now: float, place: Callable[[Iterable[int]], str]
+    grids: Sequence[CollectiveGrid], width: int, back: int, now: float, place: Callable[[Iterable[int]], str]
 ) -> list[Block]:
     """All tables. ``back`` leaves out so many of the newest columns; ``place`` names the nodes of some ranks."""
     blocks: list[Block] = []
@@ -56,7 +56,7 @@ def blocks_of_grids(
     return blocks
 
 
-def _window(grid: Grid, room: int, back: int) -> range:
+def _window(grid: CollectiveGrid, room: int, back: int) -> range:
     """Places of the columns that are shown: the newest, or older ones; tables of counters stay where they are."""
     if grid.witness != "flight recorder":
         return range(min(room, len(grid.columns)))
@@ -64,7 +64,7 @@ def _window(grid: Grid, room: int, back: int) -> range:
     return range(max(0, end - room), end)
 
 
-def _heading(grid: Grid, now: float) -> list[Piece]:
+def _heading(grid: CollectiveGrid, now: float) -> list[Piece]:
     name = {"flight recorder": "group", "NCCL log": "communicator", "NCCL RAS": "communicator"}[grid.witness]
     said = f" ({grid.description})" if grid.description else ""
     of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
@@ -79,12 +79,12 @@ def _heading(grid: Grid, now: float) -> list[Piece]:
     ]
 
 
-def _source(grid: Grid) -> list[Piece]:
+def _source(grid: CollectiveGrid) -> list[Piece]:
     more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
     return [(f"  from {grid.sources[0]}{more}" if grid.sources else "", Tone.DIM)]
 
 
-def _titles(grid: Grid, shown: range) -> list[list[Piece]]:
+def _titles(grid: CollectiveGrid, shown: range) -> list[list[Piece]]:
     """Two or three lines over the columns: number, operation, size; what is empty in all is left out."""
     columns = [grid.columns[place] for place in shown]
     rows = [[column.head for column in columns], [column.title for column in columns], [c.note for c in columns]]
@@ -95,7 +95,7 @@ def _titles(grid: Grid, shown: range) -> list[list[Piece]]:
     ]
 
 
-def _line(line: Line, shown: range, place: Callable[[Iterable[int]], str]) -> Iterable[Piece]:
+def _line(line: GridLine, shown: range, place: Callable[[Iterable[int]], str]) -> Iterable[Piece]:
     yield "▸ " if line.odd else "  ", Tone.BAD
     where = place(line.ranks) if len(line.ranks) == 1 else ""
     label = f"{line.label} {where}".rstrip()
@@ -104,6 +104,6 @@ def _line(line: Line, shown: range, place: Callable[[Iterable[int]], str]) -> It
         yield _cell(line.cells[at])
 
 
-def _cell(cell: Cell) -> Piece:
+def _cell(cell: GridCell) -> Piece:
     mark, tone = MARKS[cell.state]
     return fit(f"{mark} {cell.text}".strip(), CELL - 1) + " ", tone

@@ -17,7 +17,7 @@ from hangtop.session.state import JobState
 from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
-    from hangtop.diagnosis.traces.picture import Picture
+    from hangtop.diagnosis.traces.picture import TracePicture
     from hangtop.session.probed.answer import Probed
 
 
@@ -29,7 +29,7 @@ class Subject(Protocol):
     verdict: Verdict | None
     witnesses: Witnesses
     probed: list[Probed]
-    traces: Picture | None
+    traces: TracePicture | None
     history: History
     no_past: str
     player: Player | None

@@ -30,7 +30,7 @@ about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What was said of a case."""
 
     case: str
@@ -50,7 +50,7 @@ class Outcome:
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-def play(case: Case, python: Path, version: str, cache: Path, record: Path | None) -> Outcome:
+def play(case: Case, python: Path, version: str, cache: Path, record: Path | None) -> CaseOutcome:
     """Play one case to its end; a job that does not come up is a case that is not right.
 
     ``record``: a folder in which what was seen is kept, for ``hangtop replay``.
@@ -220,7 +220,7 @@ def judge(case: Case, answer: dict[str, Any], pids: dict[int, int]) -> str:
     return "" if named or (by_pid and not first["ranks"]) else f"ranks {first['ranks']}, {first['processes']}"
 
 
-def _outcome(case: Case, version: str, answer: dict[str, Any], why: str, summary: str) -> Outcome:
+def _outcome(case: Case, version: str, answer: dict[str, Any], why: str, summary: str) -> CaseOutcome:
     findings = answer.get("findings", [])
     said = answer.get("verdict", "")
     if findings:
@@ -229,7 +229,7 @@ def _outcome(case: Case, version: str, answer: dict[str, Any], why: str, summary
         if not first["ranks"]:
             who = "a process" if first["processes"] else ""
         said = f"{said}: {first['kind']}{f', {who}' if who else ''}"
-    return Outcome(
+    return CaseOutcome(
         case.name, case.framework.name, version, case.mishap.told, case.culprit if case.mishap.kinds else None,
         said, _certainty(findings), answer.get("summary", summary), not why, why, float(answer.get("took_s", 0.0)),
         answer,

@@ -38,11 +38,11 @@ class Passwords:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str], _UserKind] = {}
 
     def attempt(self, user: str, host: str, port: int = 22) -> PasswordAttempt:
         """Begin one connection's authentication; ``host`` is the name under which the host's key is known."""
-        kind = self._kinds.setdefault((user, likeness(host)), _Kind(likeness(host)))
+        kind = self._kinds.setdefault((user, likeness(host)), _UserKind(likeness(host)))
         return PasswordAttempt((host, port), f"{user}@{host}", kind)
 
     def ask_again(self) -> None:
@@ -52,7 +52,7 @@ class Passwords:
             kind.shared = kind.shared or None
 
 
-class _Kind:
+class _UserKind:
     """What is known of one user on hosts that are alike."""
 
     def __init__(self, name: str) -> None:
@@ -74,7 +74,7 @@ Consent = Callable[[str, str], Awaitable[str | None]]
 class PasswordAttempt:
     """The passwords of one connection: first those that were right before, then what the person types in."""
 
-    def __init__(self, host: tuple[str, int], who: str, kind: _Kind) -> None:
+    def __init__(self, host: tuple[str, int], who: str, kind: _UserKind) -> None:
         self._host = host
         self._who = who
         self._kind = kind

@@ -44,7 +44,7 @@ FIELDS: dict[str, Any] = {
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
 """Kinds with longer texts: what tools say is quoted in observations."""
-_ENCODED = frozenset((("RecorderFile", "data"), ("RasAnswer", "data"), ("Recording", "stacks")))
+_ENCODED = frozenset((("RecorderFile", "data"), ("RasAnswer", "data"), ("FlameRecording", "stacks")))
 """Kind and field of files that come in base 64."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from asyncio import Timeout
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,10 +19,10 @@ from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
 from collectors.fleet.asking import Passwords, Questions
 from collectors.fleet.connection_limit import ConnectionLimit, Slot
-from collectors.fleet.host_keys import HostKeys, fingerprint
+from collectors.fleet.handshake_clock import HandshakeClock, rest_for_people
+from collectors.fleet.host_keys import HostKeys
 from collectors.fleet.keys import KeyRing
 from collectors.fleet.patterns import match_list
-from collectors.fleet.questions import Question
 from collectors.fleet.reasons import Dropped, explain, unfinished
 from collectors.fleet.sockets import ProxyCommand, connect
 from collectors.fleet.ssh_client import Client
@@ -31,6 +30,7 @@ from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
 from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
 from collectors.fleet.transport import Declined, Refused, TransportError
+from collectors.fleet.trusting import Trusting
 
 TIMEOUT = 10.0
 """Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""
@@ -54,6 +54,7 @@ class Connector:
         self._questions = questions
         self._passwords = Passwords()
         self._host_keys = HostKeys()
+        self._trusting = Trusting(self._host_keys, questions)
         self._ring = KeyRing(questions)
         self._limit = ConnectionLimit()
         self._tunnels: dict[HostSettings, asyncio.Task[asyncssh.SSHClientConnection]] = {}
@@ -61,7 +62,7 @@ class Connector:
         self._jumps: dict[Jump, HostSettings] = {}
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
-        """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`ConfigError`."""
+        """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
         settings = settings_of(self._config, host, user, port)
         if self._batch:
             settings = replace(settings, batch=True)
@@ -82,7 +83,7 @@ class Connector:
             try:
                 return await self._shake_hands(settings, client, tunnel), client
             except asyncssh.HostKeyNotVerifiable as error:
-                await self._settle(client, node, error, waiting)
+                await self._trusting.settle(client, node, error, waiting)
             except Dropped as error:
                 drops += 1
                 if drops > DROPS:
@@ -119,8 +120,8 @@ class Connector:
         reached = tunnel is not None
         try:
             async with self._limit.slot() as slot, asyncio.timeout(seconds) as deadline:
-                clock = _Clock(deadline, seconds)
-                _rest_for_people(client, slot, clock)
+                clock = HandshakeClock(deadline, seconds)
+                rest_for_people(client, slot, clock)
                 sock: socket.socket | None = None
                 if settings.proxy_command:
                     proxy, sock = await ProxyCommand.start(settings.proxy_command)
@@ -146,7 +147,7 @@ class Connector:
                 proxy.end()
             raise
 
-    async def _reach(self, settings: HostSettings, slot: Slot, clock: _Clock) -> socket.socket:
+    async def _reach(self, settings: HostSettings, slot: Slot, clock: HandshakeClock) -> socket.socket:
         """Connect, and let others go first when the host takes its time: it may never answer."""
         connecting = asyncio.ensure_future(connect(settings))
         try:
@@ -274,87 +275,8 @@ class Connector:
             current = further
         raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMP_LIMIT} hosts")
 
-    # --- host keys ------------------------------------------------------------------------------------------------
-
-    async def _settle(
-        self, client: Client, node: str, error: asyncssh.HostKeyNotVerifiable, waiting: Callable[[str], None]
-    ) -> None:
-        """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
-        settings, key, judgement = client.settings, client.shown, client.judgement
-        name = settings.known_name
-        if judgement.standing == "revoked":
-            raise Refused(f"{name}: its host key is revoked by {judgement.place}: no connection to whoever has it")
-        if key is None or judgement.standing == "known":
-            raise Refused(f"{name}: {error.reason}")
-        shown = fingerprint(key)
-        if judgement.standing == "changed":
-            raise Refused(
-                f"{name} shows another host key than before ({shown}). If it was set up anew, remove "
-                f"{judgement.place} (ssh-keygen -R {name}); if not, somebody may be listening"
-            )
-        if settings.strict in ("accept-new", "no"):
-            self._remember(settings, key)
-            return
-        if settings.strict == "yes" or settings.batch:
-            raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
-        detail = f"{shown}\nThe authenticity of {name} cannot be established."
-        if judgement.place:
-            detail += f"\nOn port 22 it has another key: {judgement.place}"
-        waiting("waits for an answer: is this the right host?")
-        answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
-        waiting("")
-        if answer not in ("yes", "once"):
-            raise Declined(f"{name}: its host key was not accepted ({shown})")
-        if answer == "yes":
-            self._remember(settings, key)
-        else:
-            self._host_keys.accept(settings, key, remember=False)
-
-    def _remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
-        try:
-            self._host_keys.accept(settings, key, remember=True)
-        except OSError as error:
-            # Trusted for this run all the same: the person has said so.
-            self._questions.tell(
-                f"{settings.user_known_hosts[0]} cannot be written ({error.strerror}): "
-                f"the host key of {settings.known_name} is trusted for this run alone"
-            )
-
 
 @cache
 def _fast_first() -> list[str]:
     usual = [name.decode() for name in get_default_encryption_algs()]
     return sorted(usual, key=lambda name: name != _FAST)
-
-
-class _Clock:
-    """A handshake's deadline, which rests while others are waited for."""
-
-    def __init__(self, deadline: Timeout, seconds: float) -> None:
-        self._deadline = deadline
-        self._seconds = seconds
-
-    def rest(self) -> None:
-        """Stop it."""
-        if not self._deadline.expired():
-            self._deadline.reschedule(None)
-
-    def run(self) -> None:
-        """Start it again from the beginning."""
-        if not self._deadline.expired():
-            self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
-
-
-def _rest_for_people(client: Client, slot: Slot, clock: _Clock) -> None:
-    """Let a handshake's clock rest, and others shake hands, while a person thinks."""
-    told = client.waiting
-
-    def waiting(reason: str) -> None:
-        told(reason)
-        if reason:
-            slot.give_up()
-            clock.rest()
-        else:
-            clock.run()
-
-    client.waiting = waiting

@@ -14,6 +14,7 @@ import msgspec
 from collectors.fleet import bounds
 from collectors.fleet.clean import clean_bytes, clean_value
 from collectors.samples.registry import SAMPLES
+from collectors.samples.stream import Hello
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -186,3 +187,11 @@ class Decoder:
             self._bad.append(BadLine(clean_bytes(line[:EXCERPT]), why))
         else:
             self._bad_unsaid += 1
+
+
+def greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:
+    """Samples without greetings after the first of a stream: each makes the session doubt all that it knows there."""
+    places = [place for place, sample in enumerate(samples) if type(sample) is Hello]
+    for place in reversed(places if greeted else places[1:]):
+        del samples[place]
+    return samples

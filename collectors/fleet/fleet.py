@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
 from collectors.fleet.asking import Questions
+from collectors.fleet.control import control_line
+from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.local import Local
-from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
+from collectors.fleet.node_link import AGENT, NodeLink
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused, Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.connector import Connector
@@ -189,7 +191,7 @@ class Fleet:
         opening = asyncio.Semaphore(way.at_once)
         for target in self._targets:
             if not target.local:
-                self._transports[target.name] = Piped(target, way, opening, self._options.python)
+                self._transports[target.name] = Piped(target, way, opening)
 
     def _prepare_ssh(self) -> None:
         from collectors.fleet.connector import Connector
@@ -222,7 +224,7 @@ class Fleet:
         for target in self._targets:
             first = self._transports.get(target.name)
             if first is not None and not target.local:
-                other = Piped(target, way, opening, self._options.python)
+                other = Piped(target, way, opening)
                 self._transports[target.name] = Instead(first, other, self._tell_once)
 
     def _tell_once(self, text: str) -> None:
@@ -245,7 +247,7 @@ class Fleet:
             now = time.monotonic()
             for due in slots_since(beaten, now - began):
                 beaten = due
-                beat = b'["Beat",[%d]]\n' % due
+                beat = control_line(Beat(due))
                 for link in links[due % _BEAT_SLOTS :: _BEAT_SLOTS]:
                     link.beat(beat)
             self._tell_some()

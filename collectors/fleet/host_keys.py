@@ -21,7 +21,7 @@ from collectors.fleet.known_hosts import Known, KnownHosts, KnownKey
 from collectors.fleet.patterns import match_list
 from collectors.fleet.ssh_settings import HostSettings
 
-Standing = Literal["known", "unknown", "changed", "revoked"]
+KeyState = Literal["known", "unknown", "changed", "revoked"]
 _CERT = "-cert-v01@openssh.com"
 
 
@@ -29,7 +29,7 @@ _CERT = "-cert-v01@openssh.com"
 class Judgement:
     """What known_hosts says about a key that a host showed."""
 
-    standing: Standing
+    state: KeyState
     place: str = ""
     """``file:line`` that it contradicts or is revoked by, or that knows the host without its port by another key."""
 
@@ -73,11 +73,11 @@ class HostKeys:
             return Judgement("known")
         hosts = self._files_of(settings)
         judged = self._compare(hosts.look(settings.known_name), key)
-        if judged.standing == "unknown" and settings.known_name != settings.known_as:
+        if judged.state == "unknown" and settings.known_name != settings.known_as:
             # A key may be known of the host whatever its port, but one of another port contradicts nothing.
             plain = self._compare(hosts.look(settings.known_as), key)
-            ignored = plain.standing == "revoked" and settings.strict == "no"
-            return plain if plain.standing == "known" or ignored else Judgement("unknown", plain.place)
+            ignored = plain.state == "revoked" and settings.strict == "no"
+            return plain if plain.state == "known" or ignored else Judgement("unknown", plain.place)
         return judged
 
     def judge_certificate(self, settings: HostSettings, certificate: asyncssh.SSHCertificate) -> Judgement:

@@ -115,7 +115,7 @@ _BRIEF = 'timeout 2 true 2>/dev/null && exec timeout -s KILL 9 "$0" "$@"; exec "
 """The shell's own arguments are the command; a node may have no timeout, or one with other options."""
 
 
-class Found(NamedTuple):
+class FoundPython(NamedTuple):
     """What a node has to offer."""
 
     python: str
@@ -149,13 +149,13 @@ def shown(python: str) -> str:
     return " ".join(words(python))
 
 
-async def find(transport: Transport) -> Found:
+async def find(transport: Transport) -> FoundPython:
     """Look for an interpreter, with one command. Raises :class:`~collectors.fleet.transport.TransportError`."""
     done = await transport.run(brief(["sh", "-c", _SCRIPT]), timeout=_DEADLINE, limit=1 << 16)
     return read(clean_bytes(done.stdout))
 
 
-def read(text: str) -> Found:
+def read(text: str) -> FoundPython:
     """Read what the script printed; lines of other making (a talkative shell profile) are passed over."""
     host: dict[str, str] = {}
     older: list[tuple[tuple[int, int], str]] = []
@@ -175,7 +175,7 @@ def read(text: str) -> Found:
         elif line.strip() and not (word == "host" and key):
             noise = line.strip()[:300]
     said = "{0[0]}.{0[1]} ({1})".format(*max(older)) if older else ""
-    return Found(chosen, said, host, noise)
+    return FoundPython(chosen, said, host, noise)
 
 
 def _as_owner(said: str) -> str:

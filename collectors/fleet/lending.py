@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import collectors
+from collectors.fleet.control import control_line
 from collectors.samples.control import Lent
 
 _WATCH = Path(collectors.__file__).parent / "node" / "nvml_watch.py"
@@ -25,4 +26,4 @@ def lend(name: str) -> bytes | None:
         return None
     sources = {"pynvml": Path(bindings.origin).read_text("utf-8"), "nvml_watch": _WATCH.read_text("utf-8")}
     packed = base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
-    return json.dumps(["Lent", Lent(name, packed)]).encode() + b"\n"
+    return control_line(Lent(name, packed))

@@ -13,7 +13,6 @@ from typing import cast
 from collectors.fleet.collected import Collected
 from collectors.fleet.transport import Completed, TransportError
 
-_CHUNK = 65536
 _NOT_FOUND = 127
 
 
@@ -121,7 +120,7 @@ class Local:
     async def connect(self) -> None:
         """Nothing to do."""
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing to do: there is no connection to lose."""
 
     async def run(
@@ -162,25 +161,6 @@ class Local:
         self._processes = {one for one in self._processes if one.running}
         self._processes.add(process)
         return process
-
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Talk to a TCP port; see :class:`~collectors.fleet.transport.Transport`."""
-        parts: list[bytes] = []
-        try:
-            async with asyncio.timeout(timeout):
-                reader, writer = await asyncio.open_connection(host, port)
-                try:
-                    writer.write(send)
-                    while data := await reader.read(_CHUNK):
-                        parts.append(data)
-                finally:
-                    writer.close()
-        except TimeoutError:
-            if not parts:
-                raise TransportError(f"{self._name}: {host}:{port} said nothing within {timeout:g} s") from None
-        except OSError as error:
-            raise TransportError(f"{self._name}: no way to {host}:{port}: {error.strerror or error}") from None
-        return b"".join(parts)
 
     async def close(self) -> None:
         """End everything that was started."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet import interpreter, payload, stopped
 from collectors.fleet.backoff import Backoff
-from collectors.fleet.decode import SUSTAINED, Decoder
+from collectors.fleet.control import control_line
+from collectors.fleet.decode import SUSTAINED, Decoder, greeted_once
 from collectors.fleet.held_up import HeldUp
-from collectors.fleet.sink import Link, LinkChange, Sink
+from collectors.fleet.link_options import LinkOptions
+from collectors.fleet.link_state import LinkState
 from collectors.fleet.streaming import Ended, LinkTransport, Streaming
 from collectors.fleet.transport import Declined, Refused, TransportError
 from collectors.samples.control import Settings
@@ -35,18 +35,6 @@ FLOODS = f"it sends more than {SUSTAINED >> 10} KiB a second: no more than that 
 _LOOK_AGAIN = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOptions:
-    """What all links of a fleet have in common."""
-
-    sink: Sink
-    version: str
-    extra: Mapping[str, bytes]
-    """Further files of the payload."""
-    python: str | None
-    """The interpreter to use on every node; None to look for one."""
-
-
 class NodeLink:
     """Keeps one node connected and its samples coming."""
 
@@ -56,14 +44,9 @@ class NodeLink:
         self._settings = settings
         self.python = options.python or python
         """The interpreter in use there, or to be tried first, as :mod:`collectors.fleet.interpreter` finds it."""
-        self._link: Link = "connecting"
-        self._why = ""
-        self._said: tuple[Link, str, float | None] | None = None
-        self._steady: Link = "live"
-        self._steady_why = ""
+        self._state = LinkState(transport.name, options.sink)
         self._streaming: Streaming | None = None
         self._decoder = Decoder()
-        self._closing = False
         self._pid = 0
         """Of the node side, as it says."""
         self._held_up: HeldUp | None = None
@@ -79,7 +62,7 @@ class NodeLink:
     def transport(self) -> LinkTransport:
         """The open transport. Raises :class:`TransportError` when the node is not connected."""
         if not self._transport.connected:
-            raise TransportError(f"{self._transport.name} is {self._link}" + (f": {self._why}" if self._why else ""))
+            raise TransportError(f"{self._transport.name} is {self._state}")
         return self._transport
 
     @property
@@ -91,13 +74,13 @@ class NodeLink:
 
     def start(self) -> None:
         """Begin."""
-        self._change("connecting")
+        self._state.change("connecting")
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(self._fell_over)
 
     async def close(self) -> None:
         """End it and what runs on the node."""
-        self._closing = True
+        self._state.quiet = True
         process = None if self._streaming is None else self._streaming.process
         if process is not None and self.up and self._transport.connected:
             await stopped.end(self._transport, process, self._pid)
@@ -115,8 +98,8 @@ class NodeLink:
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or when the node is there."""
         self._settings = settings
-        if self._streaming is not None and self._steady == "live":
-            self._streaming.write(_line(settings))
+        if self._streaming is not None and self._state.steady == "live":
+            self._streaming.write(control_line(settings))
 
     def beat(self, line: bytes) -> None:
         """Pass a heartbeat on."""
@@ -129,19 +112,19 @@ class NodeLink:
             self._options.sink.bad_line(self._transport.name, bad.text, bad.why)
         if self._streaming is not None:
             self._streaming.resume()
-        if self._link == "live" and self._decoder.exhausted:
-            self._change("limited", FLOODS)
-        elif self._link == "limited" and self._why == FLOODS and not self._decoder.exhausted:
-            self._change(self._steady, self._steady_why)
+        if self._state.link == "live" and self._decoder.exhausted:
+            self._state.change("limited", FLOODS)
+        elif self._state.link == "limited" and self._state.why == FLOODS and not self._decoder.exhausted:
+            self._state.recover()
         if self._heard_at is not None and (silent := now - self._ticked_at) > self._stale_after:
-            if self._link in ("live", "limited"):
+            if self._state.link in ("live", "limited"):
                 # no seconds here: this stands as it is until the link changes, and they would not
-                self._change("stale", "no sample comes any more")
-            self._transport.fell_silent(silent - self._settings.interval)
+                self._state.change("stale", "no sample comes any more")
+            self._transport.not_responding(silent - self._settings.interval)
 
     def waits_for(self, reason: str) -> None:
         """Connecting waits for a person, or, with an empty reason, for nothing more than the network."""
-        self._tell(self._link, reason or self._why, None)
+        self._state.waits_for(reason)
 
     @property
     def _stale_after(self) -> float:
@@ -164,9 +147,9 @@ class NodeLink:
                 why, wait = str(error), self._failed()
             self._heard_at = None
             why = why.removeprefix(f"{self._transport.name}: ")
-            self._change("lost", why, None if wait is None else time.time() + wait)
+            self._state.change("lost", why, None if wait is None else time.time() + wait)
             await self._pause(wait)
-            self._change("lost", why)
+            self._state.change("lost", why)
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait so long, None for ever, or until it shall be tried again."""
@@ -187,7 +170,7 @@ class NodeLink:
         """A fault of our own ended the link: say so where the node is shown, and where faults are."""
         if task.cancelled() or (error := task.exception()) is None:
             return
-        self._change("lost", f"a fault in hangtop: {error!r}")
+        self._state.change("lost", f"a fault in hangtop: {error!r}")
         task.get_loop().call_exception_handler({"message": f"link of {self._transport.name}", "exception": error})
 
     async def _serve(self) -> str:
@@ -215,7 +198,7 @@ class NodeLink:
         decoder = self._decoder = Decoder()
 
         def take(data: bytes) -> None:
-            samples = _greeted_once(decoder.feed(data), self._heard_at is not None)
+            samples = greeted_once(decoder.feed(data), self._heard_at is not None)
             if samples:
                 starting = self._heard_at is None
                 self._note(samples)
@@ -225,7 +208,7 @@ class NodeLink:
             if decoder.flooded and self._streaming is not None:
                 self._streaming.pause()
 
-        self._steady, self._steady_why = "live", ""
+        self._state.steady, self._state.steady_why = "live", ""
         command = payload.command(self.python, nice=False)
         return await self._attend(command, self._program, take, FIRST_WORD)
 
@@ -266,13 +249,13 @@ class NodeLink:
             self._heard_at = self._ticked_at = time.monotonic()
             if self._streaming is not None:
                 self._streaming.heard()
-            self._change(self._steady, self._steady_why)
-        elif ticked and self._link == "stale":
-            self._change(self._steady, self._steady_why)
+            self._state.recover()
+        elif ticked and self._state.link == "stale":
+            self._state.recover()
 
     # --- without Python -------------------------------------------------------------------------------------------
 
-    async def _serve_without_python(self, found: interpreter.Found) -> str:
+    async def _serve_without_python(self, found: interpreter.FoundPython) -> str:
         """Show the GPUs at least. Returns why it ended; raises :class:`TransportError`."""
         from collectors.fleet import gpu_stream  # 20 ms that a fleet with Python need not wait for
 
@@ -281,38 +264,27 @@ class NodeLink:
         while not found.python:
             try:
                 columns = await gpu_stream.choose_columns(self._transport)
-                trouble = "there is no nvidia-smi"
+                missing = "there is no nvidia-smi"
             except TransportError:
                 if not self._transport.connected:
                     raise
-                columns, trouble = None, "nvidia-smi does not answer"
+                columns, missing = None, "nvidia-smi does not answer"
             if columns is not None:
                 return await self._stream_gpus(gpu_stream.GpuStream(columns, self._take_gpus), found.why)
-            self._change("limited", f"{found.why}, and {trouble}: nothing can be read there")
+            self._state.change("limited", f"{found.why}, and {missing}: nothing can be read there")
             await self._pause(_LOOK_AGAIN)
             found = await interpreter.find(self._transport)
         return "there is a Python now"
 
     async def _stream_gpus(self, stream: GpuStream, why: str) -> str:
-        self._steady, self._steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
+        self._state.steady, self._state.steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
         self._heard_at = self._ticked_at = time.monotonic()
-        self._change(self._steady, self._steady_why)
+        self._state.recover()
         return self._why_ended(await self._attend(stream.command(self._settings.interval), bytes, stream.feed, None))
 
     def _take_gpus(self, samples: list[NamedTuple], size: int) -> None:
         self._note(samples)
         self._options.sink.samples(self._transport.name, samples, size)
-
-    # --- words ----------------------------------------------------------------------------------------------------
-
-    def _change(self, link: Link, why: str = "", next_try: float | None = None) -> None:
-        self._link, self._why = link, why
-        self._tell(link, why, next_try)
-
-    def _tell(self, link: Link, why: str, next_try: float | None) -> None:
-        if not self._closing and (link, why, next_try) != self._said:
-            self._said = (link, why, next_try)
-            self._options.sink.link(LinkChange(self._transport.name, link, why, time.time(), next_try))
 
     def _why_ended(self, ended: Ended) -> str:
         if not self._transport.connected:
@@ -324,15 +296,3 @@ class NodeLink:
                 part = f" (part {found.part})" if found.part else ""
                 return f"hangtop's part there {ended}; it was reading a log{part}"
         return f"hangtop's part there {ended}"
-
-
-def _greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:
-    """Samples without greetings after the first of a stream: each makes the session doubt all that it knows there."""
-    places = [place for place, sample in enumerate(samples) if type(sample) is Hello]
-    for place in reversed(places if greeted else places[1:]):
-        del samples[place]
-    return samples
-
-
-def _line(sample: NamedTuple) -> bytes:
-    return json.dumps([type(sample).__name__, sample], separators=(",", ":")).encode() + b"\n"

@@ -30,7 +30,7 @@ _SQUEUE = "%A|%i|%T|%u|%N"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlurmComponent:
     """A part of a job that Slurm schedules by itself."""
 
     number: str
@@ -50,7 +50,7 @@ class Part:
         return bool(self.nodes) and self.state in _HOLDS_NODES
 
 
-def parts_of_job(job: str) -> tuple[Part, ...]:
+def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:
     """Parts of a job that hold nodes. Blocks for up to 40 s. Raises :class:`TargetError` when there is none."""
     if not _JOB.match(job):
         raise TargetError(f"{job!r} is no Slurm job id")
@@ -68,9 +68,9 @@ def parts_of_job(job: str) -> tuple[Part, ...]:
     raise TargetError(f"Slurm job {job} has no nodes: {complaints[0] if complaints else 'Slurm does not know it'}")
 
 
-def read_scontrol(text: str) -> tuple[Part, ...]:
+def read_scontrol(text: str) -> tuple[SlurmComponent, ...]:
     """Parts as ``scontrol show job`` tells them, one paragraph each."""
-    found: list[Part] = []
+    found: list[SlurmComponent] = []
     for paragraph in re.split(r"(?m)^(?=JobId=)", text):
         first = _FIRST.match(paragraph)
         if first is None:
@@ -84,7 +84,7 @@ def read_scontrol(text: str) -> tuple[Part, ...]:
         nodes = _word(fields.get("NodeList", ""))
         logs = (log_glob(fields.get(name, "")) for name in ("StdOut", "StdErr"))
         found.append(
-            Part(
+            SlurmComponent(
                 number, label, _word(fields.get("JobState", "")), "" if nodes in _NONE else nodes,
                 fields.get("UserId", "").partition("(")[0], tuple(dict.fromkeys(filter(None, logs))),
             )
@@ -92,15 +92,15 @@ def read_scontrol(text: str) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def read_squeue(text: str) -> tuple[Part, ...]:
+def read_squeue(text: str) -> tuple[SlurmComponent, ...]:
     """Parts as ``squeue --format '%A|%i|%T|%u|%N'`` tells them, a line each; it does not tell files."""
-    found: list[Part] = []
+    found: list[SlurmComponent] = []
     for line in text.splitlines():
         number, _, rest = line.strip().partition("|")
         fields = rest.split("|", 3)
         if number.isdecimal() and len(fields) == 4:
             label, state, user, nodes = (field.strip() for field in fields)
-            found.append(Part(number, label, state, "" if nodes in _NONE else nodes, user))
+            found.append(SlurmComponent(number, label, state, "" if nodes in _NONE else nodes, user))
     return tuple(found)
 
 

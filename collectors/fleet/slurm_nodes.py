@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.slurm import Part
+from collectors.fleet.slurm import SlurmComponent
 from collectors.fleet.target_error import TargetError
 from collectors.fleet.targets import parse
 from collectors.fleet.transport import TransportError
@@ -36,14 +36,14 @@ class Scheduled:
     """Why it is down or drained, as somebody wrote it."""
 
 
-async def keep_asking(parts: Sequence[Part], tell: Callable[[Mapping[str, Scheduled]], None]) -> None:
+async def keep_asking(parts: Sequence[SlurmComponent], tell: Callable[[Mapping[str, Scheduled]], None]) -> None:
     """Ask now and every minute for ever, and pass on what is known by node."""
     while True:
         tell(await ask(parts))
         await asyncio.sleep(EVERY)
 
 
-async def ask(parts: Sequence[Part]) -> dict[str, Scheduled]:
+async def ask(parts: Sequence[SlurmComponent]) -> dict[str, Scheduled]:
     """What Slurm says now; what it does not answer is left out. Runs squeue twice and sinfo once."""
     jobs = ",".join(part.number for part in parts)
     nodes = ",".join(part.nodes for part in parts)
@@ -56,7 +56,7 @@ async def ask(parts: Sequence[Part]) -> dict[str, Scheduled]:
 
 
 def put_together(
-    parts: Sequence[Part], left: Sequence[str], steps: Sequence[str], states: Sequence[str]
+    parts: Sequence[SlurmComponent], left: Sequence[str], steps: Sequence[str], states: Sequence[str]
 ) -> dict[str, Scheduled]:
     """By node, of lines ``job|left``, ``step|nodes|name`` and ``node|state|reason``."""
     times = dict(fields for line in left if len(fields := line.split("|", 1)) == 2)

@@ -22,8 +22,6 @@ from collectors.fleet.transport import Completed, TransportError
 OPEN_TIMEOUT = 15.0
 """Seconds that a server may take to open a channel."""
 
-_CHUNK = 65536
-
 
 class SshProcess(asyncssh.SSHClientSession[bytes]):
     """A command running over a channel."""
@@ -161,7 +159,7 @@ class Ssh:
         if isinstance(self._connection, ThinConnection):
             self._connection.look(now)
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""
 
     async def run(
@@ -219,28 +217,6 @@ class Ssh:
         async with asyncio.timeout(OPEN_TIMEOUT):
             await connection.create_session(lambda: process, line, encoding=None)
         return process
-
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Talk to a TCP port as seen from the node; see :class:`~collectors.fleet.transport.Transport`."""
-        parts: list[bytes] = []
-        connection = self._open_connection()
-        try:
-            async with asyncio.timeout(timeout):
-                reader, writer = await connection.open_connection(host, port, encoding=None)
-                try:
-                    writer.write(send)
-                    while data := await reader.read(_CHUNK):
-                        parts.append(data)
-                finally:
-                    writer.close()
-        except TimeoutError:
-            if not parts:
-                raise TransportError(f"{self._name}: {host}:{port} said nothing within {timeout:g} s") from None
-        except asyncssh.ChannelOpenError as error:
-            raise TransportError(f"{self._name}: no way to {host}:{port} from there: {error.reason}") from None
-        except (asyncssh.Error, OSError) as error:
-            raise TransportError(f"{self._name}: {self._failure(error)}") from None
-        return b"".join(parts)
 
     async def close(self) -> None:
         """Close the connection and everything that runs over it."""

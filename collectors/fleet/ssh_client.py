@@ -70,8 +70,8 @@ class Client(asyncssh.SSHClient):
         self.judgement = judged or self._host_keys.judge(self.settings, key)
         self.shown = key
         # With checking off, as OpenSSH does then; but no secret is typed into it: see may_tell.
-        in_spite = self.judgement.standing in ("changed", "revoked") and self.settings.strict == "no"
-        if in_spite or self.judgement.standing == "known":
+        in_spite = self.judgement.state in ("changed", "revoked") and self.settings.strict == "no"
+        if in_spite or self.judgement.state == "known":
             self._taken = key.public_data
             return True
         return False
@@ -79,13 +79,13 @@ class Client(asyncssh.SSHClient):
     def judge_certificate(self, certificate: asyncssh.SSHCertificate) -> None:
         """Judge a certificate before its key is: what it decides is decided for the key."""
         judged = self._host_keys.judge_certificate(self.settings, certificate)
-        if judged.standing != "unknown":
+        if judged.state != "unknown":
             self.judgement = self._by_certificate = judged
 
     @property
     def may_tell(self) -> bool:
         """Whether passwords may be sent to this host."""
-        return self.judgement.standing == "known"
+        return self.judgement.state == "known"
 
     # --- our side -------------------------------------------------------------------------------------------------
 

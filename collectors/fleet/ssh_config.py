@@ -17,7 +17,7 @@ from pathlib import Path
 
 from collectors.fleet.patterns import is_plain, match_list
 from collectors.fleet.ssh_tokens import Tokens
-from collectors.fleet.ssh_words import ConfigError, SaidAt, split_words
+from collectors.fleet.ssh_words import SaidAt, SshConfigError, split_words
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 _DEPTH = 16
@@ -44,7 +44,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SshSetting:
     """One line that sets something."""
 
     keyword: str
@@ -57,7 +57,7 @@ class HostBlock:
     """Lines that hold under the same conditions; several where the block stands in an included file."""
 
     conditions: tuple[Condition, ...]
-    settings: list[Setting] = field(default_factory=list)
+    settings: list[SshSetting] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class SshConfig:
     def load(cls, path: Path | None = None) -> SshConfig:
         """Parse ``path`` alone, or the user's and the system's configuration where they exist.
 
-        Raises :class:`ConfigError` with file and line.
+        Raises :class:`SshConfigError` with file and line.
         """
         home = Path("~/.ssh").expanduser()
         if path is not None:
@@ -107,7 +107,7 @@ class SshConfig:
     def values(self, host: str, user: str | None = None, port: int | None = None) -> Values:
         """Everything said about ``host``; ``user`` and ``port`` of the command line go before the files.
 
-        ``Match exec`` runs its command, so this may block. Raises :class:`ConfigError`.
+        ``Match exec`` runs its command, so this may block. Raises :class:`SshConfigError`.
         """
         values = Values()
         if user is not None:
@@ -183,7 +183,7 @@ def _hostname(values: Values, original: str) -> str:
     return Tokens(original, original).expand(configured, "%h") if configured else original
 
 
-def _set(values: Values, setting: Setting, appended: set[str], final: bool) -> None:
+def _set(values: Values, setting: SshSetting, appended: set[str], final: bool) -> None:
     """Take a line's value unless an earlier one stands; identities add up, jump and command exclude each other."""
     keyword = setting.keyword
     if keyword in _REPEATED:
@@ -203,11 +203,11 @@ def _set(values: Values, setting: Setting, appended: set[str], final: bool) -> N
 
 def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path) -> Iterator[HostBlock]:
     if depth > _DEPTH:
-        raise ConfigError(f"{path}: more than {_DEPTH} Include files within one another")
+        raise SshConfigError(f"{path}: more than {_DEPTH} Include files within one another")
     try:
         text = path.read_text("utf-8", "surrogateescape")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise SshConfigError(f"{path}: cannot be read: {error.strerror}") from None
     block = HostBlock(outer)
     for number, line in enumerate(text.splitlines(), start=1):
         place = SaidAt(path, number)
@@ -215,7 +215,7 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
         if not keyword:
             continue
         if not values:
-            raise ConfigError(f"{place}: {keyword} without a value")
+            raise SshConfigError(f"{place}: {keyword} without a value")
         if keyword in ("host", "match"):
             yield block
             condition = _host(values) if keyword == "host" else _match(values, place)
@@ -227,7 +227,7 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
             block = HostBlock(block.conditions)
         else:
             kept = values if keyword in _LISTS else values[:1]
-            block.settings.append(Setting(keyword, tuple(kept), place))
+            block.settings.append(SshSetting(keyword, tuple(kept), place))
     yield block
 
 
@@ -255,10 +255,10 @@ def _match(words: Sequence[str], place: SaidAt) -> Condition:
             tests.append((criterion, "", negated))
             continue
         if criterion not in _CRITERIA:
-            raise ConfigError(f"{place}: Match knows no criterion {criterion!r}")
+            raise SshConfigError(f"{place}: Match knows no criterion {criterion!r}")
         if not equals:
             if not rest:
-                raise ConfigError(f"{place}: Match {criterion} without a pattern")
+                raise SshConfigError(f"{place}: Match {criterion} without a pattern")
             value = rest.pop(0)
         tests.append((criterion, value, negated))
     return Condition(tuple(tests))

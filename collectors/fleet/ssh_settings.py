@@ -13,7 +13,7 @@ from typing import Literal
 
 from collectors.fleet.ssh_config import SshConfig, Values
 from collectors.fleet.ssh_tokens import Tokens, expand_variables
-from collectors.fleet.ssh_words import ConfigError
+from collectors.fleet.ssh_words import SshConfigError
 
 Strict = Literal["yes", "ask", "accept-new", "no"]
 
@@ -90,7 +90,7 @@ class HostSettings:
 
 
 def settings_of(config: SshConfig, host: str, user: str | None = None, port: int | None = None) -> HostSettings:
-    """Look a host up in the configuration. May run ``Match exec``. Raises :class:`ConfigError`."""
+    """Look a host up in the configuration. May run ``Match exec``. Raises :class:`SshConfigError`."""
     values = config.values(host, user, port)
     # what was typed has no tokens: the percent sign of fe80::1%eth0 names an interface
     configured = values.get("hostname")
@@ -141,9 +141,9 @@ def settings_of(config: SshConfig, host: str, user: str | None = None, port: int
     )
 
 
-def _wrong(values: Values, keyword: str) -> ConfigError:
+def _wrong(values: Values, keyword: str) -> SshConfigError:
     place = values.places.get(keyword)
-    return ConfigError(f"{place or 'ssh_config'}: {values.get(keyword)!r} is no value for {keyword}")
+    return SshConfigError(f"{place or 'ssh_config'}: {values.get(keyword)!r} is no value for {keyword}")
 
 
 def _flag(values: Values, keyword: str, default: bool) -> bool:

@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.fleet.ssh_words import ConfigError
+from collectors.fleet.ssh_words import SshConfigError
 
 _TOKEN = re.compile(r"%(.?)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -31,7 +31,7 @@ class Tokens:
     def expand(self, text: str, only: str = "") -> str:
         """Text with its percent tokens replaced; with ``only``, no others than those are known.
 
-        Raises :class:`ConfigError` for a token that there is not.
+        Raises :class:`SshConfigError` for a token that there is not.
         """
         if "%" not in text:
             return text
@@ -40,17 +40,17 @@ class Tokens:
         def replace(found: re.Match[str]) -> str:
             sign = found[1]
             if sign not in table or (only and sign not in only and sign != "%"):
-                raise ConfigError(f"ssh_config: %{sign} means nothing in {text!r}")
+                raise SshConfigError(f"ssh_config: %{sign} means nothing in {text!r}")
             return table[sign]
 
         return _TOKEN.sub(replace, text)
 
     def path(self, text: str) -> Path:
-        """A path with ``~``, ``${VARIABLE}`` and tokens replaced. Raises :class:`ConfigError`."""
+        """A path with ``~``, ``${VARIABLE}`` and tokens replaced. Raises :class:`SshConfigError`."""
         try:
             return Path(expand_variables(self.expand(text))).expanduser()
         except RuntimeError:
-            raise ConfigError(f"ssh_config: nobody's home is known for {text!r}") from None
+            raise SshConfigError(f"ssh_config: nobody's home is known for {text!r}") from None
 
     def _table(self) -> dict[str, str]:
         here = socket.gethostname()
@@ -73,12 +73,12 @@ class Tokens:
 
 
 def expand_variables(text: str) -> str:
-    """Text with every ``${NAME}`` replaced from the environment. Raises :class:`ConfigError` for one not set there."""
+    """Text with every ``${NAME}`` replaced from the environment. Raises :class:`SshConfigError` for one not set."""
 
     def replace(found: re.Match[str]) -> str:
         value = os.environ.get(found[1])
         if value is None:
-            raise ConfigError(f"ssh_config: the environment has no {found[1]} (in {text!r})")
+            raise SshConfigError(f"ssh_config: the environment has no {found[1]} (in {text!r})")
         return value
 
     return _VARIABLE.sub(replace, text)

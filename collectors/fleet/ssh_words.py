@@ -15,7 +15,7 @@ _PIECE = re.compile(r""""((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|\\(["'\\ ])|(.)"
 _ESCAPED = re.compile(r"""\\(["'\\])""")
 
 
-class ConfigError(Refused):
+class SshConfigError(Refused):
     """The ssh_config cannot be used; the text names file and line."""
 
 
@@ -32,13 +32,13 @@ class SaidAt(NamedTuple):
 def split_words(line: str, place: SaidAt, verbatim: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """Keyword in lower case and its words, quotes taken off; an empty keyword for a line that says nothing.
 
-    The rest of the line is one word for a keyword in ``verbatim``. Raises :class:`ConfigError`.
+    The rest of the line is one word for a keyword in ``verbatim``. Raises :class:`SshConfigError`.
     """
     if not line.strip() or line.lstrip().startswith("#"):
         return "", ()
     found = _KEYWORD.match(line)
     if found is None:
-        raise ConfigError(f"{place}: {line.strip()[:60]!r} does not begin with a keyword")
+        raise SshConfigError(f"{place}: {line.strip()[:60]!r} does not begin with a keyword")
     keyword, rest = found[1].lower(), line[found.end() :].strip()
     if keyword in verbatim:
         return keyword, (rest,) if rest else ()
@@ -47,7 +47,7 @@ def split_words(line: str, place: SaidAt, verbatim: Collection[str]) -> tuple[st
     while position < len(rest):
         word = _WORD.match(rest, position)
         if word is None:
-            raise ConfigError(f"{place}: a quote is not closed")
+            raise SshConfigError(f"{place}: a quote is not closed")
         if word[1].startswith("#"):
             break
         words.append("".join(_unquote(piece) for piece in _PIECE.finditer(word[1])))

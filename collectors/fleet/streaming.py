@@ -37,7 +37,7 @@ class LinkTransport(Transport, Protocol):
     def why(self) -> str:
         """Why the connection ended."""
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Told once a second for how long no tick has come; one that cannot see that itself ends the connection."""
 
     async def start(

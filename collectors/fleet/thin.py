@@ -2,7 +2,9 @@
 
 asyncssh sends a packet to be ignored before each of its own, sets its keepalive timer anew for whatever comes, and
 keeps what only the handshake needed. Together that is an eighth of what streams of a packet a second cost, and 7 KB a
-connection. Nothing here depends on names of its insides: where a version has others, it is what asyncssh makes of it.
+connection. No option of asyncssh chooses the class of its connections, so a connection gets this one when it is there;
+what is overridden is no promise of asyncssh's, so its minor version is pinned and a test says what must be there. Names
+of its insides may be others: then nothing is let go of.
 """
 
 from __future__ import annotations

@@ -71,8 +71,5 @@ class Transport(Protocol):
     ) -> Process:
         """Start a command whose output goes to the callbacks as it comes, in chunks of any size."""
 
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Connect to a TCP port as seen from the node, send, and read until the far side closes or time is up."""
-
     async def close(self) -> None:
         """Close the connection and everything that runs over it."""

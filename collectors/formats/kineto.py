@@ -17,7 +17,7 @@ from collectors.formats import BadFormat
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile
 from collectors.probes.trace.remote.reduction import COUNTED, NAMED, Reduction
-from collectors.probes.trace.remote.scan import BadTrace, Scanner, looks_like
+from collectors.probes.trace.remote.scan import BadTrace, EventScanner, looks_like
 from collectors.samples.traces import RankTrace
 
 __all__ = ["looks_like", "of_stream", "read"]
@@ -60,7 +60,7 @@ def of_stream(read: Callable[[int], bytes], path: str, size: int, damage: Callab
 
     Raises :class:`BadFormat` when it is no trace.
     """
-    scanner, reduction = Scanner(read, _decode), Reduction()
+    scanner, reduction = EventScanner(read, _decode), Reduction()
     try:
         for events in scanner:
             _take(reduction, events)

@@ -9,20 +9,20 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from collectors.node.logs.perf import Row, number
+from collectors.node.logs.perf import BandwidthRow, number
 from collectors.node.logs.perf import row as row_of
 
-__all__ = ["Row", "Table", "parse"]
+__all__ = ["BandwidthRow", "NcclTestsTable", "parse"]
 
 _RANK = re.compile(r"#?\s{0,9}Rank\s{1,9}(\d{1,6})\s.{0,200}?\bon\s{1,9}\S{1,255}\s{1,9}device\b")
 _AVERAGE = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)")
 _VERSION = re.compile(r"#\s*nccl-tests version (\S+)")
 
 
-class Table(NamedTuple):
+class NcclTestsTable(NamedTuple):
     """What one run printed."""
 
-    rows: list[Row]
+    rows: list[BandwidthRow]
     ranks: int
     """GPUs that took part; 0 when it did not say."""
     average: float | None
@@ -30,9 +30,9 @@ class Table(NamedTuple):
     version: str
 
 
-def parse(text: str) -> Table:
+def parse(text: str) -> NcclTestsTable:
     """Read a run's output, whole or cut off. Never raises: what is no row is no row."""
-    rows: list[Row] = []
+    rows: list[BandwidthRow] = []
     ranks: set[int] = set()
     average: float | None = None
     version = ""
@@ -49,4 +49,4 @@ def parse(text: str) -> Table:
             average = number(said.group(1))
         elif named := _VERSION.match(line):
             version = named.group(1)
-    return Table(rows, len(ranks), average, version)
+    return NcclTestsTable(rows, len(ranks), average, version)

@@ -17,7 +17,7 @@ OUTPUT = 4 << 20
 """Bytes of its standard output, at which it is ended."""
 
 
-class Ended(NamedTuple):
+class ChildEnded(NamedTuple):
     """A program that ended. ``status`` is None when it was ended because its time was up."""
 
     status: Optional[int]
@@ -108,7 +108,7 @@ class Child:
         return b"".join(parts)
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> Ended:
+def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
     Raises :class:`Absent` when it is not there.
@@ -126,10 +126,10 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> Ended:
             out.append(part)
             size += len(part)
             if finished and not part:
-                return Ended(child.status, b"".join(out), err)
+                return ChildEnded(child.status, b"".join(out), err)
             left = until - time.monotonic()
             if left <= 0 or size > limit:
-                return Ended(None, b"".join(out), err)
+                return ChildEnded(None, b"".join(out), err)
             if not part:
                 time.sleep(min(0.02, left))
     finally:

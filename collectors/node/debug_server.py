@@ -11,20 +11,20 @@ import http.client
 import json
 import os
 import re
-from typing import List, NamedTuple, Optional, Set
+from typing import List, NamedTuple, Optional
 
 from collectors.node import netns
-from collectors.node.files import link, read_or_none, text
+from collectors.node.files import read_or_none, text
+from collectors.node.ports import held_sockets
 from collectors.node.rooted import seen_by
+from collectors.node.socket_tables import LISTEN, read_tables, sockets
 
 THREAD = b"pt_workerserver"
 SECONDS = 2.0
 """For a server of this machine to say what it has."""
 LISTING_LIMIT = 1 << 16
 
-_LISTENER = re.compile(rb"^ *\d+: 0+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A(?: +\S+){5} +(\d+)", re.MULTILINE)
 _UNIX_LISTENER = re.compile(r"^[0-9a-f]{8,16}: [0-9A-F]{8} 0{8} 00010000 0001 01 +(\d+) (/[^\n]+)$", re.MULTILINE)
-_SOCKET = re.compile(r"socket:\[(\d+)\]$")
 
 
 class Server(NamedTuple):
@@ -58,23 +58,12 @@ def has_server(pid: int) -> bool:
 
 def addresses(pid: int) -> List[netns.Address]:
     """Where a process listens at every address, which torch's server does and gloo and NCCL do not, or by path."""
-    held = _sockets(pid)
-    tables = [read_or_none("/proc/%d/net/%s" % (pid, name), 1 << 24) or b"" for name in ("tcp", "tcp6")]
-    ports = {int(port, 16) for table in tables for port, inode in _LISTENER.findall(table) if inode.decode() in held}
+    held = held_sockets("/proc", pid)
+    tables = read_tables("/proc/%d/net" % pid)
+    ports = {one.local_port for one in sockets(tables) if one.state == LISTEN and one.everywhere and one.inode in held}
     unix = text(read_or_none("/proc/%d/net/unix" % pid, 1 << 24) or b"")
-    paths = {path for inode, path in _UNIX_LISTENER.findall(unix) if inode in held}
+    paths = {path for inode, path in _UNIX_LISTENER.findall(unix) if int(inode) in held}
     return [*(("localhost", port) for port in sorted(ports)), *(seen_by(pid, path) for path in sorted(paths))]
-
-
-def _sockets(pid: int) -> Set[str]:
-    """Inodes of a process's sockets."""
-    folder = "/proc/%d/fd" % pid
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return set()
-    found = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in names)
-    return {match.group(1) for match in found if match}
 
 
 def handlers(pid: int, address: netns.Address) -> List[str]:

@@ -11,27 +11,18 @@ import re
 import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple, Union
 
-from collectors.node.files import read_or_none, text
-from collectors.node.patient import Patient
+from collectors.node.blocking import BlockingGuard
+from collectors.node.mounts import Mounts
 from collectors.node.rooted import foreign_root
-from collectors.node.source import Shared, Silent, Source
+from collectors.node.source import NotResponding, Shared, Source
 from collectors.samples.host import Disk
 from collectors.samples.ranks import RankProcess
 
 _SAVES = re.compile(r"(?i)^(?=--?[\w.-]{0,80}?(?:ckpt|checkpoint|save|output))[\w.-]+(?:=(.+))?$")
-_OCTAL = re.compile(r"\\([0-7]{3})")
 EVERY = 30.0
 """Seconds between looks at the same places."""
 PLACES = 24
 """File systems that are asked at most."""
-
-
-class Mount(NamedTuple):
-    """One mounted file system."""
-
-    path: str
-    source: str
-    fstype: str
 
 
 class DiskSource(Source):
@@ -44,37 +35,37 @@ class DiskSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._patient: Patient[os.statvfs_result] = Patient(2.0)
+        self._guard: BlockingGuard[os.statvfs_result] = BlockingGuard(2.0)
         self._seen: List[Tuple[str, str]] = []
         self._next = 0.0
-        self._mounts: List[Mount] = []
+        self._mounts = Mounts(self.proc)
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
-        """One sample per place. Raises :class:`Silent`, after all others have been told, for one that hangs."""
+        """One sample per place. Raises :class:`NotResponding`, after all others have been told, for one that hangs."""
         places, moment = self._places(), time.monotonic()
         if places != self._seen or moment >= self._next:
             self._seen, self._next = places, moment + EVERY
-            self._mounts = parse_mounts(read_or_none(self.proc + "/self/mounts") or b"")
-            yield from self._measure(places, self._mounts)
-        stuck = sorted(self._patient.stuck)
+            self._mounts.read()
+            yield from self._measure(places)
+        stuck = sorted(self._guard.stuck)
         if stuck:
-            raise Silent(", ".join("%s (%s)" % (path, mount_of(path, self._mounts).source) for path in stuck))
+            raise NotResponding(", ".join("%s (%s)" % (path, self._mounts.known(path).source) for path in stuck))
 
-    def _measure(self, places: List[Tuple[str, str]], mounts: List[Mount]) -> Iterator[Disk]:
+    def _measure(self, places: List[Tuple[str, str]]) -> Iterator[Disk]:
         questions: Dict[str, Callable[[], os.statvfs_result]] = {}
-        for path in sorted({path for path, _ in places}, key=lambda path: is_remote(mount_of(path, mounts).fstype)):
+        for path in sorted({path for path, _ in places}, key=lambda path: self._mounts.known(path).remote):
             questions[path] = lambda path=path: _room(path)  # type: ignore[misc]
         answers: Dict[str, Union[os.statvfs_result, OSError]] = {}
-        while len(answers) < len(questions) and not (set(questions) - set(answers) <= self._patient.stuck):
+        while len(answers) < len(questions) and not (set(questions) - set(answers) <= self._guard.stuck):
             waiting = {path: question for path, question in questions.items() if path not in answers}
-            answers.update(self._patient.ask(waiting))
+            answers.update(self._guard.ask(waiting))
         for path, role in places:
             status = answers.get(path)
             if isinstance(status, os.statvfs_result) and status.f_blocks:
                 yield Disk(
                     path=path,
                     role=role,
-                    fstype=mount_of(path, mounts).fstype,
+                    fstype=self._mounts.known(path).kind,
                     total=status.f_blocks * status.f_frsize,
                     free=status.f_bavail * status.f_frsize,
                     free_inodes=status.f_favail if status.f_files else None,
@@ -117,30 +108,3 @@ def checkpoint_folders(rank: RankProcess) -> List[str]:
         if looks_like_path:
             folders.append(posixpath.normpath(posixpath.join(rank.cwd, value)))
     return folders
-
-
-def parse_mounts(data: bytes) -> List[Mount]:
-    """Lines of /proc/self/mounts; blanks in names are octal escapes there."""
-    mounts = []
-    for line in text(data).splitlines():
-        fields = [_OCTAL.sub(lambda found: chr(int(found.group(1), 8)), field) for field in line.split(" ")[:3]]
-        if len(fields) == 3:
-            mounts.append(Mount(fields[1], fields[0], fields[2]))
-    return mounts
-
-
-def mount_of(path: str, mounts: List[Mount]) -> Mount:
-    """The file system that a path is on, by its name alone: asking the file system itself might hang."""
-    best = Mount("", "", "")
-    for mount in mounts:
-        inside = path == mount.path or path.startswith(mount.path.rstrip("/") + "/")
-        if inside and len(mount.path) >= len(best.path):
-            best = mount
-    return best
-
-
-def is_remote(fstype: str) -> bool:
-    """True for file systems that hang when somebody else does."""
-    return fstype.startswith(
-        ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "fuse", "9p", "glusterfs", "wekafs")
-    )

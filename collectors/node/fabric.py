@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node import hca_ports
 from collectors.node.fabric_tools import PortCounts, PortStates
-from collectors.node.hca_counters import Counters
+from collectors.node.hca_counters import HcaCounters
 from collectors.node.source import Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
@@ -35,7 +35,7 @@ class Fabric(Source):
         self._ports: List[Tuple[str, int]] = []
         self._scanned = float("-inf")
         self._began: Optional[float] = None
-        self._counters: Dict[Tuple[str, int], Counters] = {}
+        self._counters: Dict[Tuple[str, int], HcaCounters] = {}
         self._states = PortStates()
         self._counts = PortCounts()
 
@@ -67,7 +67,7 @@ class Fabric(Source):
         yield facts
         counters = self._counters.get(name)
         if counters is None:
-            counters = self._counters[name] = Counters(hca_ports.folder(self.sys, *name))
+            counters = self._counters[name] = HcaCounters(hca_ports.folder(self.sys, *name))
         news = counters.changed(moment, errors=young)
         if news:
             yield PortCounters(*name, "sysfs", news)

@@ -6,7 +6,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from collectors.node import ibstat, perfquery
-from collectors.node.child import Ended
+from collectors.node.child import ChildEnded
 from collectors.node.files import text
 from collectors.node.source import Absent
 from collectors.node.tool import Query, find
@@ -91,7 +91,7 @@ class PortCounts:
                 if ended is not None:
                     yield from self._counted(name, ended)
 
-    def _counted(self, name: Name, ended: Ended) -> Iterator[NamedTuple]:
+    def _counted(self, name: Name, ended: ChildEnded) -> Iterator[NamedTuple]:
         blocks = perfquery.parse(text(ended.stdout))
         if not blocks:
             said = text(ended.stderr).strip()[:200] or "status %s" % ended.status

@@ -7,19 +7,19 @@ from typing import Dict, Mapping, NamedTuple, Optional, Sequence
 
 from collectors.node.environ import RankEnvironment, presentable_command
 from collectors.node.files import link, read_int, read_or_none, read_text, text
-from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, Stat, Status, parse_cgroup, parse_limit
+from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, ProcessStatus, Stat, parse_cgroup, parse_limit
 from collectors.node.rooted import foreign_mounts, seen_by
 from collectors.samples.ranks import RankProcess
 
 _V1_UNLIMITED = 1 << 60
 
 
-class Subject(NamedTuple):
+class FactsSubject(NamedTuple):
     """A rank's process as far as it is known before its facts are gathered."""
 
     pid: int
     stat: Stat
-    status: Status
+    status: ProcessStatus
     env: RankEnvironment
     presentable: Mapping[str, str]
     words: Sequence[str]
@@ -35,7 +35,7 @@ class FactFinder:
         self._booted = booted
         self._users = users()
 
-    def process(self, subject: Subject, versions: Mapping[str, str]) -> RankProcess:
+    def process(self, subject: FactsSubject, versions: Mapping[str, str]) -> RankProcess:
         """The whole sample; a fact that cannot be read is left unknown."""
         base = "%s/%d" % (self._proc, subject.pid)
         env, stat = subject.env, subject.stat
@@ -90,7 +90,7 @@ class FactFinder:
             return min(limits)
         return UNLIMITED if seen else None
 
-    def _nccl_log(self, subject: Subject, base: str, cwd: str) -> str:
+    def _nccl_log(self, subject: FactsSubject, base: str, cwd: str) -> str:
         """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open."""
         pattern = subject.presentable.get("NCCL_DEBUG_FILE", "")
         if not pattern:

@@ -13,7 +13,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 from collectors.node.environ import NO_RANK, RankEnvironment
 
 
-class Member(NamedTuple):
+class FamilyMember(NamedTuple):
     """One process that carries a rank in its environment."""
 
     pid: int
@@ -40,16 +40,23 @@ class Kin(NamedTuple):
     """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
 
 
-LAUNCHERS = frozenset(
+STARTERS = frozenset(
     (
-        "torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.multiprocessing",
-        "accelerate", "accelerate.commands.launch", "accelerate.commands.accelerate_cli", "accelerate-launch",
-        "deepspeed", "deepspeed.launcher.launch", "deepspeed.launcher.runner", "horovodrun", "colossalai", "composer",
-        "srun", "slurmstepd", "mpirun", "mpiexec", "orterun", "prterun", "orted", "prted", "hydra_pmi_proxy",
-        "mpiexec.hydra", "pdsh", "parallel-ssh", "ray", "raylet",
+        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
+        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
     )
 )  # fmt: skip
-"""Programs (and Python modules) that start ranks and are none."""
+"""Programs, and modules after ``-m``, by which people start a job: a log of theirs is the job's."""
+
+LAUNCHERS = STARTERS | frozenset(
+    (
+        "torch.distributed.elastic.multiprocessing", "accelerate.commands.launch",
+        "accelerate.commands.accelerate_cli", "accelerate-launch", "deepspeed.launcher.launch",
+        "deepspeed.launcher.runner", "colossalai", "composer", "slurmstepd", "orted", "prted", "hydra_pmi_proxy",
+        "pdsh", "parallel-ssh", "ray", "raylet",
+    )
+)  # fmt: skip
+"""Programs (and Python modules) that start ranks and are none: those, what they run as, and their daemons."""
 
 WRAPPERS = frozenset(
     (
@@ -95,7 +102,7 @@ def program(words: Sequence[str]) -> str:
     return name
 
 
-def _of_its_own(member: Member, owner: Optional[Member]) -> bool:
+def _of_its_own(member: FamilyMember, owner: Optional[FamilyMember]) -> bool:
     """True for a rank that another rank started: Lightning's first one starts those beside it."""
     if owner is None:
         return False
@@ -104,7 +111,7 @@ def _of_its_own(member: Member, owner: Optional[Member]) -> bool:
     return member.takes_part and owner.takes_part
 
 
-def helper_role(member: Member, owner: Optional[Member]) -> str:
+def helper_role(member: FamilyMember, owner: Optional[FamilyMember]) -> str:
     """``data_worker``, ``compile_worker`` or ``helper``."""
     if any("compile_worker" in word for word in member.words[:4]):
         return "compile_worker"
@@ -115,7 +122,7 @@ def helper_role(member: Member, owner: Optional[Member]) -> str:
     return "data_worker" if forked and owner is not None and list(member.words) == list(owner.words) else "helper"
 
 
-def _works_for_a_rank(member: Member) -> bool:
+def _works_for_a_rank(member: FamilyMember) -> bool:
     """True for what can only be a helper, whoever its parent is."""
     code = " ".join(member.words[:4])
     if member.takes_part:
@@ -130,7 +137,7 @@ def is_spawned(words: Sequence[str]) -> bool:
     return _HELPER_CODE[0] in " ".join(words[:4])
 
 
-def arrange(members: Mapping[int, Member]) -> Dict[int, Kin]:
+def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
     """Place of every member, by pid."""
     order = _top_down(members)
     launchers = _launchers(members)
@@ -158,7 +165,7 @@ def arrange(members: Mapping[int, Member]) -> Dict[int, Kin]:
     return places
 
 
-def _top_down(members: Mapping[int, Member]) -> List[int]:
+def _top_down(members: Mapping[int, FamilyMember]) -> List[int]:
     """Pids, parents before children, elder siblings before younger."""
     children: Dict[int, List[int]] = {}
     queue: List[int] = []
@@ -170,7 +177,7 @@ def _top_down(members: Mapping[int, Member]) -> List[int]:
     return queue
 
 
-def _launchers(members: Mapping[int, Member]) -> Set[int]:
+def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
     """Launchers by their program, and those whose number a launcher below them did not keep.
 
     A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then.
@@ -190,7 +197,7 @@ def _launchers(members: Mapping[int, Member]) -> Set[int]:
     return found | _spawners(members)
 
 
-def _spawners(members: Mapping[int, Member]) -> Set[int]:
+def _spawners(members: Mapping[int, FamilyMember]) -> Set[int]:
     """Processes that say no rank and take no part themselves, and have started some that do."""
     found: Set[int] = set()
     for member in members.values():
@@ -202,7 +209,7 @@ def _spawners(members: Mapping[int, Member]) -> Set[int]:
     return found
 
 
-def _python_below(members: Mapping[int, Member], order: Sequence[int], launchers: Set[int]) -> Set[int]:
+def _python_below(members: Mapping[int, FamilyMember], order: Sequence[int], launchers: Set[int]) -> Set[int]:
     """Members with a Python process of the same rank somewhere below them."""
     found: Set[int] = set()
     for pid in reversed(order):
@@ -215,13 +222,13 @@ def _python_below(members: Mapping[int, Member], order: Sequence[int], launchers
     return found
 
 
-def _adopt_orphans(members: Mapping[int, Member], places: Dict[int, Kin]) -> None:
+def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Kin]) -> None:
     """Give daemons and strays of a rank that lives back to it.
 
     Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
     elder one, or one with the same command, is a rank that an earlier run left behind, and stays a rank.
     """
-    by_run: Dict[object, List[Member]] = {}
+    by_run: Dict[object, List[FamilyMember]] = {}
     for pid, place in places.items():
         if place.role == "rank":
             by_run.setdefault(_run(members[pid]), []).append(members[pid])
@@ -236,7 +243,7 @@ def _adopt_orphans(members: Mapping[int, Member], places: Dict[int, Kin]) -> Non
                 _give(places, members, pid, first.pid)
 
 
-def _give(places: Dict[int, Kin], members: Mapping[int, Member], pid: int, owner: int) -> None:
+def _give(places: Dict[int, Kin], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:
     """Make a process, and its helpers with it, a helper of ``owner``."""
     places[pid] = Kin("helper", owner)
     for other, place in places.items():
@@ -244,7 +251,7 @@ def _give(places: Dict[int, Kin], members: Mapping[int, Member], pid: int, owner
             places[other] = Kin("helper", owner)
 
 
-def _run(member: Member) -> object:
+def _run(member: FamilyMember) -> object:
     """What two processes of one rank of one run have in common."""
     env = member.env
     if env.rank == NO_RANK:

@@ -1,8 +1,9 @@
 """Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
 
-Its arguments are the fields of :class:`Request`. It prints a :class:`Progress` twice a second and a :class:`Recording`
-for each process; anything but heartbeats on its standard input makes it stop early and print what there is. py-spy
-writes into memory of this process: nothing is on a disk, and all of it ends with this program, however that ends.
+Its arguments are the fields of :class:`FlameRequest`. It prints a :class:`FlameProgress` twice a second and a
+:class:`FlameRecording` for each process; anything but heartbeats on its standard input makes it stop early and print
+what there is. py-spy writes into memory of this process: nothing is on a disk, and all of it ends with this program,
+however that ends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LIMIT = 16 << 20
 """Bytes of one process's folded stacks that are sent."""
 
 
-class Request(NamedTuple):
+class FlameRequest(NamedTuple):
     """What to record, and how."""
 
     pids: List[int]
@@ -38,7 +39,7 @@ class Request(NamedTuple):
     py_spy: str = ""
 
 
-class Progress(NamedTuple):
+class FlameProgress(NamedTuple):
     """How far it is."""
 
     elapsed: float
@@ -46,7 +47,7 @@ class Progress(NamedTuple):
     """Processes that are being recorded."""
 
 
-class Recording(NamedTuple):
+class FlameRecording(NamedTuple):
     """What one process gave: folded stacks of py-spy's ``raw`` format, compressed and in base 64, or an error."""
 
     pid: int
@@ -59,7 +60,7 @@ class Recording(NamedTuple):
 
 def main(arguments: Sequence[object]) -> None:
     """Answer one request."""
-    request = Request(*arguments)  # type: ignore[arg-type]
+    request = FlameRequest(*arguments)  # type: ignore[arg-type]
     hearing = asking.Hearing()
     spy = asking.find_or_borrow(hearing, request.pids, request.py_spy)
     _Recorder(request, spy, hearing).run()
@@ -68,7 +69,7 @@ def main(arguments: Sequence[object]) -> None:
 class _Recorder:
     """Records all processes at once."""
 
-    def __init__(self, request: Request, spy: Optional[pyspy.PySpy], hearing: asking.Hearing) -> None:
+    def __init__(self, request: FlameRequest, spy: Optional[pyspy.PySpy], hearing: asking.Hearing) -> None:
         self._hearing = hearing
         self._request = request
         self._spy = spy
@@ -81,11 +82,11 @@ class _Recorder:
         for pid in self._request.pids:
             why = self._start(pid)
             if why:
-                say(Recording(pid, 0.0, "", why))
+                say(FlameRecording(pid, 0.0, "", why))
         stopped = False
         until = self._begun + self._request.seconds + _GRACE
         while self._running and time.monotonic() < until:
-            say(Progress(round(time.monotonic() - self._begun, 1), len(self._running)))
+            say(FlameProgress(round(time.monotonic() - self._begun, 1), len(self._running)))
             if self._hears_stop() and not stopped:
                 stopped = True
                 until = time.monotonic() + _GRACE
@@ -137,4 +138,4 @@ class _Recorder:
             if error.startswith("denied"):
                 error += "; " + tracing.way_out(pid)
         took = min(time.monotonic() - self._begun, self._request.seconds)
-        say(Recording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))
+        say(FlameRecording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))

@@ -10,7 +10,7 @@ from collectors.node.files import text
 from collectors.node.gpu_roster import Roster
 from collectors.node.nvidia_smi_fields import rejected_field
 from collectors.node.nvidia_smi_rows import APP_FIELDS, app_row, bus_key, gpu_row
-from collectors.node.nvidia_smi_stream import FORMAT, GIVE_UP, Stream
+from collectors.node.nvidia_smi_stream import FORMAT, GIVE_UP, NvidiaSmiStream
 from collectors.node.source import Absent, Shared, Source
 from collectors.node.tool import Query
 from collectors.samples.control import Settings
@@ -32,7 +32,7 @@ class Gpus(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._interval = 1.0
-        self._opened: Optional[Tuple[Stream, Query]] = None
+        self._opened: Optional[Tuple[NvidiaSmiStream, Query]] = None
         self._roster = Roster()
         self._apps_due = 0.0
         self._processes: List[GpuProcess] = []
@@ -67,15 +67,15 @@ class Gpus(Source):
                 process.close()
             self._opened = None
 
-    def _open(self) -> Tuple[Stream, Query]:
+    def _open(self) -> Tuple[NvidiaSmiStream, Query]:
         path = tool.find("nvidia-smi")
         if path is None:
             raise Absent("no nvidia-smi on this node: no NVIDIA driver")
         query = "--query-compute-apps=" + ",".join(APP_FIELDS)
-        self._opened = Stream(path, self._interval, self.proc), Query([path, query, FORMAT], patience=GIVE_UP)
+        self._opened = NvidiaSmiStream(path, self._interval, self.proc), Query([path, query, FORMAT], patience=GIVE_UP)
         return self._opened
 
-    def _rows(self, stream: Stream) -> Iterator[NamedTuple]:
+    def _rows(self, stream: NvidiaSmiStream) -> Iterator[NamedTuple]:
         lines, ended = stream.lines()
         for line in lines:
             row = gpu_row(stream.keys, line)
@@ -88,7 +88,7 @@ class Gpus(Source):
             yield from self._roster.broken_off()
             stream.settle()
 
-    def _who(self, stream: Stream, apps: Query, moment: float) -> Iterator[NamedTuple]:
+    def _who(self, stream: NvidiaSmiStream, apps: Query, moment: float) -> Iterator[NamedTuple]:
         ended = apps.answer()
         if ended is not None and ended.status == 0:
             rows = [app_row(line) for line in text(ended.stdout).splitlines()]

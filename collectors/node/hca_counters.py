@@ -31,7 +31,7 @@ NO_COUNTERS = frozenset({"lifespan"})
 _SATURATED = (1 << 32) - 1
 
 
-class Counters:
+class HcaCounters:
     """Counters of one port. All times are of one monotonic clock."""
 
     def __init__(self, folder: str) -> None:

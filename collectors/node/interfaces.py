@@ -38,7 +38,7 @@ class Link(NamedTuple):
     hardware: int
 
 
-class Asker:
+class InterfaceQueries:
     """Asks the kernel about the interfaces of this process's network namespace."""
 
     def __init__(self) -> None:

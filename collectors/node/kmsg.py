@@ -27,7 +27,7 @@ _DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
 _JOURNAL = re.compile(r"^(\d+\.\d+) \S+ kernel(?:\[\d+\])?: ?(.*)$")
 
 
-class Line(NamedTuple):
+class KernelLine(NamedTuple):
     """One line of the kernel log."""
 
     at: float
@@ -62,9 +62,9 @@ class KmsgReader:
         self._caught_up = False
         self._first: Optional[bytes] = self._record()
 
-    def read(self, now: float) -> List[Line]:
+    def read(self, now: float) -> List[KernelLine]:
         """Lines since the last call, at most ``BACKLOG_LINES``."""
-        lines: List[Line] = []
+        lines: List[KernelLine] = []
         while len(lines) < BACKLOG_LINES:
             record, self._first = self._first or self._record(), None
             if record is None:
@@ -74,7 +74,7 @@ class KmsgReader:
             if parsed is not None:
                 stamp, said = parsed
                 at = self._stamps.fresh(stamp, now) if self._caught_up else self._stamps.wall(stamp)
-                lines.append(Line(at, said))
+                lines.append(KernelLine(at, said))
         return lines
 
     def _record(self) -> Optional[bytes]:
@@ -107,7 +107,7 @@ class JournalReader:
         self._child = Child(["journalctl", "-k", "-q", "-f", "--no-pager", "-n", "5000", "-o", "short-unix"])
         self._rest = b""
 
-    def read(self, _now: float) -> List[Line]:
+    def read(self, _now: float) -> List[KernelLine]:
         """Lines since the last call. Raises :class:`Absent` when journalctl ended."""
         data = self._child.read()
         if not data and self._child.status is not None:
@@ -117,10 +117,10 @@ class JournalReader:
         return [line for line in found if line is not None]
 
 
-def parse_journal(line: str) -> Optional[Line]:
+def parse_journal(line: str) -> Optional[KernelLine]:
     """A line of ``journalctl -k -o short-unix``; None for its remarks (``-- Boot …``)."""
     found = _JOURNAL.match(line)
-    return None if found is None else Line(float(found.group(1)[:24]), found.group(2))
+    return None if found is None else KernelLine(float(found.group(1)[:24]), found.group(2))
 
 
 class DmesgPoller:
@@ -139,7 +139,7 @@ class DmesgPoller:
         self._last = -1.0
         self._lines = self._ask()
 
-    def read(self, now: float) -> List[Line]:
+    def read(self, now: float) -> List[KernelLine]:
         """Lines since the last call; asks only once a period."""
         moment = time.monotonic()
         if moment < self._next:
@@ -151,7 +151,7 @@ class DmesgPoller:
         self._last = max([self._last, *[stamp for stamp, _ in fresh]])
         if watched and fresh:
             self._stamps.fresh(fresh[-1][0], now, age=self._period)
-        return [Line(self._stamps.wall(stamp), said) for stamp, said in fresh]
+        return [KernelLine(self._stamps.wall(stamp), said) for stamp, said in fresh]
 
     def _ask(self) -> List[Tuple[float, str]]:
         """All that dmesg says. Raises :class:`Absent` when that is nothing."""

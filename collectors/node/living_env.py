@@ -16,8 +16,8 @@ import re
 import struct
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Tuple
 
+from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read
-from collectors.node.patient import Patient
 
 VARIABLES = 4096
 """Entries of an environment that are read."""
@@ -44,7 +44,7 @@ MAPS_LIMIT = 8 << 20
 class LivingEnvironment:
     """Reads environments of processes again and again; remembers where each has it."""
 
-    def __init__(self, proc: str, reader: "Patient[bytes]") -> None:
+    def __init__(self, proc: str, reader: "BlockingGuard[bytes]") -> None:
         self._proc = proc
         self._reader = reader
         self._addresses: Dict[int, int] = {}

@@ -43,14 +43,14 @@ class Sudo:
         self.said = ""
 
 
-class Look:
+class LookUnderWay:
     """A look under way: ask :meth:`command`, run it, hand the outcome to :meth:`take`, until :attr:`finished`."""
 
     def __init__(self, pid: int, rank_pid: int, manner: Manner, spy: Optional[pyspy.PySpy], sudo: Sudo) -> None:
         self.pid = pid
         self.rank_pid = rank_pid
         self.threads: List[ThreadStack] = []
-        self.failure: Optional[pyspy_output.Failure] = None
+        self.failure: Optional[pyspy_output.DumpFailure] = None
         self._manner = manner
         self._spy = spy
         self._sudo = sudo
@@ -69,11 +69,11 @@ class Look:
 
     def _make_plan(self) -> None:
         if self._state is None or self._state.state in DEAD:
-            self.failure = pyspy_output.Failure(
+            self.failure = pyspy_output.DumpFailure(
                 "gone", "zombie, not yet waited for" if self._state else "no such process"
             )
         elif self._spy is None:
-            self.failure = pyspy_output.Failure("no-py-spy", "no py-spy on this node, and none to lend to it")
+            self.failure = pyspy_output.DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
         else:
             if self._manner.native and self._state.state not in STOPPED:
                 self._plan.append(Attempt("native", True))
@@ -101,7 +101,7 @@ class Look:
         if status == 0:
             self._take_threads(attempt, stdout)
         elif status is None:
-            self._fail(pyspy_output.Failure("timeout", "py-spy did not come back (%s)" % attempt.method))
+            self._fail(pyspy_output.DumpFailure("timeout", "py-spy did not come back (%s)" % attempt.method))
         elif attempt.sudo and stderr.startswith(b"sudo:"):
             self._sudo.refused = True
             self._sudo.said = stderr.decode("utf-8", "replace").strip().splitlines()[0]
@@ -114,7 +114,7 @@ class Look:
         try:
             self.threads = pyspy_output.threads(stdout, self.pid, self._own_pid)
         except ValueError as error:
-            self.failure = pyspy_output.Failure("torn", "py-spy's answer cannot be read: %s" % error)
+            self.failure = pyspy_output.DumpFailure("torn", "py-spy's answer cannot be read: %s" % error)
             return
         self._method = attempt.method
         self.failure = None
@@ -122,7 +122,7 @@ class Look:
         if main is not None and main.frames:
             self._plan.clear()
 
-    def _fail(self, failure: pyspy_output.Failure) -> None:
+    def _fail(self, failure: pyspy_output.DumpFailure) -> None:
         if self.threads:
             return  # an earlier attempt gave some frames, which are better than none
         self.failure = failure

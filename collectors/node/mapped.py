@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Dict, Mapping, NamedTuple, Sequence
 
+from collectors.node.blocking import BlockingGuard
 from collectors.node.environ import NO_RANK
 from collectors.node.files import link, list_folder, read, read_or_none
-from collectors.node.patient import Patient
 from collectors.node.procfs import Stat
 
 LEAST = 40 << 20
@@ -53,7 +53,7 @@ class _Seen(NamedTuple):
 class Mapped:
     """Remembers what it has looked at."""
 
-    def __init__(self, proc: str, reader: "Patient[bytes]") -> None:
+    def __init__(self, proc: str, reader: "BlockingGuard[bytes]") -> None:
         self._proc = proc
         self._reader = reader
         self._seen: Dict[int, _Seen] = {}

@@ -6,8 +6,9 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
 from collectors.node.files import link, read_or_none
-from collectors.node.interfaces import Asker, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
-from collectors.node.ports import Owners, usage_of
+from collectors.node.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
+from collectors.node.ports import SocketOwners, usage_of
+from collectors.node.socket_tables import read_tables
 from collectors.node.source import Shared, Source
 from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
 
@@ -31,8 +32,8 @@ class NetworkSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._asker = Asker()
-        self._owners = Owners(proc)
+        self._asker = InterfaceQueries()
+        self._owners = SocketOwners(proc)
         self._shown: Set[str] = set()
         self._facts_at = 0.0
         self._ports_at = 0.0
@@ -84,8 +85,7 @@ class NetworkSource(Source):
             folders.setdefault(tables, set()).add(port)
         likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
         for tables, ports in folders.items():
-            contents = [read_or_none(tables + name, 64 << 20) or b"" for name in ("/tcp", "/tcp6")]
-            for port, usage in usage_of(ports, contents).items():
+            for port, usage in usage_of(ports, read_tables(tables)).items():
                 used = bool(usage.listeners) or usage.established > 0 or usage.time_wait > 0
                 if used or port in named or port in self._told:
                     self._told.add(port)

@@ -6,7 +6,7 @@ import re
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.nvidia_smi_fields import NAMES
-from collectors.node.nvidia_smi_values import Values
+from collectors.node.nvidia_smi_values import GpuValues
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample
 
 APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
@@ -41,7 +41,7 @@ def gpu_row(keys: Sequence[str], line: str) -> Optional[Row]:
 
 def build_row(cells: Dict[str, str]) -> Optional[Row]:
     """Row of named cells (see :data:`~collectors.node.nvidia_smi_fields.FIELDS`); None without an index."""
-    values = Values(cells)
+    values = GpuValues(cells)
     index = values.whole("index")
     if index is None or not 0 <= index < 4096:
         return None
@@ -115,7 +115,7 @@ def app_row(line: str) -> Optional[GpuProcess]:
 
 def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
     """Process of named cells; None without a pid and an address."""
-    values = Values(cells)
+    values = GpuValues(cells)
     pid = values.whole("pid")
     bus = _BUS_ID.fullmatch(cells.get("gpu_bus_id", "").strip())
     if pid is None or pid <= 0 or bus is None:

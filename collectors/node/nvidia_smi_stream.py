@@ -10,8 +10,8 @@ from typing import Deque, FrozenSet, List, Optional, Tuple
 from collectors.node.child import Child
 from collectors.node.files import text
 from collectors.node.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
-from collectors.node.source import Absent, Failed, Silent
-from collectors.node.tool import Lines, Query
+from collectors.node.source import Absent, Failed, NotResponding
+from collectors.node.tool import Query, ToolLines
 
 FORMAT = "--format=csv,noheader,nounits"
 FASTEST = 0.2
@@ -26,7 +26,7 @@ BACK_OFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 NO_DRIVER = ("No devices were found", "couldn't communicate with the NVIDIA driver")
 
 
-class Stream:
+class NvidiaSmiStream:
     """Lines of one nvidia-smi. Nothing here waits for long, and no second process is started while one exists."""
 
     def __init__(self, path: str, interval: float, proc: str = "/proc") -> None:
@@ -39,13 +39,13 @@ class Stream:
         self._rejected: List[str] = []
         self._child: Optional[Child] = None
         self._killed = False
-        self._out = Lines()
-        self._err = Lines()
+        self._out = ToolLines()
+        self._err = ToolLines()
         self._begun = self._heard = time.monotonic()
         self._ever = False
         self._starts = 0
         self._start_due = 0.0
-        self._trouble = ""
+        self._failure = ""
         self._said: Deque[str] = deque(maxlen=8)
         """Its last lines since its last row: what it says when it ends."""
 
@@ -62,7 +62,7 @@ class Stream:
     def heard(self) -> None:
         """Note that one of its lines was a row."""
         self._ever = True
-        self._starts, self._trouble = 0, ""
+        self._starts, self._failure = 0, ""
         self._said.clear()
 
     def set_interval(self, interval: float) -> None:
@@ -118,18 +118,18 @@ class Stream:
         elif not self._ever and any(text in words for text in NO_DRIVER) and not self._driver_loaded():
             raise Absent(words)
         elif not self._killed:
-            self._trouble = words or "nvidia-smi ended with status %s and no word" % status
+            self._failure = words or "nvidia-smi ended with status %s and no word" % status
 
     def judge(self) -> None:
-        """Raise :class:`Failed` or :class:`Silent` when it gives no rows; end one that has long been silent."""
+        """Raise :class:`Failed` or :class:`NotResponding` when it gives no rows; end one that has long been silent."""
         moment = time.monotonic()
         if moment - max(self._heard, self._begun) > max(GIVE_UP, 8 * self._interval):
             self._kill()
-        if self._trouble:
-            raise Failed(self._trouble)
+        if self._failure:
+            raise Failed(self._failure)
         age = moment - self._heard
         if age > max(SILENCE, 4 * self._interval):
-            raise Silent("nvidia-smi", age)
+            raise NotResponding("nvidia-smi", age)
 
     def _start(self) -> None:
         if self._columns is None:
@@ -142,7 +142,7 @@ class Stream:
         query = "--query-gpu=" + ",".join(self._columns.fields)
         self._begun = time.monotonic()
         self._child = Child([self._path, query, FORMAT, "-lms", str(int(max(FASTEST, self._interval) * 1000))])
-        self._out, self._err, self._killed = Lines(), Lines(), False
+        self._out, self._err, self._killed = ToolLines(), ToolLines(), False
         self._start_due = self._begun + BACK_OFF[min(self._starts, len(BACK_OFF) - 1)]
         self._starts += 1
         self._child.wait_output(1.5)

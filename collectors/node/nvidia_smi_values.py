@@ -20,7 +20,7 @@ _TRUE = frozenset({"yes", "active", "enabled", "true"})
 _FALSE = frozenset({"no", "not active", "disabled", "false", "none"})
 
 
-class Values:
+class GpuValues:
     """The cells of one row by our names of the columns. What cannot be read is kept verbatim in ``odd``."""
 
     def __init__(self, cells: Dict[str, str]) -> None:

@@ -11,8 +11,8 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 from collectors.node import loader
 from collectors.node.child import Child
 from collectors.node.nvidia_smi_rows import bus_key
-from collectors.node.source import Absent, Failed, Shared, Silent, Source
-from collectors.node.tool import Lines
+from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
+from collectors.node.tool import ToolLines
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
@@ -51,11 +51,11 @@ class Nvml(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._child: Optional[Child] = None
-        self._lines = Lines()
+        self._lines = ToolLines()
         self._begun = self._heard = time.monotonic()
         self._start_due = 0.0
         self._killed = False
-        self._trouble = ""
+        self._failure = ""
         self._shares: Dict[Tuple[str, int], int] = {}
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
@@ -65,14 +65,14 @@ class Nvml(Source):
             self._start(moment)
         if self._child is not None:
             yield from self._read(self._child)
-        if self._trouble:
-            raise Failed(self._trouble)
+        if self._failure:
+            raise Failed(self._failure)
         age = moment - self._heard
         if self._child is not None and age > SILENCE:
             if age > GIVE_UP and moment - self._begun > GIVE_UP and not self._killed:
                 self._child.kill()
                 self._killed = True
-            raise Silent("NVML", age)
+            raise NotResponding("NVML", age)
 
     def _start(self, moment: float) -> None:
         if not os.path.exists(DEVICE):
@@ -84,7 +84,7 @@ class Nvml(Source):
             return
         self._start_due = moment + RESTART
         self._child = Child([sys.executable, "-I", "-S", "-B", "-u", "-c", _PROGRAM], feed=bundle)
-        self._lines, self._killed, self._begun = Lines(), False, moment
+        self._lines, self._killed, self._begun = ToolLines(), False, moment
         self._heard = moment
 
     def _read(self, child: Child) -> Iterator[NamedTuple]:
@@ -96,7 +96,7 @@ class Nvml(Source):
             child.end()
             self._child = None
             if not self._killed:
-                self._trouble = self._trouble or (said[-1] if said else "NVML's process ended with status %s" % ended)
+                self._failure = self._failure or (said[-1] if said else "NVML's process ended with status %s" % ended)
 
     def _take(self, line: str) -> Iterator[NamedTuple]:
         try:
@@ -113,12 +113,12 @@ class Nvml(Source):
         elif kind == "share":
             self._shares[bus_key(words[1]), words[2]] = words[3]
         elif kind == "round":
-            self._trouble = ""
+            self._failure = ""
             self.shared.sm_shares, self._shares = self._shares, {}
         elif kind == "remark":
             yield Fault(self.name, str(words[1])[:300], 1)
         elif kind == "trouble":
-            self._trouble = str(words[1])
+            self._failure = str(words[1])
 
 
 def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent:

@@ -17,7 +17,7 @@ _AT_SECURE = 23
 """Entry of the auxiliary vector (getauxval(3)): the program was started with more rights than its caller has."""
 
 
-class Owner(NamedTuple):
+class ProcessOwner(NamedTuple):
     """Whose process it is."""
 
     uid: int
@@ -27,7 +27,7 @@ class Owner(NamedTuple):
     """Clock ticks since boot: a pid that was given anew has another one."""
 
 
-def owner_of(pid: int, proc: str = "/proc") -> Optional[Owner]:
+def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
     """Owner of a process; None when it is gone, or is not simply somebody's.
 
     Not simply somebody's is one whose user ids differ, or whose program had more rights than who started it (a setuid
@@ -42,10 +42,10 @@ def owner_of(pid: int, proc: str = "/proc") -> Optional[Owner]:
     uids, gids = fields.get("Uid", []), fields.get("Gid", [])
     if stat is None or len(set(uids)) != 1 or len(set(gids)) != 1 or _is_secure(folder):
         return None
-    return Owner(int(uids[0]), int(gids[0]), tuple(map(int, fields.get("Groups", []))), stat.start_ticks)
+    return ProcessOwner(int(uids[0]), int(gids[0]), tuple(map(int, fields.get("Groups", []))), stat.start_ticks)
 
 
-def may_be_imitated(pid: int, owner: Owner, proc: str = "/proc") -> bool:
+def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
     """True where a program may run with what this process has, once it runs as its owner.
 
     As root: everybody's, but of root's own only what is on the host as we are. Root in a container has fewer rights
@@ -59,7 +59,7 @@ def may_be_imitated(pid: int, owner: Owner, proc: str = "/proc") -> bool:
     )
 
 
-def becoming(owner: Optional[Owner]) -> Callable[[], None]:
+def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
     """What a child calls between fork and exec to run as that user: nothing where this is not root, or it is root's.
 
     Before it asks for a parent-death signal: a change of user takes that away.

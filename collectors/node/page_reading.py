@@ -28,7 +28,7 @@ _WORDS = struct.Struct("=32q")
 _FLOATS = struct.Struct("=32d")
 
 
-class Head(NamedTuple):
+class PageHead(NamedTuple):
     """The numbers of a page at one moment."""
 
     pid: int
@@ -57,14 +57,14 @@ class Head(NamedTuple):
         )
 
 
-def head_of(data: bytes) -> Optional[Head]:
+def head_of(data: bytes) -> Optional[PageHead]:
     """The numbers at the beginning of a page; None for bytes that are no page of a version that is known here."""
     if len(data) < HEAD or data[:8] != layout.MAGIC:
         return None
     words, floats = _WORDS.unpack_from(data), _FLOATS.unpack_from(data)
     if words[layout.VERSION_WORD] != layout.VERSION or words[layout.SIZE_WORD] != layout.SIZE:
         return None
-    return Head(
+    return PageHead(
         pid=words[layout.PID],
         started=floats[layout.STARTED],
         rank=words[layout.RANK],

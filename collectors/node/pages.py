@@ -140,7 +140,7 @@ class PageSource(Source):
         return InsideGone(pid, now)
 
 
-def read_head(page: OpenPage) -> Optional[page_reading.Head]:
+def read_head(page: OpenPage) -> Optional[page_reading.PageHead]:
     """Numbers of a page that belong together, as far as its process lets one see such; None where it is gone."""
     head = page_reading.head_of(page.read(page_reading.HEAD))
     for _ in range(TRIES):

@@ -237,9 +237,9 @@ END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
 """The line that ends a tester's answer."""
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
-    watchdog.watch()
     if arguments.get("listen"):
         _listen()
     targets = arguments.get("targets")
@@ -248,7 +248,6 @@ def main(arguments: Dict[str, object]) -> None:
         figure = measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5))))
         say(figure)
     say(END)
-    watchdog.leave()
 
 
 def _listen() -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import presentable_command
 from collectors.node.files import link, read_or_none
-from collectors.node.patient import PatientReader
 from collectors.node.procfs import parse_stat, split_zeros
+from collectors.node.socket_tables import ESTABLISHED, LISTEN, TIME_WAIT, of_ports
 
-_ROW = re.compile(
-    rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) ([0-9A-F]{2}) \S+ \S+ \S+ +\d+ +\d+ (\d{1,20})(?!\d)",
-    re.M,
-)
-_ESTABLISHED, _TIME_WAIT, _LISTEN = b"01", b"06", b"0A"
 _SOCKET = re.compile(r"socket:\[(\d+)\]$")
 
 
@@ -31,40 +27,18 @@ class Usage(NamedTuple):
 
 def usage_of(ports: Iterable[int], tables: Sequence[bytes]) -> Dict[int, Usage]:
     """Use of each port in /proc/net/tcp and tcp6 (either may be empty)."""
-    wanted = {b"%04X" % port: port for port in ports if 0 < port < 65536}
-    listeners: Dict[int, List[int]] = {port: [] for port in wanted.values()}
-    served = dict.fromkeys(wanted.values(), 0)
-    dialled = dict.fromkeys(wanted.values(), 0)
-    waiting = dict.fromkeys(wanted.values(), 0)
-    if not wanted:
-        return {}
-    # most sockets are strangers': the pattern is tried on those lines alone that show a wanted port
-    mention = re.compile(rb"^.*:(?:%s) .*$" % b"|".join(wanted), re.M)
-    for table in tables:
-        for line in mention.findall(table):
-            row = _ROW.match(line)
-            if row is None:
-                continue
-            local, remote, state, inode = wanted.get(row.group(1)), wanted.get(row.group(2)), row.group(3), row.group(4)
-            if local is not None and state == _LISTEN:
-                listeners[local].append(int(inode))
-            elif local is not None:
-                served[local] += state == _ESTABLISHED
-                waiting[local] += state == _TIME_WAIT
-            elif remote is not None:
-                dialled[remote] += state == _ESTABLISHED
-    return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted.values()}
-
-
-def listening(tables: Sequence[bytes]) -> Set[Tuple[int, int]]:
-    """(port, inode of the socket) of everything that listens in /proc/net/tcp and tcp6."""
-    rows = (row for table in tables for row in _ROW.finditer(table))
-    return {(int(row.group(1), 16), int(row.group(4))) for row in rows if row.group(3) == _LISTEN}
-
-
-def local_ports(tables: Sequence[bytes]) -> Set[int]:
-    """Local ports of every socket, whatever its state: TIME_WAIT keeps a port from others as well."""
-    return {int(row.group(1), 16) for table in tables for row in _ROW.finditer(table)}
+    wanted = {port for port in ports if 0 < port < 65536}
+    listeners: Dict[int, List[int]] = {port: [] for port in wanted}
+    served, dialled, waiting = dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0)
+    for one in of_ports(wanted, tables):
+        if one.local_port in wanted and one.state == LISTEN:
+            listeners[one.local_port].append(one.inode)
+        elif one.local_port in wanted:
+            served[one.local_port] += one.state == ESTABLISHED
+            waiting[one.local_port] += one.state == TIME_WAIT
+        elif one.remote_port in wanted:
+            dialled[one.remote_port] += one.state == ESTABLISHED
+    return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted}
 
 
 def held_sockets(proc: str, pid: int) -> Set[int]:
@@ -78,12 +52,12 @@ def held_sockets(proc: str, pid: int) -> Set[int]:
     return {int(match.group(1)) for match in found if match}
 
 
-class Owners:
+class SocketOwners:
     """Finds the process behind a socket by its inode, and remembers it."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._known: Dict[int, str] = {}
 
     def names(self, inodes: Sequence[int], likely: Sequence[int]) -> List[str]:

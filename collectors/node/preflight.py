@@ -116,9 +116,9 @@ def _accept(listener: socket.socket) -> None:
         connection.close()
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
-    watchdog.watch()
     ports = _list(arguments, "listen")
     sockets, answers = listen([int(str(port)) for port in ports])
     for listener in sockets:
@@ -138,7 +138,6 @@ def main(arguments: Dict[str, object]) -> None:
     say_all([*looked, Observation("done", "", True, "")])
     if sockets:
         watchdog.stay()
-    watchdog.leave()
 
 
 def _free_port() -> Observation:

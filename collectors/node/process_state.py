@@ -6,10 +6,11 @@ Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; stat
 from __future__ import annotations
 
 import os
-import struct
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node import files
+from collectors.node.procfs import parse_stat
+from collectors.node.socket_tables import address, read_tables, sockets
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
@@ -47,7 +48,7 @@ class ProcessState(NamedTuple):
     cpu: float
 
 
-class Identity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """What decides whether a process may be traced."""
 
     uid: Optional[int]
@@ -58,16 +59,12 @@ class Identity(NamedTuple):
 def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     """Look at a process; None when it is gone."""
     folder = "%s/%d" % (proc, pid)
-    try:
-        # the name in parentheses may itself hold spaces and parentheses
-        fields = files.read(folder + "/stat").rpartition(b")")[2].split()
-        state = files.text(fields[0])
-        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
+    stat = parse_stat(files.read_or_none(folder + "/stat") or b"")
+    if stat is None:
         return None
     wchan = files.read_text(folder + "/wchan")
     syscall, waiting_on = _syscall(folder)
-    return ProcessState(state, "" if wchan == "0" else wchan, syscall, waiting_on, cpu)
+    return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
@@ -76,14 +73,14 @@ def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
     return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
 
 
-def identity(pid: int, proc: str = "/proc") -> Identity:
+def identity(pid: int, proc: str = "/proc") -> ProcessIdentity:
     """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
     fields: Dict[str, List[str]] = {}
     for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
         name, _, rest = line.partition(":")
         fields[name] = rest.split()
     uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
-    return Identity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+    return ProcessIdentity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:
@@ -128,28 +125,7 @@ def _target(folder: str, descriptor: int) -> str:
 
 def _far_end(folder: str, inode: str) -> str:
     """``tcp address:port`` of the far end of a socket; ``socket`` where it is no TCP connection."""
-    for name in ("tcp", "tcp6"):
-        for line in files.read_text("%s/net/%s" % (folder, name)).splitlines()[1:]:
-            words = line.split()
-            if len(words) > 9 and words[9] == inode:
-                return "tcp " + address(words[2])
+    for one in sockets(read_tables(folder + "/net")):
+        if str(one.inode) == inode:
+            return "tcp " + address(one.remote)
     return "socket"
-
-
-def address(text: str) -> str:
-    """Address and port as people write them from the form of /proc/net/tcp (``0100007F:1F90`` is 127.0.0.1:8080).
-
-    Raises :class:`ValueError` for anything else.
-    """
-    import socket  # 8 ms of start: only where there is a connection to name
-
-    host, _, port = text.partition(":")
-    raw = bytes.fromhex(host)
-    if len(raw) not in (4, 16):
-        raise ValueError("no address: %s" % text)
-    packed = struct.pack(">%dI" % (len(raw) // 4), *struct.unpack("=%dI" % (len(raw) // 4), raw))
-    if len(raw) == 4:
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed), int(port, 16))
-    if packed[:12] == b"\0" * 10 + b"\xff\xff":
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed[12:]), int(port, 16))
-    return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, packed), int(port, 16))

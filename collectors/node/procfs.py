@@ -34,7 +34,7 @@ class Stat(NamedTuple):
     rss: int
 
 
-class Status(NamedTuple):
+class ProcessStatus(NamedTuple):
     """The fields of /proc/PID/status that stat lacks."""
 
     uid: int
@@ -68,11 +68,11 @@ def parse_stat(data: bytes) -> Optional[Stat]:
         return None
 
 
-def parse_status(data: bytes, pid: int) -> Optional[Status]:
+def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
     """Fields of /proc/PID/status; None when it is torn. Kernels before 4.1 have no NSpid: then it is ``pid``."""
     try:
         inner = _colon_field(data, b"NSpid").split() or [b"%d" % pid]
-        return Status(
+        return ProcessStatus(
             uid=int(_colon_field(data, b"Uid").split()[1]),
             inner_pid=int(inner[-1]),
             voluntary_switches=int(_colon_field(data, b"voluntary_ctxt_switches")),

@@ -7,7 +7,7 @@ from typing import Optional
 
 from collectors.node.files import read_or_none
 from collectors.node.held import Held
-from collectors.node.procfs import Stat, Status, parse_io, parse_stat, parse_syscall, parse_wchan
+from collectors.node.procfs import ProcessStatus, Stat, parse_io, parse_stat, parse_syscall, parse_wchan
 from collectors.samples.ranks import Helper, RankPulse
 
 
@@ -17,7 +17,7 @@ def read_stat(proc: str, pid: int) -> Optional[Stat]:
 
 
 def rank_pulse(
-    proc: str, pid: int, held: Held, stat: Stat, status: Status, helpers_cpu: float, idle_since: Optional[float]
+    proc: str, pid: int, held: Held, stat: Stat, status: ProcessStatus, helpers_cpu: float, idle_since: Optional[float]
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
     io = parse_io(held.read("io") or b"")

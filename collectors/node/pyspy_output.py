@@ -16,7 +16,7 @@ _NATIVE_NAME_LENGTH = 200
 """Names of C++ templates run to kilobytes."""
 
 
-class Failure(NamedTuple):
+class DumpFailure(NamedTuple):
     """Why there are no frames: one of the words of :class:`collectors.samples.stacks.StackDump`, and what was said."""
 
     word: str
@@ -45,15 +45,15 @@ _SIGNS = (
 """First sign wins: a refusal shows inside "Failed to get stack traces" too. ``unsupported`` never leaves the node."""
 
 
-def failure(stderr: bytes) -> Failure:
+def failure(stderr: bytes) -> DumpFailure:
     """Read what py-spy said when it gave no frames."""
     said = files.text(stderr).partition("Stack backtrace:")[0]
     lines = [" ".join(line.split()) for line in said.splitlines()]
     text = "; ".join(line for line in lines if line and line != "Caused by:")[:600]
     for sign, word in _SIGNS:
         if sign in said:
-            return Failure(word, text)
-    return Failure("failed", text or "py-spy said nothing")
+            return DumpFailure(word, text)
+    return DumpFailure("failed", text or "py-spy said nothing")
 
 
 def threads(output: bytes, pid: int, own_pid: Optional[int]) -> List[ThreadStack]:

@@ -10,13 +10,13 @@ import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple
 
 from collectors.node.adopted import Adopters
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import NO_RANK, presentable_command
-from collectors.node.facts import FactFinder, Subject
+from collectors.node.facts import FactFinder, FactsSubject
 from collectors.node.family import Kin, arrange, helper_role
 from collectors.node.files import link, read_or_none
 from collectors.node.held import Held
 from collectors.node.mapped import title
-from collectors.node.patient import PatientReader
 from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
 from collectors.node.pulse import helper_sample, rank_pulse, read_stat
 from collectors.node.search import YOUNG, Search
@@ -46,7 +46,7 @@ class RankSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._search = Search(proc, self._reader)
         self._settling = Settling(proc, self._search, shared)
         self._facts = FactFinder(proc, sys, boot_time())
@@ -215,7 +215,7 @@ class RankSource(Source):
             if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                subject = Subject(
+                subject = FactsSubject(
                     pid, tracked.stat, status, tracked.env, tracked.shown, tracked.words, tracked.executable
                 )  # fmt: skip
                 tracked.process = self._facts.process(subject, versions)._replace(

@@ -39,9 +39,9 @@ def ask(pid: int, host: str, port: int, request: bytes) -> bytes:
     return b"".join(parts)
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them."""
-    watchdog.watch()
     pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
     answer, why = b"", ""
     for request in REQUESTS:
@@ -54,4 +54,3 @@ def main(arguments: Dict[str, object]) -> None:
         if why or REFUSED not in answer[-4096:]:
             break
     say(RasAnswer(base64.b64encode(answer).decode("ascii"), why))
-    watchdog.leave()

@@ -33,15 +33,15 @@ DONE = -1
 """Rank of the line that ends the answer."""
 
 
-class Places(NamedTuple):
+class DumpPlaces(NamedTuple):
     """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
 
     files: Tuple[str, ...]
     pipe: str
 
-    def seen_by(self, pid: int) -> "Places":
+    def seen_by(self, pid: int) -> "DumpPlaces":
         """The same as this side can open them: a rank in a container, or with a relative path, names others."""
-        return Places(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
+        return DumpPlaces(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
 
 
 def _here(pid: int, path: str) -> str:
@@ -50,14 +50,14 @@ def _here(pid: int, path: str) -> str:
     return seen_by(pid, path)
 
 
-def places(env: Dict[str, str], rank: int) -> Places:
+def places(env: Dict[str, str], rank: int) -> DumpPlaces:
     """Paths that a rank's environment makes its dump and its pipe."""
     stems = [env[name] for name in STEMS if env.get(name)]
     if not stems:
         cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
         stems = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
     pipes = [env[name] for name in PIPES if env.get(name)]
-    return Places(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipes[0], rank) if pipes else "")
+    return DumpPlaces(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipes[0], rank) if pipes else "")
 
 
 def modified(path: str) -> float:
@@ -71,22 +71,29 @@ def modified(path: str) -> float:
 def ask(pipe: str, uid: Optional[int] = None) -> str:
     """Write the one byte that asks for a dump; the reason why that was not possible, or nothing.
 
-    Without blocking: nobody reads the pipe of a rank whose monitor thread is gone.
+    Without blocking: nobody reads the pipe of a rank whose monitor thread is gone. What is written to is what was
+    looked at: the name is the rank's user's, who may put another file there in between.
     """
+    refused = "%s is no pipe of the rank's" % pipe
     try:
-        found = os.stat(pipe)
-        if not stat.S_ISFIFO(found.st_mode) or uid not in (None, found.st_uid):
-            return "%s is no pipe of the rank's" % pipe
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not _is_pipe(os.stat(pipe), uid):  # opening a device may do something
+            return refused
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
     try:
+        if not _is_pipe(os.fstat(descriptor), uid):
+            return refused
         os.write(descriptor, b"1")
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
     finally:
         os.close(descriptor)
     return ""
+
+
+def _is_pipe(found: os.stat_result, uid: Optional[int]) -> bool:
+    return stat.S_ISFIFO(found.st_mode) and uid in (None, found.st_uid)
 
 
 def settled(path: str, since: float, deadline: float) -> bool:
@@ -102,13 +109,13 @@ def settled(path: str, since: float, deadline: float) -> bool:
     return False
 
 
-class Wanted(NamedTuple):
+class WantedDump(NamedTuple):
     """One rank whose dump is wanted, and what came of asking for it."""
 
     rank: int
     pid: int
     started: float
-    places: Places
+    places: DumpPlaces
     before: float
     """Time of the newest dump before asking."""
     asked: bool
@@ -142,12 +149,12 @@ def served(pid: int) -> Tuple[Optional[Served], str]:
     return None, why
 
 
-def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
+def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
     """Find a rank's places and, for a fresh dump, ask for it; all ranks are asked before any is waited for."""
     data = read_or_none("/proc/%d/environ" % pid)
     if data is None:
-        return Wanted(
-            rank, pid, started, Places(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
+        return WantedDump(
+            rank, pid, started, DumpPlaces(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
         )
     found = places(environ.parse(data), rank)
     if not found.pipe:  # it may have opened one since its start
@@ -157,14 +164,14 @@ def request(rank: int, pid: int, started: float, fresh: bool) -> Wanted:
     before = modified(found.files[0])
     uid = _whose(pid)
     if not fresh:
-        return Wanted(rank, pid, started, found, before, False, "", uid)
+        return WantedDump(rank, pid, started, found, before, False, "", uid)
     why = ask(found.pipe, uid) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
     if why:
         given, refused = served(pid)
         why = refused or why
         if given is not None:
-            return Wanted(rank, pid, started, found, before, False, "", uid, given)
-    return Wanted(rank, pid, started, found, before, not why, why, uid)
+            return WantedDump(rank, pid, started, found, before, False, "", uid, given)
+    return WantedDump(rank, pid, started, found, before, not why, why, uid)
 
 
 def _whose(pid: int) -> Optional[int]:
@@ -194,7 +201,7 @@ def _content(path: str, uid: Optional[int]) -> bytes:
             return b""
 
 
-def collect(wanted: Wanted, deadline: float) -> RecorderFile:
+def collect(wanted: WantedDump, deadline: float) -> RecorderFile:
     """One rank's dump: the fresh one that was asked for, else what lies there from this run."""
     rank, pid, _, found, before, asked, why, uid, given = wanted
     if given is not None:
@@ -217,9 +224,9 @@ def collect(wanted: Wanted, deadline: float) -> RecorderFile:
     return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
-    watchdog.watch()
     ranks = arguments.get("ranks")
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
     fresh = bool(arguments.get("fresh"))
@@ -228,4 +235,3 @@ def main(arguments: Dict[str, object]) -> None:
     for one in wanted:
         say(collect(one, deadline))
     say(RecorderFile(DONE, 0, "", None, "", "", ""))
-    watchdog.leave()

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
-from collectors.node.source import Absent, Denied, Failed, Shared, Silent, Source
+from collectors.node.source import Absent, Denied, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.stream import SourceState
 
@@ -101,7 +101,7 @@ class Runner:
                 state, why, rest = "absent", str(reason), reason.rest
             except Denied as reason:
                 state, why = "denied", str(reason)
-            except Silent as reason:
+            except NotResponding as reason:
                 state, why, age = "late", "no answer from " + str(reason), reason.age
             except Failed as reason:
                 state, why = "failed", str(reason)

@@ -11,11 +11,11 @@ import os
 import time
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
+from collectors.node.blocking import Answer, GuardedReader
 from collectors.node.environ import RankEnvironment, late_rank, may_have_rank, parse, presentable, rank_of, unnumbered
 from collectors.node.files import read_or_none
 from collectors.node.living_env import LivingEnvironment
 from collectors.node.mapped import Mapped, is_foreign
-from collectors.node.patient import Answer, PatientReader
 from collectors.node.procfs import parse_stat, split_zeros
 
 YOUNG = 8.0
@@ -32,7 +32,7 @@ ONLY = "HANGTOP_ONLY"
 """``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
 
 
-class Found(NamedTuple):
+class FoundProcess(NamedTuple):
     """A process of a job."""
 
     pid: int
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 class Search:
     """Remembers what is no rank."""
 
-    def __init__(self, proc: str, reader: PatientReader, *, nameless: bool = True) -> None:
+    def __init__(self, proc: str, reader: GuardedReader, *, nameless: bool = True) -> None:
         """``nameless``: look also for processes that say no rank."""
         self._proc = proc
         self._nameless = nameless
@@ -71,7 +71,7 @@ class Search:
         self._mapped.keep(frozenset())
         return True
 
-    def find(self, present: Set[int], taken: Set[int], computing: AbstractSet[int] = frozenset()) -> List[Found]:
+    def find(self, present: Set[int], taken: Set[int], computing: AbstractSet[int] = frozenset()) -> List[FoundProcess]:
         """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
         for pid in [pid for pid in self._known if pid not in present]:
             del self._known[pid]
@@ -80,7 +80,7 @@ class Search:
         self._living.keep(present)
         moment = time.monotonic()
         due = self._due(present, taken, moment)
-        found: List[Found] = []
+        found: List[FoundProcess] = []
         for start in range(0, len(due), BATCH):
             paths = {"%s/%d/environ" % (self._proc, pid): pid for pid in due[start : start + BATCH]}
             answers = self._reader.read_all(list(paths))
@@ -94,7 +94,7 @@ class Search:
             found += self._without_rank(others, computing)
         return found
 
-    def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[Found]:
+    def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[FoundProcess]:
         """A process that says no rank, by its environment as it is now; None where it is no matter of ours."""
         now = self._living.read(pid)
         if not now and answer is None:
@@ -105,10 +105,10 @@ class Search:
             return None
         rank = late_rank(env, library)
         if rank is None:
-            return Found(pid, unnumbered(env), presentable(env), "", library)
-        return Found(pid, rank, presentable(env), "memory", library)
+            return FoundProcess(pid, unnumbered(env), presentable(env), "", library)
+        return FoundProcess(pid, rank, presentable(env), "memory", library)
 
-    def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[Found]:
+    def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
         """Those that say no rank and are of a job by what they have mapped."""
         stats = {}
         for pid in others:
@@ -123,13 +123,13 @@ class Search:
                 self.refused.discard(pid)
                 yield found
 
-    def _judge(self, pid: int, answer: Optional[Answer], moment: float) -> List[Found]:
+    def _judge(self, pid: int, answer: Optional[Answer], moment: float) -> List[FoundProcess]:
         """The process if it carries a rank; else it is remembered, with the time of the next look."""
         env = self._wanted(answer)
         rank = None if env is None else rank_of(env)
         if env is not None and rank is not None:
             self._known.pop(pid, None)
-            return [Found(pid, rank, presentable(env))]
+            return [FoundProcess(pid, rank, presentable(env))]
         first, _ = self._known.get(pid, (moment, moment))
         asked_again_soon = moment - first < YOUNG or answer is None
         self._known[pid] = (first, moment if asked_again_soon else moment + RELOOK)

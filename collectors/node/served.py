@@ -7,8 +7,8 @@ from typing import Callable, List, Optional, Tuple
 
 from collectors.node import tcp
 from collectors.node.child import Child
-from collectors.node.files import read_or_none, text
-from collectors.node.ports import listening
+from collectors.node.files import text
+from collectors.node.socket_tables import listening, read_tables
 from collectors.node.source import Absent
 
 START_SECONDS = 5.0
@@ -31,8 +31,7 @@ def start_server(command: Callable[[int], List[str]]) -> Tuple[Optional[int], st
         return None, str(error)
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
-        tables = [read_or_none("/proc/net/" + name) or b"" for name in ("tcp", "tcp6")]
-        if any(open_port == port for open_port, _ in listening(tables)):
+        if any(open_port == port for open_port, _ in listening(read_tables("/proc/net"))):
             return port, ""
         if child.ended(0.02) is not None:
             return None, last_line(child.read_errors() or child.read()) or "it ended at once"

@@ -12,7 +12,7 @@ import os
 from typing import Optional
 
 from collectors.node.files import list_folder, read_or_none
-from collectors.node.procfs import Status
+from collectors.node.procfs import ProcessStatus
 
 LOOKS = 2
 """Looks without a voluntary switch after which a process counts as waiting."""
@@ -23,7 +23,7 @@ _PROCESSOR = 36
 """Position of ``processor`` in /proc/PID/stat, counted from the field after the name."""
 
 
-class Wait:
+class WaitStart:
     """Follows one rank and finds out, once in each wait, since when it has lasted."""
 
     __slots__ = ("_looks", "_since", "_switches")
@@ -33,7 +33,7 @@ class Wait:
         self._looks = 0
         self._since: Optional[float] = None
 
-    def since(self, proc: str, pid: int, status: Status, now: float) -> Optional[float]:
+    def since(self, proc: str, pid: int, status: ProcessStatus, now: float) -> Optional[float]:
         """Wall clock since when this rank has made no step; None while it makes some, or where that cannot be told.
 
         A wait that sleeps began when the main thread last ran. One that spins, as on a GPU that waits in NCCL, began

@@ -12,8 +12,8 @@ import re
 import time
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, list_folder, read_or_none, read_text, text
-from collectors.node.patient import PatientReader
 from collectors.node.rooted import foreign_root
 from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
@@ -46,7 +46,7 @@ class SoftwareSource(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", root: str = "") -> None:
         super().__init__(shared, proc, sys)
         self._root = root
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._again: Dict[int, Tuple[float, float]] = {}
         """Pid → when to look again (monotonic clock), and the pause after that."""
         self._by_folder: Dict[Tuple[str, str], Dict[str, str]] = {}

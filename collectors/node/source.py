@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.node.logs.numbered import Told
+from collectors.node.logs.numbered import ToldRank
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 
@@ -22,7 +22,7 @@ class Denied(Exception):
     """It is there but may not be read; the text says what right is missing."""
 
 
-class Silent(Exception):
+class NotResponding(Exception):
     """It is there but does not answer; the text names it. The source's state is "late" then."""
 
     def __init__(self, what: str, age: float = 0.0) -> None:
@@ -43,7 +43,7 @@ class Shared:
         """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
         self.unread: Tuple[Sequence[str], ...] = ()
         """(mark of a log, part of its reader) that ended the node side before; there from the start."""
-        self.told: Dict[int, Told] = {}
+        self.told: Dict[int, ToldRank] = {}
         """Ranks of processes that do not say theirs, by pid, written by the source ``logs``."""
         self.computing: FrozenSet[int] = frozenset()
         """Processes that compute on a GPU, written by the source ``gpus``."""
@@ -77,8 +77,8 @@ class Source:
     def look(self, now: float) -> Iterable[NamedTuple]:
         """Samples of this moment (``now`` is the wall clock).
 
-        Raises :class:`Absent`, :class:`Denied`, :class:`Silent` or :class:`Failed` when there is nothing to read; what
-        it yielded before that counts. It is asked again ``retry`` seconds later.
+        Raises :class:`Absent`, :class:`Denied`, :class:`NotResponding` or :class:`Failed` when there is nothing to
+        read; what it yielded before that counts. It is asked again ``retry`` seconds later.
         """
         raise NotImplementedError
 

@@ -1,8 +1,9 @@
 """Dumps the stacks of processes of this node, all at once, and prints one StackDump a line.
 
 Started like every program on a node (see ``collectors.fleet.payload``); its arguments are the fields of
-:class:`Request`. Where the node has no py-spy it asks for one (see ``collectors.node.asking``). It says when a request
-is answered and waits a few seconds for the next one, a line of JSON: its start costs as much as looks at six ranks.
+:class:`DumpRequest`. Where the node has no py-spy it asks for one (see ``collectors.node.asking``). It says when a
+request is answered and waits a few seconds for the next one, a line of JSON: its start costs as much as looks at six
+ranks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from collectors.node import asking, process_state, pyspy_output, served_stacks
 from collectors.node.child import Child
-from collectors.node.look import Look, Manner, Sudo
+from collectors.node.look import LookUnderWay, Manner, Sudo
 from collectors.node.say import say
 from collectors.node.source import Absent
 from collectors.samples.stacks import StackDump
@@ -25,7 +26,7 @@ _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent
 """A main thread with one of these among its files may be waiting for a process that it forked."""
 
 
-class Request(NamedTuple):
+class DumpRequest(NamedTuple):
     """What to dump, and how."""
 
     targets: List[List[int]]
@@ -48,7 +49,7 @@ class Request(NamedTuple):
 
 
 class _Running(NamedTuple):
-    look: Look
+    look: LookUnderWay
     child: Child
     until: float
     output: List[bytes]
@@ -65,22 +66,22 @@ class Answered(NamedTuple):
 
 
 def main(arguments: Sequence[object]) -> None:
-    """Answer requests; ``arguments`` are the fields of the first :class:`Request`."""
+    """Answer requests; ``arguments`` are the fields of the first :class:`DumpRequest`."""
     hearing = asking.Hearing()
-    request = Request(*arguments)  # type: ignore[arg-type]
-    dumper = Dumper(request, hearing)
+    request = DumpRequest(*arguments)  # type: ignore[arg-type]
+    dumper = StackDumper(request, hearing)
     while True:
         say(Answered(dumper.run(request)))
         line = hearing.line(LINGER)
         if line is None:
             return
-        request = Request(*json.loads(line))
+        request = DumpRequest(*json.loads(line))
 
 
-class Dumper:
+class StackDumper:
     """Answers requests of one client about one job."""
 
-    def __init__(self, request: Request, hearing: asking.Hearing) -> None:
+    def __init__(self, request: DumpRequest, hearing: asking.Hearing) -> None:
         self._hearing = hearing
         self._request = request
         self._manner = Manner(request.native, request.blocking)
@@ -91,7 +92,7 @@ class Dumper:
         self._unserved = False
         self._at_once = max(2, min(16, os.cpu_count() or 2))
 
-    def run(self, request: Request) -> int:
+    def run(self, request: DumpRequest) -> int:
         """Take every sample of a request; the number of dumps that were printed."""
         self._request = request
         self._manner = Manner(request.native, request.blocking)
@@ -116,12 +117,12 @@ class Dumper:
         if unsupported:
             self._dump(unsupported, last=True)
 
-    def _look(self, pid: int, rank_pid: int) -> Look:
-        return Look(pid, rank_pid, self._manner, self._spy, self._sudo)
+    def _look(self, pid: int, rank_pid: int) -> LookUnderWay:
+        return LookUnderWay(pid, rank_pid, self._manner, self._spy, self._sudo)
 
     def _dump(self, targets: "List[tuple[int, int]]", last: bool = False) -> "List[tuple[int, int]]":
         """Dump these processes, print what comes; return those whose Python this py-spy does not know."""
-        waiting: Deque[Look] = deque(self._look(*target) for target in targets)
+        waiting: Deque[LookUnderWay] = deque(self._look(*target) for target in targets)
         known = {pid for pid, _ in targets}
         running: Dict[int, _Running] = {}
         unsupported = []
@@ -140,7 +141,7 @@ class Dumper:
                     unsupported.append((look.pid, look.rank_pid))
         return unsupported
 
-    def _start(self, look: Look) -> Optional[_Running]:
+    def _start(self, look: LookUnderWay) -> Optional[_Running]:
         try:
             child = Child(look.command(), limit=64 << 20)
         except Absent as reason:
@@ -149,7 +150,7 @@ class Dumper:
             return None
         return _Running(look, child, time.monotonic() + self._request.deadline, [])
 
-    def _finish(self, look: Look, known: Set[int], waiting: Deque[Look], last: bool) -> bool:
+    def _finish(self, look: LookUnderWay, known: Set[int], waiting: Deque[LookUnderWay], last: bool) -> bool:
         """Print a finished look, queue the children that it waits for; True when another py-spy must try."""
         result = look.result()
         if result.error.startswith("unsupported"):
@@ -176,7 +177,7 @@ class Dumper:
             return dump._replace(error="%s; its debug server: %s" % (dump.error, error.strerror or error))
 
 
-def _advance(running: Dict[int, _Running]) -> List[Look]:
+def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:
     """Wait for output, an end or a deadline; return the looks whose attempt is over."""
     soonest = min(entry.until for entry in running.values())
     ready, _, _ = select.select(list(running), [], [], max(0.0, soonest - time.monotonic()))

@@ -6,7 +6,7 @@ import os
 import time
 from typing import List, Optional, Sequence
 
-from collectors.node.child import ERRORS, OUTPUT, Child, Ended
+from collectors.node.child import ERRORS, OUTPUT, Child, ChildEnded
 from collectors.node.files import text
 
 PLACES = (
@@ -25,7 +25,7 @@ def find(name: str) -> Optional[str]:
     return None
 
 
-class Lines:
+class ToolLines:
     """Whole lines out of chunks of bytes; a line without an end is cut off at ``limit`` bytes."""
 
     def __init__(self, limit: int = 65536) -> None:
@@ -77,7 +77,7 @@ class Query:
             self._asked = time.monotonic()
             self._child = Child(self._argv)
 
-    def answer(self) -> Optional[Ended]:
+    def answer(self) -> Optional[ChildEnded]:
         """The answer once it is whole; a ``status`` of None says that it was waited for too long."""
         if self._child is None:
             return None
@@ -90,9 +90,9 @@ class Query:
             return None
         killed = status == -9 and (self.silent_for() > self._patience or len(self._out) > OUTPUT)
         self.close()
-        return Ended(None if killed else status, self._out, self._err)
+        return ChildEnded(None if killed else status, self._out, self._err)
 
-    def wait(self, seconds: float) -> Optional[Ended]:
+    def wait(self, seconds: float) -> Optional[ChildEnded]:
         """The answer if it becomes whole within ``seconds``."""
         until = time.monotonic() + seconds
         while True:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import List, Optional
 
 from collectors.node.environ import NO_RANK, RankEnvironment
-from collectors.node.family import Member
+from collectors.node.family import FamilyMember
 from collectors.node.held import Held
 from collectors.node.procfs import Stat
-from collectors.node.search import Found
-from collectors.node.slept import Wait
+from collectors.node.search import FoundProcess
+from collectors.node.slept import WaitStart
 from collectors.samples.ranks import RankProcess
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
@@ -25,7 +25,7 @@ class Tracked:
         "settle_at", "shared", "shown", "stat", "takes_part", "wait", "words",
     )  # fmt: skip
 
-    def __init__(self, found: Found, stat: Stat, seen: float, held: Held) -> None:
+    def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
         self.pid = found.pid
         self.env = found.env
         self.shown = found.shown
@@ -43,13 +43,13 @@ class Tracked:
         self.process: Optional[RankProcess] = None
         """What was told of it; None unless it is a rank."""
         self.facts_at = 0.0
-        self.wait = Wait()
+        self.wait = WaitStart()
         self.held = held
 
-    def member(self, orphan: bool = False) -> Member:
+    def member(self, orphan: bool = False) -> FamilyMember:
         """What its place in the family depends on."""
         stat = self.stat
-        return Member(
+        return FamilyMember(
             self.pid, stat.parent, stat.start_ticks, self.env, self.words, stat.comm, self.executable, orphan,
             self.takes_part,
         )  # fmt: skip

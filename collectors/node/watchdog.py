@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable, NoReturn, Optional
+from typing import Callable, Dict, NoReturn, Optional
 
 SILENCE = 9
 """Seconds without a heartbeat after which the node side ends."""
@@ -88,6 +88,18 @@ def watch(on_data: Optional[Callable[[bytes], None]] = None) -> threading.Thread
             on_data(data)
 
     return end_with_stdin(hear)
+
+
+def program(main: Callable[[Dict[str, object]], None]) -> Callable[[Dict[str, object]], None]:
+    """Frame of a program that is asked once: it lives as long as heartbeats come, and leaves when it has said all."""
+
+    def entry(arguments: Dict[str, object]) -> None:
+        watch()
+        main(arguments)
+        leave()
+
+    entry.__doc__ = main.__doc__
+    return entry
 
 
 def stay() -> NoReturn:

@@ -44,7 +44,7 @@ class Limits:
 LIMITS = Limits()
 
 
-class Lines:
+class OutputLines:
     """Splits chunks of any size into lines; one that is too long is left out and counted."""
 
     def __init__(self, take: Callable[[bytes], None], limit: int) -> None:
@@ -95,7 +95,7 @@ class Running:
         self._command = command
         self._packed = packed
         self._take = take
-        self._lines = None if raw else Lines(self._take_one, limits.line)
+        self._lines = None if raw else OutputLines(self._take_one, limits.line)
         self._limits = limits
         self._process: Process | None = None
         self._left = limits.total

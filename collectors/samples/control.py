@@ -37,7 +37,3 @@ class Lent(NamedTuple):
     name: str
     content: str
     """Base64 of zlib."""
-
-
-CONTROLS = (Settings, Beat, Lent)
-"""Every kind that the control line may carry."""

@@ -44,7 +44,7 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise click.UsageError(f"{missing[0]}: there is no such file")
-    with Progress(_size_of(paths)) as progress:
+    with ReadingProgress(_size_of(paths)) as progress:
         contents = read(paths, progress.advance)
     job = job_of(contents)
     if tui:
@@ -121,7 +121,7 @@ def _bytes(size: int) -> str:
     return f"{size} bytes"
 
 
-class Progress:
+class ReadingProgress:
     """A line on standard error that says how far reading has come; only on a terminal, only when it takes long."""
 
     PATIENCE = 0.7
@@ -132,7 +132,7 @@ class Progress:
         self._began = self._said = time.monotonic()
         self._shown = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ReadingProgress:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,7 +18,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.preflight.scene import Cell, Preflight
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -126,14 +126,14 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     return replace(scene, master=(host, port), master_node=node)
 
 
-def _cell(cell: Cell) -> dict[str, str]:
+def _cell(cell: CheckCell) -> dict[str, str]:
     return {
         "check": cell.check, "node": cell.node, "state": cell.state, "kind": cell.kind,
         "figure": cell.figure, "remedy": cell.remedy,
     }  # fmt: skip
 
 
-def _print(table: list[Cell], summary: str) -> None:
+def _print(table: list[CheckCell], summary: str) -> None:
     """A matrix of nodes × checks, then every cell that is not green with what mends it."""
     checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
     names = sorted({cell.node for cell in table})

@@ -21,7 +21,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import captured
-from hangtop.diagnosis.measured.captured import Traffic
+from hangtop.diagnosis.measured.captured import CapturedTraffic
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.asking.capturing import capture_nodes, lines, names_by_address, read
 from hangtop.session.asking.probing import NEEDED
@@ -65,7 +65,7 @@ def command(
 
 async def _capture(
     options: SessionOptions, seconds: float, most: int, folder: Path, yes: bool
-) -> tuple[list[Captured], list[Traffic], Job]:
+) -> tuple[list[Captured], list[CapturedTraffic], Job]:
     status = Status()
     async with connected_session(options, status, NEEDED) as session:
         job = session.job()

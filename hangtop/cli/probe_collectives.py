@@ -25,7 +25,7 @@ from hangtop.session.probed.lines import answer_lines
 from hangtop.session.probed.shades import plain
 
 
-class Sizes(click.ParamType[tuple[int, ...]]):
+class SizesParam(click.ParamType[tuple[int, ...]]):
     """``1M:1G``, doubling, or one size."""
 
     name = "SIZE[:SIZE]"
@@ -46,7 +46,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 @click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True)
 @click.option("--op", "operations", multiple=True, help="all_reduce (default), all_gather, reduce_scatter, broadcast, "
               "all_to_all, send_recv; repeatable.")  # fmt: skip
-@click.option("--sizes", type=Sizes(), default=(), help="Sizes to measure, doubling: 1M:1G.")
+@click.option("--sizes", type=SizesParam(), default=(), help="Sizes to measure, doubling: 1M:1G.")
 @click.option("--pairs", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
               help="Pairs that tell a bad node from a bad link, then GPUs and ports of what is bad: all up to 8 nodes, "
               "neighbours and suspects above; always: all, and the ports of two nodes; never: none.")  # fmt: skip

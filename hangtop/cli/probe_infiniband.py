@@ -17,7 +17,7 @@ from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.asking.infiniband import Fabric, judged, lines
+from hangtop.session.asking.infiniband import FabricSurvey, judged, lines
 from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
 
@@ -53,7 +53,7 @@ def command(ctx: click.Context, options: SessionOptions, device: str, seconds: i
              table=lines(found.ports, fabric.directions, found.unknown), json=json)  # fmt: skip
 
 
-async def _probe(options: SessionOptions, device: str, seconds: int, yes: bool) -> Fabric:
+async def _probe(options: SessionOptions, device: str, seconds: int, yes: bool) -> FabricSurvey:
     status = Status()
     async with connected_session(options, status, NEEDED) as session:
         job = session.job()
@@ -64,7 +64,7 @@ async def _probe(options: SessionOptions, device: str, seconds: int, yes: bool) 
         commands = describe(looked, device, seconds)
         at = time.time()
         if not commands:
-            return Fabric(job, looked, [], absent, at)
+            return FabricSurvey(job, looked, [], absent, at)
         confirm("\n".join(["", *commands]), (node.name for node in taking_part), job, yes=yes)
         directions = await survey(taking_part, looked, device=device, seconds=seconds, progress=status.say)
-        return Fabric(job, looked, directions, absent, at)
+        return FabricSurvey(job, looked, directions, absent, at)

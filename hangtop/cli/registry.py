@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command is, and what it does in one line (shown without importing it)."""
 
     where: str
@@ -13,25 +13,29 @@ class Entry(NamedTuple):
     help: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "watch": Entry("hangtop.cli.watch:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
-    "demo": Entry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
-    "triage": Entry("hangtop.cli.triage:command", "Look for a few seconds, say what is wrong, exit with a code."),
-    "stacks": Entry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
-    "analyze": Entry("hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tool outputs."),
-    "flame": Entry("hangtop.cli.flame:command", "Sample ranks for some seconds and save flame graphs."),
-    "preflight": Entry(
+COMMANDS: dict[str, CommandEntry] = {
+    "watch": CommandEntry("hangtop.cli.watch:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
+    "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
+    "triage": CommandEntry(
+        "hangtop.cli.triage:command", "Look for a few seconds, say what is wrong, exit with a code."
+    ),
+    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
+    "analyze": CommandEntry(
+        "hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tool outputs."
+    ),
+    "flame": CommandEntry("hangtop.cli.flame:command", "Sample ranks for some seconds and save flame graphs."),
+    "preflight": CommandEntry(
         "hangtop.cli.preflight:command", "Check nodes before a job: what would stop it, and the remedy."
     ),
-    "probe": Entry(
+    "probe": CommandEntry(
         "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
     ),
-    "repair": Entry(
+    "repair": CommandEntry(
         "hangtop.cli.repair:command",
         "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",
     ),
-    "record": Entry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
-    "replay": Entry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
+    "record": CommandEntry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
+    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
 }
 """To add a command, write its file and add its line."""
 

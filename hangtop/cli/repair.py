@@ -20,7 +20,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.environment.catching import Catching, catching
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.asking import repairs
-from hangtop.session.asking.repairs import Looked, Order, Patient, Result
+from hangtop.session.asking.repairs import Looked, Order, Repairable, RepairResult
 from hangtop.session.options import SessionOptions
 
 YES = click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
@@ -102,7 +102,7 @@ def continue_command(
 
 async def _mend(
     options: SessionOptions, which: str, names: Sequence[str], doubtful: bool, grace: float, yes: bool
-) -> tuple[Looked, tuple[Patient, ...], list[Result]]:
+) -> tuple[Looked, tuple[Repairable, ...], list[RepairResult]]:
     """Look, show, ask, act: over one connection, so that what was shown is what is signalled."""
     status = Status()
     async with connected_session(options, status) as session:
@@ -114,33 +114,41 @@ async def _mend(
         if wrong:
             listed = ", ".join(one.name for one in there) or "none"
             raise click.UsageError(f"--pid {wrong[0]} is not among those that can be mended now: {listed}")
-        patients = repairs.chosen(there, names, doubtful=doubtful)
+        processes = repairs.chosen(there, names, doubtful=doubtful)
         for one in there:
-            left = "" if one in patients else "  [left alone: --all takes it too]"
+            left = "" if one in processes else "  [left alone: --all takes it too]"
             click.echo(f"{one.told()}\n    {one.process.why}{left}", err=True)
-        if not patients:
-            return looked, patients, []
-        order = Order("TERM" if which == "orphans" else "CONT", patients, grace)
+        if not processes:
+            return looked, processes, []
+        order = Order("TERM" if which == "orphans" else "CONT", processes, grace)
         click.echo(order.command(), err=True)
         what = "End" if which == "orphans" else "Continue"
-        ask_person(f"{what} {count(len(patients), 'process', 'processes')}?", yes=yes)
-        return looked, patients, await repairs.carry_out(session, order)
+        ask_person(f"{what} {count(len(processes), 'process', 'processes')}?", yes=yes)
+        return looked, processes, await repairs.carry_out(session, order)
 
 
 def _end(
-    ctx: click.Context, looked: Looked, patients: tuple[Patient, ...], results: list[Result], what: str, *, json: bool
+    ctx: click.Context,
+    looked: Looked,
+    processes: tuple[Repairable, ...],
+    results: list[RepairResult],
+    what: str,
+    *,
+    json: bool,
 ) -> NoReturn:
     if json:
-        rows = [_row(one.patient) | {"outcome": one.signalled.outcome, "text": one.signalled.text} for one in results]
+        rows = [
+            _row(one.repairable) | {"outcome": one.signalled.outcome, "text": one.signalled.text} for one in results
+        ]
         _say_json({"results": rows}, looked)
     else:
         for one in results:
             mark = click.style("✓", fg="green") if one.good else click.style("✗", fg="red")
-            click.echo(f"{mark} {one.patient.name}: {one.signalled.text}")
-        if not patients:
+            click.echo(f"{mark} {one.repairable.name}: {one.signalled.text}")
+        if not processes:
             click.echo(f"no {what} to mend")
         _tell_unknown(looked)
-    if not patients and looked.unknown:
+    if not processes and looked.unknown:
         ctx.exit(3)
     ctx.exit(int(not all(one.good for one in results)))
 
@@ -199,11 +207,11 @@ def launch(options: SessionOptions, json: bool) -> None:
         click.echo("\n".join(found.text()))
 
 
-def _print(patients: Iterable[Patient], what: str, command: str) -> None:
+def _print(processes: Iterable[Repairable], what: str, command: str) -> None:
     import sys
 
     colour = wants_colour(sys.stdout)
-    shown = list(patients)
+    shown = list(processes)
     for one in shown:
         head = click.style(what, fg="yellow", bold=True) if colour else what
         click.echo(f"{head}  {one.told()}\n    {one.process.why}{'' if one.process.sure else ' (not certain)'}")
@@ -216,7 +224,7 @@ def _tell_unknown(looked: Looked) -> None:
         click.echo(f"not known: {node}: {why}")
 
 
-def _row(one: Patient) -> dict[str, Any]:
+def _row(one: Repairable) -> dict[str, Any]:
     process = one.process
     return {
         "node": one.node, "pid": process.pid, "rank": process.rank, "role": process.role, "user": process.user,

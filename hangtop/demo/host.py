@@ -56,7 +56,7 @@ def start_reaper(folder: Path) -> int:
     return held
 
 
-class Host:
+class DemoHost:
     """One demo's nodes and ranks."""
 
     def __init__(self, options: DemoOptions, folder: Path) -> None:
@@ -138,7 +138,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="hangtop-demo-"))
     held = start_reaper(folder)
     try:
-        asyncio.run(Host(options, folder).run())
+        asyncio.run(DemoHost(options, folder).run())
     except KeyboardInterrupt:
         pass
     finally:

@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RankSeat:
     """Where a rank lives."""
 
     rank: int
@@ -33,9 +33,9 @@ class Seat:
     local: int
 
 
-def places(options: DemoOptions) -> list[Seat]:
+def places(options: DemoOptions) -> list[RankSeat]:
     """Consecutive ranks share a node, as launchers have it."""
-    return [Seat(rank, *divmod(rank, options.ranks_per_node)) for rank in range(options.ranks)]
+    return [RankSeat(rank, *divmod(rank, options.ranks_per_node)) for rank in range(options.ranks)]
 
 
 def free_port() -> int:
@@ -46,7 +46,7 @@ def free_port() -> int:
         return port
 
 
-def environment(options: DemoOptions, place: Seat, port: int, devices: Path) -> dict[str, str]:
+def environment(options: DemoOptions, place: RankSeat, port: int, devices: Path) -> dict[str, str]:
     """A rank's environment: this process's own, less what another job may have left in it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "TORCH", "SLURM_"))}
     return {
@@ -114,7 +114,7 @@ def start(
     return started
 
 
-def _keep(temporary: Path, place: Seat, logs: Path) -> None:
+def _keep(temporary: Path, place: RankSeat, logs: Path) -> None:
     """Let a rank's logs be found by the names that torchelastic gives them."""
     folder = temporary / "torchelastic_demo" / "demo_0" / "attempt_0" / str(place.local)
     folder.mkdir(parents=True)

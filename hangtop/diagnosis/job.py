@@ -26,7 +26,7 @@ from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
-    from hangtop.diagnosis.traces.picture import Picture
+    from hangtop.diagnosis.traces.picture import TracePicture
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class Job:
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
-    traces: Picture | None = None
+    traces: TracePicture | None = None
     """What the profiler traces of its ranks say together."""
     probed: tuple[ProbeReport, ...] = ()
     """Probes of collectives that were asked for in this session, oldest first."""

@@ -17,7 +17,7 @@ from hangtop.inside.checks.speed import bandwidth, stragglers
 from hangtop.inside.frameworks.lightning import lightning_callback
 from hangtop.inside.frameworks.transformers import trainer_callback
 from hangtop.inside.hooks import follow
-from hangtop.inside.standing import identity
+from hangtop.inside.own_rank import identity
 from hangtop.inside.starting import start, stop
 from hangtop.inside.steps import phase, step
 

@@ -14,7 +14,7 @@ from hangtop.inside.checks.placement import check_placement
 from hangtop.inside.checks.same import check_same
 from hangtop.inside.checks.speed import bandwidth, stragglers
 from hangtop.inside.hooks import followed, hooked
-from hangtop.inside.page import Page, Question
+from hangtop.inside.page import Page, PageQuestion
 from hangtop.inside.results import CheckResult, Noted, publish
 
 
@@ -30,7 +30,7 @@ def consider(page: Page, step: int) -> None:
     _MAKE[question.check](question)
 
 
-def _same(question: Question) -> None:
+def _same(question: PageQuestion) -> None:
     things: List[Any] = [thing for thing in (followed(), *hooked.optimizers) if thing is not None]
     if not things:
         _refuse(question, "no model and no optimizer is known here: call hangtop.inside.follow(model, optimizer)")
@@ -38,7 +38,7 @@ def _same(question: Question) -> None:
     check_same(*things, group=hooked.group, seconds=question.deadline, number=question.number)
 
 
-def _placement(question: Question) -> None:
+def _placement(question: PageQuestion) -> None:
     model = followed()
     if model is None:
         _refuse(question, "no model is known here: call hangtop.inside.follow(model)")
@@ -46,7 +46,7 @@ def _placement(question: Question) -> None:
     check_placement(model, seconds=question.deadline, number=question.number)
 
 
-def _mesh(question: Question) -> None:
+def _mesh(question: PageQuestion) -> None:
     meshes = [getattr(parameter, "device_mesh", None) for parameter in getattr(followed(), "parameters", list)()]
     found = next((mesh for mesh in meshes if mesh is not None), None)
     if found is None:
@@ -55,13 +55,13 @@ def _mesh(question: Question) -> None:
     check_mesh(found, seconds=question.deadline, number=question.number)
 
 
-def _refuse(question: Question, why: str) -> None:
+def _refuse(question: PageQuestion, why: str) -> None:
     summary = "check %s was not made: %s" % (question.check, why)
     finding = Noted("check_incomplete", "warning", summary)
     publish(CheckResult(question.check, (), summary, [finding], number=question.number), speaks=False)
 
 
-_MAKE: Dict[str, Callable[[Question], object]] = {
+_MAKE: Dict[str, Callable[[PageQuestion], object]] = {
     "same": _same,
     "placement": _placement,
     "mesh": _mesh,

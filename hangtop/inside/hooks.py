@@ -61,7 +61,7 @@ def follow(model: Any, *optimizers: Any, group: Any = None) -> None:
         remember(model, optimizers, group)
         hooked.handles += [model.register_forward_pre_hook(entering), model.register_forward_hook(left)]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
-        telling.trouble("follow(): %s: %s" % (type(error).__name__, error))
+        telling.problem("follow(): %s: %s" % (type(error).__name__, error))
 
 
 def remember(model: Any, optimizers: Iterable[Any], group: Any = None) -> None:

@@ -17,7 +17,7 @@ from typing import Callable, List, NamedTuple, Optional, Type
 from collectors.samples import page as layout
 
 
-class Question(NamedTuple):
+class PageQuestion(NamedTuple):
     """A check that somebody at the screen asked for."""
 
     number: int
@@ -27,7 +27,7 @@ class Question(NamedTuple):
     """Seconds."""
 
 
-class Standing(NamedTuple):
+class OwnRank(NamedTuple):
     """Who this process is in its job; -1 for what it does not know."""
 
     rank: int = -1
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
 class Page:
     """The page of one process. Raises :class:`OSError` where the kernel gives none."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, own: OwnRank) -> None:
         file = os.memfd_create(layout.NAME, os.MFD_CLOEXEC)
         try:
             os.fchmod(file, 0o600)
@@ -53,25 +53,25 @@ class Page:
         """Writes the number of a step that is done; True while somebody asks something."""
         self.phase = _writer(view, layout.PHASE)
         """Writes the number of the phase that begins."""
-        self.back_to = [Phase(self, number) for number in range(len(layout.PHASE_NAMES))]
+        self.back_to = [PhaseContext(self, number) for number in range(len(layout.PHASE_NAMES))]
         """For each phase what goes back to it: made once, not in every step."""
-        self._name(standing)
+        self._name(own)
         self._words[layout.STEP] = -1
         # last: whoever finds the magic finds the rest
         view[:8] = layout.MAGIC
 
-    def _name(self, standing: Standing) -> None:
+    def _name(self, own: OwnRank) -> None:
         words = self._words
         words[layout.VERSION_WORD] = layout.VERSION
         words[layout.SIZE_WORD] = layout.SIZE
         words[layout.PID] = os.getpid()
         self._floats[layout.STARTED] = time.time()
-        self.stand(standing)
+        self.say_rank(own)
 
-    def stand(self, standing: Standing) -> None:
+    def say_rank(self, own: OwnRank) -> None:
         """Say who this process is, once it is known."""
         words = self._words
-        words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = standing
+        words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = own
 
     @property
     def last_step(self) -> int:
@@ -85,7 +85,7 @@ class Page:
 
     # --- what is asked, said and answered: seldom ---------------------------------------------------------------
 
-    def question(self) -> Optional[Question]:
+    def question(self) -> Optional[PageQuestion]:
         """The question that has not been taken yet; None for none, or for one that is none."""
         words = self._words
         number, check = words[layout.QUESTION], words[layout.CHECK]
@@ -94,7 +94,7 @@ class Page:
             return None
         deadline = self._floats[layout.DEADLINE]
         seconds = deadline if 0.0 < deadline < 3600.0 else 60.0
-        return Question(number, layout.CHECKS[check], words[layout.AT_STEP], seconds)
+        return PageQuestion(number, layout.CHECKS[check], words[layout.AT_STEP], seconds)
 
     def take(self, number: int) -> None:
         """Say that a question was seen, whatever comes of it."""
@@ -146,7 +146,7 @@ def _writer(view: memoryview, value: int) -> Callable[[int], bool]:
     return write
 
 
-class Phase:
+class PhaseContext:
     """What ``phase()`` gives: as a context it puts the phase before back."""
 
     __slots__ = ("_before", "_page")

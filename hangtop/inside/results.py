@@ -88,7 +88,7 @@ def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
         try:
             sys.stderr.write("hangtop.inside: " + str(result) + "\n")
         except (OSError, ValueError):
-            telling.trouble("standard error is closed")
+            telling.problem("standard error is closed")
     return result
 
 

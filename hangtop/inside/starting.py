@@ -9,8 +9,8 @@ from typing import List, Optional
 
 from collectors.samples.page import SIZE
 from hangtop.inside import hooks
+from hangtop.inside.own_rank import own_rank
 from hangtop.inside.page import Page
-from hangtop.inside.standing import standing
 from hangtop.inside.steps import telling
 from hangtop.inside.ways import Opened, open_ways
 
@@ -49,17 +49,17 @@ def start(
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         did.append("failed: %s: %s" % (type(error).__name__, error))
     _once.did = did
-    if not quiet and standing().local_rank <= 0:
+    if not quiet and own_rank().local_rank <= 0:
         try:
             sys.stderr.write("".join("hangtop.inside: %s\n" % line for line in did))
         except (OSError, ValueError):
-            telling.trouble("standard error is closed")
+            telling.problem("standard error is closed")
     return did
 
 
 def _start(*, tracer: bool, stacks: bool, recorder: bool, automatic: bool) -> List[str]:
     try:
-        page: Optional[Page] = Page(standing())
+        page: Optional[Page] = Page(own_rank())
         did = ["page: step and phase in shared memory, %d KiB" % (SIZE >> 10)]
     except (OSError, AttributeError) as error:
         page, did = None, ["page: none (%s)" % error]

@@ -11,9 +11,9 @@ from typing import Callable, Dict, List, Optional
 
 from collectors.samples.page import PHASE_NAMES
 from hangtop.inside import names
-from hangtop.inside.page import Page, Phase
+from hangtop.inside.page import Page, PhaseContext
 
-NOTHING = Phase(None, 0)
+NOTHING = PhaseContext(None, 0)
 NUMBERS: Dict[str, int] = {name: number for number, name in enumerate(PHASE_NAMES) if name}
 
 
@@ -26,13 +26,13 @@ class Telling:
         """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
         self.asked: Optional[Callable[[Page, int], None]] = None
         """Called at the end of a step for a question that has not been answered yet."""
-        self.troubles: List[str] = []
+        self.problems: List[str] = []
         """What went wrong in here and was kept from the job, each once."""
 
-    def trouble(self, text: str) -> None:
+    def problem(self, text: str) -> None:
         """Remember what went wrong."""
-        if text not in self.troubles and len(self.troubles) < 32:
-            self.troubles.append(text)
+        if text not in self.problems and len(self.problems) < 32:
+            self.problems.append(text)
 
     def forked(self) -> None:
         """In a forked child: the page is the parent's."""
@@ -56,7 +56,7 @@ def step(number: Optional[int] = None) -> None:
         if asked or not number & (number - 1):
             _seldom(page, number, asked)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
-        telling.trouble("step(): %s: %s" % (type(error).__name__, error))
+        telling.problem("step(): %s: %s" % (type(error).__name__, error))
 
 
 def counted() -> None:
@@ -70,10 +70,10 @@ def counted() -> None:
         if asked or not number & (number - 1):
             _seldom(page, number, asked)
     except Exception as error:  # noqa: BLE001 - as in step()
-        telling.trouble("a hook: %s: %s" % (type(error).__name__, error))
+        telling.problem("a hook: %s: %s" % (type(error).__name__, error))
 
 
-def phase(name: str) -> Phase:
+def phase(name: str) -> PhaseContext:
     """Say that a phase of the step begins: one of ``data forward backward optimizer checkpoint evaluation``.
 
     As a context (``with hangtop.inside.phase("checkpoint"):``) it puts the phase before back at its end.
@@ -86,7 +86,7 @@ def phase(name: str) -> Phase:
         page.phase(NUMBERS[name])
         return page.back_to[before]
     except Exception as error:  # noqa: BLE001 - as in step()
-        telling.trouble("phase(%r): %s" % (name, type(error).__name__))
+        telling.problem("phase(%r): %s" % (name, type(error).__name__))
         return NOTHING
 
 

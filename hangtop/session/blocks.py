@@ -47,7 +47,7 @@ class About(NamedTuple):
     label: str
 
 
-class BadLine(NamedTuple):
+class RecordedBadLine(NamedTuple):
     """A line of a node that did not decode."""
 
     text: str
@@ -62,10 +62,10 @@ class Stacks(NamedTuple):
 
 Witness: TypeAlias = RecorderDump | RasReport
 """What a job's own libraries said when they were asked."""
-Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | BadLine | Stacks | Witness | About
+Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | About
 
 
-class Entry(NamedTuple):
+class RecordedEntry(NamedTuple):
     """One thing that was taken in."""
 
     at: float
@@ -93,7 +93,7 @@ def _decode_samples(payload: msgspec.Raw) -> Sequence[NamedTuple]:
 PAYLOADS: dict[What, Callable[[msgspec.Raw], Payload]] = {
     "samples": _decode_samples,
     "link": msgspec.msgpack.Decoder(LinkChange).decode,
-    "bad_line": msgspec.msgpack.Decoder(BadLine).decode,
+    "bad_line": msgspec.msgpack.Decoder(RecordedBadLine).decode,
     "stacks": msgspec.msgpack.Decoder(Stacks).decode,
     "recorder": msgspec.msgpack.Decoder(RecorderDump).decode,
     "ras": msgspec.msgpack.Decoder(RasReport).decode,
@@ -136,7 +136,7 @@ class BlockWriter:
 
     def bad_line(self, at: float, node: str, text: str, why: str) -> None:
         """Add a line that did not decode."""
-        self.add(at, node, "bad_line", BadLine(secrets.shapes(text), why))
+        self.add(at, node, "bad_line", RecordedBadLine(secrets.shapes(text), why))
 
     def stacks(self, at: float, node: str, dumps: Sequence[StackDump]) -> None:
         """Add what a look at stacks brought."""
@@ -192,7 +192,7 @@ def are_times(first: float, last: float) -> bool:
     return bounds.FIRST_MOMENT <= first <= last <= bounds.LAST_MOMENT
 
 
-def unpack(body: bytes, unpacked: int) -> Iterator[Entry]:
+def unpack(body: bytes, unpacked: int) -> Iterator[RecordedEntry]:
     """Entries of one block. Raises :class:`ValueError` and those of msgspec and zstandard for a damaged one."""
     if zstandard.frame_content_size(body) != unpacked:
         raise ValueError("a block's size is not what its header says")
@@ -206,8 +206,8 @@ def unpack(body: bytes, unpacked: int) -> Iterator[Entry]:
         at = end
 
 
-def _entry(data: memoryview) -> Entry:
+def _entry(data: memoryview) -> RecordedEntry:
     at, node, what, payload = _raw(data)
     if not are_times(at, at):
         raise ValueError(f"{at} is no time")
-    return Entry(at, node, PAYLOADS[what](payload))
+    return RecordedEntry(at, node, PAYLOADS[what](payload))

@@ -90,11 +90,11 @@ class StackLooks:
 async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
     """Look at these processes of one node and at what they wait for."""
     # Imported here: the probe brings the payload's machinery, which the first frame does not need.
-    from collectors.probes.stacks import Manner, dump
+    from collectors.probes.stacks import DumpManner, dump
 
     if feed is None:
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
-    manner = Manner(
+    manner = DumpManner(
         native=glance.native, blocking=not glance.unasked, samples=glance.samples, py_spy=glance.py_spy,
         sudo=glance.sudo,
     )  # fmt: skip

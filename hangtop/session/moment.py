@@ -12,12 +12,12 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import BadLine, Entry, Stacks
+from hangtop.session.blocks import RecordedBadLine, RecordedEntry, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state import JobState
-from hangtop.session.tape.ring import Frame, Ring, thawed
+from hangtop.session.tape.ring import Keyframe, Ring, thawed
 
 KEPT = (LogLines, LogEvent, StackDump)
 """What the session keeps itself for as long as the ring does, or longer: it is taken from there."""
@@ -57,7 +57,7 @@ class Still:
 class Moment(Session):
     """A session as it was. Made by :func:`moment_at`; :meth:`show` completes it from the session that runs."""
 
-    def __init__(self, options: SessionOptions, frame: Frame) -> None:
+    def __init__(self, options: SessionOptions, frame: Keyframe) -> None:
         self.still = Still(frame.at)
         super().__init__(options, feed=self.still)
         self._copied = {name: copy.at for name, copy in frame.nodes.items()}
@@ -70,7 +70,7 @@ class Moment(Session):
         """The moment."""
         return self.still.at
 
-    def play(self, entries: Sequence[Entry], until: float) -> None:
+    def play(self, entries: Sequence[RecordedEntry], until: float) -> None:
         """Go on to a later moment, by what was taken meanwhile."""
         for entry in entries:
             if entry.at <= self._copied.get(entry.node, 0.0):
@@ -79,11 +79,11 @@ class Moment(Session):
             self._take(entry)
         self.still.at = max(self.still.at, until)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: RecordedEntry) -> None:
         payload = entry.payload
         if isinstance(payload, LinkChange):
             self.link(payload)
-        elif isinstance(payload, BadLine):
+        elif isinstance(payload, RecordedBadLine):
             self.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, RecorderDump | RasReport):
             self.witness(payload)

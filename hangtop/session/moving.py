@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.session.steps import Steps
-from hangtop.session.tracks import Track
+from hangtop.session.steps import JobSteps
+from hangtop.session.tracks import MotionTrack
 from hangtop.session.traffic import Traffic
 
 LATELY = 5.0
@@ -60,7 +60,7 @@ class Tally:
             self.exchanging += ranks
             self.rates[traffic.way] = self.rates.get(traffic.way, 0.0) + traffic.rate
 
-    def rank(self, known: Track) -> None:
+    def rank(self, known: MotionTrack) -> None:
         """Count what a rank shows. What a silent node said last grows old like all else."""
         since = self.since
         self.ranks += 1
@@ -85,7 +85,7 @@ class Tally:
         return f"{_ranks(self.working)} computing, reading or writing" if self.working >= needed else ""
 
 
-def motion_of(tally: Tally, steps: Steps, still: float | None, rhythm: float) -> JobMotion:
+def motion_of(tally: Tally, steps: JobSteps, still: float | None, rhythm: float) -> JobMotion:
     """What moves. ``rhythm`` is how many seconds this job may show nothing between two of its steps."""
     proof = ""
     moving: bool | None = None

@@ -24,7 +24,7 @@ def run_key(process: RankProcess) -> RunKey:
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
-class Process(Protocol):
+class RankOfJob(Protocol):
     """A process of a rank: moving (:class:`~hangtop.session.state.RankState`) or frozen
     (:class:`~hangtop.diagnosis.job.Rank`)."""  # noqa: D205, D209
 
@@ -37,7 +37,7 @@ class Process(Protocol):
         """When it ended."""
 
 
-P = TypeVar("P", bound=Process)
+P = TypeVar("P", bound=RankOfJob)
 
 
 class Parted(NamedTuple, Generic[P]):
@@ -162,5 +162,5 @@ def _largest_run(processes: Sequence[P]) -> list[P]:
     )
 
 
-def _age(process: Process) -> tuple[bool, float]:
+def _age(process: RankOfJob) -> tuple[bool, float]:
     return process.gone_at is None, process.process.started

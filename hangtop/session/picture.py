@@ -28,7 +28,7 @@ it stands still, all since then are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PictureContext:
     """What the picture cannot read from the state: the moment, and what the session knows of it."""
 
     now: float
@@ -55,7 +55,7 @@ class Picture:
         state = self._state.nodes[name]
         return _node(state), _ranks(state)
 
-    def sheet(self, frame: Frame, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
+    def sheet(self, frame: PictureContext, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
         """Everything of one moment, copied: what is made of it may be made in another thread.
 
         ``nodes`` are those copied a moment ago, where copying thousands at once would be felt.
@@ -71,7 +71,7 @@ class Picture:
             ras=tuple(state.ras),
         )
 
-    def job(self, frame: Frame) -> Job:
+    def job(self, frame: PictureContext) -> Job:
         """The whole job at one moment."""
         return self.sheet(frame).job()
 
@@ -80,7 +80,7 @@ class Picture:
 class Sheet:
     """What a picture is made of."""
 
-    frame: Frame
+    frame: PictureContext
     nodes: Mapping[str, NodeSheet]
     stacks: Sequence[tuple[str, StackDump]]
     events: Sequence[tuple[str, LogEvent]]
@@ -120,7 +120,7 @@ class Sheet:
         )
 
 
-def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: Frame) -> list[tuple[str, StackDump]]:
+def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: PictureContext) -> list[tuple[str, StackDump]]:
     oldest = frame.now - max(STACKS_KEPT, (frame.stood_still or 0.0) + 1.0) if frame.live else float("-inf")
     return [(node, dump) for node, dump in stacks if dump.at >= oldest]
 

@@ -21,13 +21,13 @@ from hangtop.session.moving import Tally, motion_of
 from hangtop.session.own_pauses import pauses
 from hangtop.session.pauses import ANYWHERE, Pauses
 from hangtop.session.state import JobState, NodeState, RankState
-from hangtop.session.steps import Steps
-from hangtop.session.tracks import WITNESSED, Track, track
+from hangtop.session.steps import JobSteps
+from hangtop.session.tracks import WITNESSED, MotionTrack, track
 from hangtop.session.traffic import Traffic
 
 Key = tuple[str, int]
 """Node and pid."""
-Seen: TypeAlias = list[tuple[float, Track]]
+Seen: TypeAlias = list[tuple[float, MotionTrack]]
 """Ranks in view: seconds that each has been still, and what is known of it."""
 
 PAUSE = 2.0
@@ -49,11 +49,11 @@ class Progress:
 
     def __init__(self, state: JobState) -> None:
         self._state = state
-        self._tracks: dict[Key, Track] = {}
+        self._tracks: dict[Key, MotionTrack] = {}
         self._traffic: dict[str, Traffic] = {}
         self._still: float | None = None
         self._pauses = Pauses()
-        self._steps = Steps(0.0)
+        self._steps = JobSteps(0.0)
         self._motion = JobMotion()
         self._now = 0.0
         self._between = 1.0
@@ -80,7 +80,7 @@ class Progress:
         return self._motion
 
     @property
-    def tracks(self) -> Mapping[Key, Track]:
+    def tracks(self) -> Mapping[Key, MotionTrack]:
         """What is known of each rank in view; others only read it."""
         return self._tracks
 
@@ -102,7 +102,7 @@ class Progress:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
         seen: Seen = []
         alive: set[Key] = set()
-        tally, steps = Tally(now, self._between), Steps(now)
+        tally, steps = Tally(now, self._between), JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
             if node.ranks:
                 self._look_at(node, strangers, seen, alive, tally)

@@ -6,10 +6,10 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from collectors.fleet.slurm import Part, parts_of_job
+from collectors.fleet.slurm import SlurmComponent, parts_of_job
 from collectors.fleet.targets import Target, TargetError, parse, resolve
 from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
-from collectors.fleet.ways.kubectl import Kubectl, Place, list_pods
+from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.fleet.ways.srun import Srun
 from collectors.fleet.ways.way import Way
 from hangtop.session.options import SessionOptions
@@ -24,7 +24,7 @@ class Reach:
     """None for SSH."""
     instead: Way | None = None
     """For nodes that SSH does not get into."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SlurmComponent, ...] = ()
     """Of the Slurm job."""
     logs: tuple[str, ...] = ()
     """Files that the scheduler says the job writes, as globs."""
@@ -57,7 +57,7 @@ def _reach_pods(options: SessionOptions) -> Reach:
     """Pods by their names, or by their labels."""
     if options.slurm or options.hostfile:
         raise TargetError("--via kubectl goes into pods, not into the nodes of a --slurm job or a --hostfile")
-    place = Place(options.namespace, options.selector, options.container)
+    place = PodSelection(options.namespace, options.selector, options.container)
     named = [target.host for target in parse(options.targets)]
     if named and options.selector:
         raise TargetError("name pods, or choose them by -l, not both")
@@ -67,7 +67,7 @@ def _reach_pods(options: SessionOptions) -> Reach:
     return Reach(tuple(parse(way.names)), way)
 
 
-def _can_step(options: SessionOptions, parts: tuple[Part, ...]) -> bool:
+def _can_step(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> bool:
     """True where steps may stand in for SSH: nobody has said which way to take, and they can be started here."""
     return options.via is None and bool(parts) and shutil.which("srun") is not None
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 import zstandard
 
-from hangtop.session.blocks import HEADER, About, BlockWriter, Entry, PackedBlock, are_times, unpack
+from hangtop.session.blocks import HEADER, About, BlockWriter, PackedBlock, RecordedEntry, are_times, unpack
 
 MAGIC = b"hangtop recording 1\n"
 MOST_BYTES = 64 << 20
@@ -84,7 +84,7 @@ class Recording:
         """Times of its first and last entry."""
         return self.blocks[0].first, max(block.last for block in self.blocks)
 
-    def entries(self, *, until: float = float("inf")) -> Iterator[Entry]:
+    def entries(self, *, until: float = float("inf")) -> Iterator[RecordedEntry]:
         """All entries up to a time, in order; ends at the first damaged one and says so in ``damage``."""
         try:
             with self.path.open("rb") as file:

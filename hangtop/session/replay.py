@@ -11,7 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
-from hangtop.session.blocks import About, BadLine, Entry, Stacks
+from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
@@ -40,8 +40,8 @@ class ReplayFeed:
         self.paused = False
         self._at = recording.span[0]
         self._receiver: Receiver | None = None
-        self._entries: Iterator[Entry] = iter(())
-        self._next: Entry | None = None
+        self._entries: Iterator[RecordedEntry] = iter(())
+        self._next: RecordedEntry | None = None
         self._task: asyncio.Task[None] | None = None
 
     def now(self) -> float:
@@ -97,11 +97,11 @@ class ReplayFeed:
             self._next = next(self._entries, None)
         self._at = max(self._at, at)
 
-    def _deliver(self, receiver: Receiver, entry: Entry) -> None:
+    def _deliver(self, receiver: Receiver, entry: RecordedEntry) -> None:
         payload = entry.payload
         if isinstance(payload, LinkChange):
             receiver.link(payload)
-        elif isinstance(payload, BadLine):
+        elif isinstance(payload, RecordedBadLine):
             receiver.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, Stacks):
             receiver.stacks(entry.node, payload.dumps)

@@ -28,7 +28,7 @@ from hangtop.session.looking import Glance, StackLooks
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import LATE, Pace
-from hangtop.session.picture import Frame, NodeSheet, Picture, Sheet
+from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
 from hangtop.session.progress import Progress
 from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.sharing import shared_stack
@@ -39,7 +39,7 @@ from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
-    from hangtop.diagnosis.traces.picture import Picture as TracePicture
+    from hangtop.diagnosis.traces.picture import TracePicture
     from hangtop.session.probed.answer import Probed
     from hangtop.session.recording import Recorder
     from hangtop.session.tape.ring import Ring
@@ -294,7 +294,7 @@ class Session:
         """What the picture of this moment is made of; see :meth:`Picture.sheet`."""
         now = self.now()
         return self.picture.sheet(
-            Frame(
+            PictureContext(
                 now=now,
                 watched=now - self.state.started,
                 live=self.live,

@@ -28,7 +28,7 @@ def size_of(item: object) -> int:
     return 1000
 
 
-class Shares(deque[tuple[str, T]], Generic[T]):
+class NodeShares(deque[tuple[str, T]], Generic[T]):
     """Items as they came, with the node of each; the oldest give way, and one node takes no more than its share.
 
     A node that is over its share loses its own oldest half. Readers keep their place by how many came in all, and have

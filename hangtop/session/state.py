@@ -24,7 +24,7 @@ from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.past import Growing, gpu_rows, pulses
-from hangtop.session.shares import Shares
+from hangtop.session.shares import NodeShares
 from hangtop.session.trail import Trail
 
 if TYPE_CHECKING:
@@ -218,11 +218,11 @@ class JobState:
     started: float = 0.0
     nodes: dict[str, NodeState] = field(default_factory=dict)
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=4000))
-    log_lines: Shares[LogLines] = field(default_factory=Shares)
+    log_lines: NodeShares[LogLines] = field(default_factory=NodeShares)
     """(node, lines) as they came."""
     log_serial: int = 0
     """Entries ever appended to ``log_lines``: readers keep their place by it."""
-    events: Shares[LogEvent] = field(default_factory=Shares)
+    events: NodeShares[LogEvent] = field(default_factory=NodeShares)
     """(node, event) with times on this machine's clock."""
     event_serial: int = 0
     """Entries ever appended to ``events``."""

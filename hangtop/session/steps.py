@@ -21,7 +21,7 @@ LATE = 3.0
 
 
 @dataclass(slots=True)
-class Steps:
+class JobSteps:
     """What all logs of a job tell."""
 
     now: float

@@ -58,7 +58,7 @@ MAIN_THREADS = ("MainThread", "")
 
 
 @dataclass(slots=True)
-class Track:
+class MotionTrack:
     """What is known of one rank's movement. Times are on this machine's clock."""
 
     pulse: RankPulse
@@ -221,11 +221,11 @@ class Track:
         return moved
 
 
-def track(rank: RankState, at: float, gpu: GpuState | None) -> Track:
+def track(rank: RankState, at: float, gpu: GpuState | None) -> MotionTrack:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
-    begun = Track(pulse, at, at, at, at, rank.fresh_at, rank.launched, woke_before=at)
+    begun = MotionTrack(pulse, at, at, at, at, rank.fresh_at, rank.launched, woke_before=at)
     shine = light(gpu)
     begun.gpu = None if shine is None else shine[:2]
     return begun

@@ -17,7 +17,7 @@ from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
 from hangtop.session.asker import AskingSession
-from hangtop.session.one_job import Process
+from hangtop.session.one_job import RankOfJob
 from hangtop.session.state import RankState
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-def about(report: RasReport, ranks: Iterable[Process]) -> bool:
+def about(report: RasReport, ranks: Iterable[RankOfJob]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
     return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.blocks import BadLine, Entry
+from hangtop.session.blocks import RecordedBadLine, RecordedEntry
 from hangtop.session.recording import Recording, RecordingError
 from tests.support.tmux import Tmux
 from tui.panels.registry import BY_NAME
@@ -146,7 +146,7 @@ class Recorded:
         """What it said at its end; empty while it runs."""
         raise NotImplementedError
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RecordedEntry]:
         """All that was recorded by now, as far as it has been written."""
         try:
             return list(Recording(self.file).entries())
@@ -162,7 +162,7 @@ class Recorded:
         """When samples, bad lines and changes of a node came in which a pattern is found, and their texts."""
         for entry in self.entries():
             if entry.node == node and entry.at >= since:
-                things = [entry.payload] if isinstance(entry.payload, BadLine | LinkChange) else entry.payload
+                things = [entry.payload] if isinstance(entry.payload, RecordedBadLine | LinkChange) else entry.payload
                 for thing in things:
                     if re.search(pattern, said := str(thing)):
                         yield entry.at, said

@@ -17,7 +17,7 @@ from collectors.fleet.local import Local
 from collectors.formats import flight_recorder
 from collectors.node import debug_server, netns
 from collectors.probes.recorder.fetch import Dump, fetch
-from collectors.probes.stacks.dump import Manner
+from collectors.probes.stacks.dump import DumpManner
 from collectors.probes.stacks.dump import dump as dump_stacks
 
 pytestmark = [pytest.mark.torch, pytest.mark.nodes]
@@ -88,7 +88,7 @@ def test_it_tells_stacks_where_py_spy_may_not_look(tmp_path: Path) -> None:
     refused.write_text("#!/bin/sh\necho 'Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n")
     refused.chmod(0o755)
     with rank(tmp_path, '("0.0.0.0", 0)', []) as pid:
-        (told,) = asyncio.run(dump_stacks(Local("node1"), [pid], manner=Manner(py_spy=str(refused))))
+        (told,) = asyncio.run(dump_stacks(Local("node1"), [pid], manner=DumpManner(py_spy=str(refused))))
         (read,) = asyncio.run(dump_stacks(Local("node1"), [pid], python=sys.executable))
     assert (told.method, told.error) == ("debug server", "")
     assert read.method == "nonblocking"

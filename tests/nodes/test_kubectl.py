@@ -15,7 +15,7 @@ from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets import parse
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways import kubectl as way_module
-from collectors.fleet.ways.kubectl import Kubectl, Place, list_pods
+from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 from tests.support.api_server import ApiServer, Faults
@@ -51,7 +51,7 @@ def server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiSer
 
 @asynccontextmanager
 async def fleet(seen: Seen) -> AsyncIterator[Fleet]:
-    place = Place("lab", SELECTOR)
+    place = PodSelection("lab", SELECTOR)
     way = Kubectl(place, await asyncio.to_thread(list_pods, place, []))
     made = Fleet(
         tuple(parse(way.names)), sink=seen, asker=Person(), options=FleetOptions(SETTINGS, version="v", way=way)

@@ -18,7 +18,7 @@ import pytest
 
 from collectors.fleet.local import Local, LocalProcess
 from collectors.probes.flame import record
-from collectors.probes.stacks import Manner, dump, warm
+from collectors.probes.stacks import DumpManner, dump, warm
 from collectors.probes.stacks import dump as dump_module
 from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
@@ -88,7 +88,7 @@ def read(path: str) -> str:
     return Path(path).read_text()
 
 
-async def one(transport: Local, pid: int, manner: Manner | None = None, python: str = sys.executable) -> StackDump:
+async def one(transport: Local, pid: int, manner: DumpManner | None = None, python: str = sys.executable) -> StackDump:
     [found] = await dump(transport, [pid], manner=manner, python=python)
     return found
 
@@ -109,7 +109,7 @@ async def test_what_several_processes_do_in_one_look(start: Callable[..., int], 
 
 async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> None:
     pids = [start("rest()"), start("spin()")]
-    dumps = await dump(Local("here"), pids, manner=Manner(samples=2, gap=0.6), python=sys.executable)
+    dumps = await dump(Local("here"), pids, manner=DumpManner(samples=2, gap=0.6), python=sys.executable)
     cpu = [activity([each for each in dumps if each.pid == pid]).cpu for pid in pids]
     assert cpu[0] == "blocked"
     assert cpu[1] != "blocked"
@@ -118,14 +118,14 @@ async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> 
 async def test_a_stopped_process_is_read_and_left_stopped(start: Callable[..., int]) -> None:
     pid = start("rest()")
     os.kill(pid, signal.SIGSTOP)
-    for manner in (Manner(), Manner(native=True)):
+    for manner in (DumpManner(), DumpManner(native=True)):
         found = await one(Local("here"), pid, manner)
         assert (found.error, found.method, found.state) == ("", "nonblocking", "T")
     assert read(f"/proc/{pid}/stat").split()[2] == "T"
 
 
 async def test_native_frames(start: Callable[..., int]) -> None:
-    found = await one(Local("here"), start("rest()"), Manner(native=True))
+    found = await one(Local("here"), start("rest()"), DumpManner(native=True))
     assert found.method == "native"
     assert any(frame.native for frame in found.threads[0].frames)
 
@@ -215,7 +215,7 @@ async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], l
         pytest.skip("no Python here that everybody may run")
     words = (*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
     pid = start("rest()")
-    found = await one(Through(*words), pid, Manner(sudo=True), python=SYSTEM_PYTHON)
+    found = await one(Through(*words), pid, DumpManner(sudo=True), python=SYSTEM_PYTHON)
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
     assert (await one(Through(*words), pid, python=SYSTEM_PYTHON)).error.startswith("denied: "), "never unasked"
 
@@ -230,7 +230,7 @@ async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> Non
 async def test_native_frames_of_a_process_in_a_container(start: Callable[..., int]) -> None:
     outer = start("rest()", "unshare", "--pid", "--fork", "--kill-child")
     inner = int(read(f"/proc/{outer}/task/{outer}/children").split()[0])
-    found = await one(Local("here"), inner, Manner(native=True))
+    found = await one(Local("here"), inner, DumpManner(native=True))
     assert (found.error, found.method, found.pid) == ("", "native", inner)
     assert any(frame.native and "clock_nanosleep" in frame.name for frame in found.threads[0].frames)
     assert found.threads[0].os_thread_id == inner

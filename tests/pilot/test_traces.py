@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.ways import SERVER, Way
+from collectors.probes.trace.remote.ways import SERVER, TraceWay
 from collectors.samples.traces import RankTrace
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
@@ -85,8 +85,8 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
     session = Paper(nodes=1, gpus=2).session()
     asked: list[float] = []
 
-    async def survey(transport: object, python: str, ranks: list[tuple[int, int]]) -> list[Way]:
-        return [Way(rank, pid, SERVER, 4000 + rank, "") for rank, pid in ranks]
+    async def survey(transport: object, python: str, ranks: list[tuple[int, int]]) -> list[TraceWay]:
+        return [TraceWay(rank, pid, SERVER, 4000 + rank, "") for rank, pid in ranks]
 
     async def capture(
         transport: object, python: str, ranks: list[tuple[int, int]], seconds: float, token: str

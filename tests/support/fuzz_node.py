@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collectors.node import disks, environ, ibstat, interfaces, perfquery, ports, process_state, procfs, pyspy_output
+from collectors.node import (
+    environ,
+    ibstat,
+    interfaces,
+    mounts,
+    perfquery,
+    ports,
+    procfs,
+    pyspy_output,
+    socket_tables,
+)
 from collectors.node import secrets as redaction
 from collectors.node.kmsg import parse_dmesg, parse_journal, parse_kmsg
-from collectors.node.logs import elastic, kernel, mounts, names
+from collectors.node.logs import elastic, kernel, names
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.around import parse_ping, parse_route
 from collectors.probes.path.remote.iperf import parse_client
@@ -41,9 +51,8 @@ def _proc(data: bytes) -> None:
     procfs.parse_wchan(data)
     procfs.parse_cgroup(data)
     ports.usage_of([29497], [data])
-    ports.listening([data])
-    ports.local_ports([data])
-    disks.parse_mounts(data)
+    socket_tables.listening([data])
+    socket_tables.local_ports([data])
     mounts.parse(data.decode("utf-8", "replace"))
     interfaces.parse_dev(data)
     interfaces.parse_snmp_tcp(data)
@@ -52,7 +61,7 @@ def _proc(data: bytes) -> None:
 
 def _addresses(data: bytes) -> None:
     try:
-        process_state.address(data.decode("utf-8", "replace"))
+        socket_tables.address(data.decode("utf-8", "replace"))
     except ValueError:
         return
 

@@ -24,15 +24,15 @@ from collectors.fleet.hostfile import read_hostfile
 from collectors.fleet.known_hosts import KnownHosts
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.ssh_settings import settings_of
-from collectors.fleet.ssh_words import ConfigError
+from collectors.fleet.ssh_words import SshConfigError
 from collectors.fleet.target_error import TargetError
 from collectors.fleet.targets import parse
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length
 from collectors.formats.tcp_flows import flows
 from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import Progress
-from collectors.node.flamerecord import Recording as Recorded
+from collectors.node.flamerecord import FlameProgress
+from collectors.node.flamerecord import FlameRecording as Recorded
 from collectors.node.logs.parser import LogParser
 from collectors.node.nvidia_smi_fields import choose, known_fields, rejected_field
 from collectors.probes.allreduce import reports
@@ -40,8 +40,8 @@ from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
-from collectors.probes.trace.remote.program import Done, Listed
-from collectors.probes.trace.remote.ways import Way
+from collectors.probes.trace.remote.program import Done, ListedTrace
+from collectors.probes.trace.remote.ways import TraceWay
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
@@ -59,8 +59,8 @@ from tests.support.made import gpu_row, hello, process, pulse, tick
 from tests.support.packets import FIN, SYN, frame, pcap
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, Progress, Recorded, WantsPySpy,
-    RankTrace, Way, Listed, Done,
+    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, FlameProgress, Recorded,
+    WantsPySpy, RankTrace, TraceWay, ListedTrace, Done,
 )  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def targets() -> dict[str, Target]:
         "targets": Target(
             _text(lambda text: list(parse(text.split())), TargetError), (b"gpu[001-4,7] me@h:22 [::1]:2",)
         ),
-        "ssh_config": Target(_reading(_ssh_config, ConfigError), fixtures("seeds/ssh_config/*")),
+        "ssh_config": Target(_reading(_ssh_config, SshConfigError), fixtures("seeds/ssh_config/*")),
         "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
         "keys": Target(_keys, (_private_key(), _certificate()), whole=True),
         "config": Target(_reading(_settings, click.ClickException), fixtures("seeds/config/*")),

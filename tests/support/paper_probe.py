@@ -74,6 +74,3 @@ class PaperTransport:
 
     async def run(self, *_: object, **__: object) -> Completed:
         raise TransportError("not asked for here")
-
-    async def open_tcp(self, *_: object, **__: object) -> bytes:
-        raise TransportError("not asked for here")

@@ -90,7 +90,7 @@ async def _capture(app: Host) -> None:
 
 async def _fabric(app: Host) -> None:
     from collectors.probes.infiniband.survey import describe, look
-    from hangtop.session.asking.infiniband import Fabric, judged, lines
+    from hangtop.session.asking.infiniband import FabricSurvey, judged, lines
     from hangtop.session.asking.probing import path_nodes
 
     job = app.session.job()
@@ -103,7 +103,7 @@ async def _fabric(app: Host) -> None:
 
         began = time.monotonic()
         directions = await survey(nodes, looked, seconds=SENDING_SECONDS, progress=app.say) if commands else []
-        fabric = Fabric(job, looked, directions, absent, app.session.now())
+        fabric = FabricSurvey(job, looked, directions, absent, app.session.now())
         found = judged(fabric, time.monotonic() - began)
         shown = [f"{found.outcome}  {found.summary}", "", *lines(found.ports, directions, found.unknown)]
         _show(app, "InfiniBand", shown, found.findings)

@@ -13,7 +13,7 @@ from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
-    from hangtop.session.asking.repairs import Looked, Order, Patient
+    from hangtop.session.asking.repairs import Looked, Order, Repairable
     from tui.dialogs.choosing import Choice
     from tui.host import Host
 
@@ -66,12 +66,12 @@ def offers(looked: Looked) -> list[Offer]:
     return [*found, Offer(port, _propose_port), Offer(lines, _show_launch)]
 
 
-def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
+def _signal(title: str, signal: str, processes: tuple[Repairable, ...]) -> Offer:
     from hangtop.session.asking.repairs import Order
     from tui.dialogs.choosing import Choice
 
-    detail = "\n".join(f"{one.told()}: {one.process.why}" for one in patients) if len(patients) == 1 else ""
-    order = Order("CONT" if signal == "CONT" else "TERM", patients)
+    detail = "\n".join(f"{one.told()}: {one.process.why}" for one in processes) if len(processes) == 1 else ""
+    order = Order("CONT" if signal == "CONT" else "TERM", processes)
 
     def take(app: Host) -> None:
         from tui.dialogs.asking import ConfirmDialog
@@ -80,7 +80,7 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
             if yes:
                 app.run_worker(_carry_out(app, title, order), name="repair", exit_on_error=False)
 
-        told = "\n".join(one.told() for one in patients)
+        told = "\n".join(one.told() for one in processes)
         app.push_screen(ConfirmDialog(title, Intent(_brief(order), order.command()), told), answer)
 
     return Offer(Choice(title, detail, Tone.WARN), take)
@@ -88,7 +88,7 @@ def _signal(title: str, signal: str, patients: tuple[Patient, ...]) -> Offer:
 
 def _brief(order: Order) -> str:
     """``1 process on 1 node, SIGTERM, after 5 s SIGKILL to what is left``."""
-    where = f"{plural(len(order.patients), 'process').replace('processs', 'processes')} on "
+    where = f"{plural(len(order.processes), 'process').replace('processs', 'processes')} on "
     where += plural(len(order.nodes()), "node")
     after = f"SIGTERM, after {order.grace:g} s SIGKILL to what is left" if order.signal == "TERM" else "SIGCONT"
     return f"{where}, {after}"
@@ -105,7 +105,7 @@ async def _carry_out(app: Host, title: str, order: Order) -> None:
     app.head.state.changes.append(Change(app.head.now(), "", f"repair: {title}", "repair"))
     lines: list[list[Piece]] = [
         [
-            (f"{one.patient.name:<24} ", Tone.STRONG),
+            (f"{one.repairable.name:<24} ", Tone.STRONG),
             (harmless(one.signalled.text), Tone.OK if one.good else Tone.BAD),
         ]
         for one in results

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 
 from textual.app import ComposeResult
 
-from hangtop.diagnosis.groups.grid import Grid, grids
+from hangtop.diagnosis.groups.grid import CollectiveGrid, grids
 from hangtop.diagnosis.phrasing import folded
 from tui.format import age, plural
 from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
@@ -37,7 +37,7 @@ class CollectivesPanel(Panel):
         self.back = 0
         """Columns that were scrolled away: 0 shows the newest."""
         self._filter = BlockFilter(scene)
-        self._grids: tuple[Grid, ...] = ()
+        self._grids: tuple[CollectiveGrid, ...] = ()
         self._blocks: list[Block] = []
         self._seen: Hashable = None
         self._made_at = float("-inf")

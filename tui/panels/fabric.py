@@ -199,9 +199,3 @@ def fabric_columns() -> Sequence[Column[LinkRow]]:
         Column("source", "source", 10, _both(lambda p: p.source, lambda _: "proc"),
                help="what the counters are read with"),
     )  # fmt: skip
-
-
-def link_key(scene: Scene, port: str) -> Hashable:
-    """Key of the row that a finding's ``node:device/port`` means."""
-    node, _, name = port.partition(":")
-    return (node, name) if node in scene.state.nodes else None

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
@@ -212,11 +211,6 @@ def strip_of(pieces: list[Piece], width: int, ink: Ink, ground: Ground = Ground.
     if left > 0:
         segments.append(Segment(" " * left, styles[Tone.TEXT]))
     return Strip(segments, width)
-
-
-def styled(text: str, style: Style, width: int) -> Strip:
-    """One piece in a style of its own over the whole width."""
-    return Strip([Segment(fit(text, width), style)], width)
 
 
 def between(left: list[Piece], right: list[Piece], width: int) -> list[Piece]:

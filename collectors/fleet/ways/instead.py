@@ -64,9 +64,9 @@ class Instead:
             self._tell(f"{self.name} is reached by steps of its job, for SSH fails there: {refusal}")
         self._settled = True
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Pass it on."""
-        self._now.fell_silent(seconds)
+        self._now.not_responding(seconds)
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
@@ -79,10 +79,6 @@ class Instead:
     ) -> StreamProcess:
         """Start a command; see :class:`~collectors.fleet.transport.Transport`."""
         return await self._now.start(command, on_stdout=on_stdout, on_stderr=on_stderr)
-
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Talk to a port; see :class:`~collectors.fleet.transport.Transport`."""
-        return await self._now.open_tcp(host, port, send=send, timeout=timeout)
 
     async def close(self) -> None:
         """Close both."""

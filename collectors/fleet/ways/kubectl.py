@@ -38,7 +38,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodSelection:
     """Where the pods are, as options of kubectl."""
 
     namespace: str | None = None
@@ -55,7 +55,7 @@ class Place:
         return ["kubectl", *self.words(), "get", "pods", "--output=json", *chosen]
 
 
-def list_pods(place: Place, names: Sequence[str]) -> tuple[Pod, ...]:
+def list_pods(place: PodSelection, names: Sequence[str]) -> tuple[Pod, ...]:
     """Pods of the selector, or those named. Blocks for up to 20 s. Raises :class:`TargetError`."""
     if shutil.which("kubectl") is None:
         raise TargetError("kubectl is not here: install it, or run this where it is")
@@ -84,7 +84,7 @@ class Kubectl:
     channels = 3
     at_once = 8
 
-    def __init__(self, place: Place, pods: Sequence[Pod]) -> None:
+    def __init__(self, place: PodSelection, pods: Sequence[Pod]) -> None:
         self._place = place
         self._pods = present(pods)
         self._roles = {pod.name: role for role, pod in self._pods.items()}

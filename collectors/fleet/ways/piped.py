@@ -8,14 +8,10 @@ carries anything, and the node side ends by itself without heartbeats, whatever 
 from __future__ import annotations
 
 import asyncio
-import base64
 import shutil
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
-from collectors.fleet import interpreter, payload
 from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.collected import Collected
@@ -25,14 +21,8 @@ from collectors.fleet.ways.process import BROKEN, PipedProcess
 from collectors.fleet.ways.way import Way
 from collectors.node.watchdog import child_setup
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 SILENCE = 12.0
 """Seconds without a tick after which a way is given up: nothing but the ticks tells that it still carries anything."""
-BEAT_SECONDS = 2.0
-FORWARD = "collectors.node.forward"
-
 _LONGEST = 300
 _CLOSING = 0.5
 
@@ -40,11 +30,10 @@ _CLOSING = 0.5
 class Piped:
     """A node behind a local program."""
 
-    def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore, python: str | None = None) -> None:
+    def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore) -> None:
         self._target = target
         self._way = way
         self._opening = opening
-        self._python = python
         self._words: list[str] = []
         self._connected = False
         self._channels = Channels(way.channels)
@@ -75,7 +64,7 @@ class Piped:
         self._connected = True
         self.why = ""
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         """Nothing has come for so long: past :data:`SILENCE` the way is taken for broken."""
         if seconds > SILENCE and self._connected:
             self._lose(f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more")
@@ -186,36 +175,6 @@ class Piped:
         for process in list(self._processes):
             process.break_off()
 
-    # --- ports ----------------------------------------------------------------------------------------------------
-
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        """Talk to a TCP port as seen from the node; see :class:`~collectors.fleet.transport.Transport`."""
-        if self._python is None:
-            found = await interpreter.find(self)
-            if not found.python:
-                raise TransportError(f"{self.name}: no way to {host}:{port} from there: {found.why}")
-            self._python = found.python
-        out, err = Collected(64 << 20), Collected(_LONGEST * 4)
-        asked = {"host": host, "port": port, "send": base64.b64encode(send).decode()}
-        command = payload.command(self._python)
-        process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
-        try:
-            async with asyncio.timeout(timeout), _beating(process):
-                process.write(payload.pack(FORWARD, asked))
-                status = await process.wait()
-        except TimeoutError:
-            if not out.value():
-                raise TransportError(f"{self.name}: {host}:{port} said nothing within {timeout:g} s") from None
-            return out.value()
-        finally:
-            process.kill()
-        if status == BROKEN:
-            raise TransportError(f"{self.name}: {self.why} while {host}:{port} was asked")
-        if status != 0:
-            said = _last_line(err.value()) or f"status {status}"
-            raise TransportError(f"{self.name}: no way to {host}:{port} from there: {said}")
-        return out.value()
-
     async def close(self) -> None:
         """End everything that runs over it, here too."""
         self._connected = False
@@ -231,22 +190,6 @@ class Piped:
                 return
             for process in processes:
                 process.signal(number)
-
-
-@asynccontextmanager
-async def _beating(process: PipedProcess) -> AsyncIterator[None]:
-    """Heartbeats for a program of ours there."""
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            process.write(b"\n")
-
-    task = asyncio.create_task(beat(), name="hangtop beating")
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 def _status(status: int | None) -> str:

@@ -10,7 +10,7 @@ import getpass
 import os
 from collections.abc import Sequence
 
-from collectors.fleet.slurm import Part
+from collectors.fleet.slurm import SlurmComponent
 from collectors.fleet.targets import Target, parse
 from collectors.fleet.transport import Refused
 
@@ -38,8 +38,8 @@ class Srun:
     channels = 3
     at_once = 8
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts: dict[str, Part] = {}
+    def __init__(self, parts: Sequence[SlurmComponent]) -> None:
+        self._parts: dict[str, SlurmComponent] = {}
         for part in parts:
             for target in parse([part.nodes]):
                 self._parts.setdefault(target.host, part)

@@ -12,6 +12,7 @@ import os
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 from collectors.node import files
+from collectors.node.family import STARTERS
 from collectors.node.procfs import split_zeros
 from collectors.node.search import ONLY
 
@@ -19,13 +20,6 @@ RECENT = 1800.0
 """Seconds since its last line for which a log is taken for that of the job that one has come to look at."""
 FILES = 64
 """Files at most, the newest first."""
-LAUNCHERS = frozenset(
-    {
-        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
-        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
-    }
-)  # fmt: skip
-"""Programs, and modules after ``-m``, that start ranks."""
 WORDS = 6
 """Words of a command among which a launcher's name stands: behind an interpreter, its options and ``-m``."""
 _ELASTIC = "torchelastic_*/*/attempt_*/*"
@@ -48,7 +42,7 @@ def launchers(proc: str) -> Iterator[Launcher]:
             continue
         base = "%s/%s" % (proc, name)
         words = split_zeros(files.read_or_none(base + "/cmdline", 4096) or b"")[:WORDS]
-        if not any(os.path.basename(word) in LAUNCHERS for word in words):
+        if not any(os.path.basename(word) in STARTERS for word in words):
             continue
         if not only or only in split_zeros(files.read_or_none(base + "/environ") or b""):
             yield Launcher(int(name), files.link(base + "/cwd"))

@@ -10,7 +10,7 @@ from collectors.node import files, secrets
 from collectors.node.logs import elastic, line
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.parts import frame_of_log
-from collectors.node.logs.steps import SEEN, Steps
+from collectors.node.logs.steps import SEEN, LogSteps
 from collectors.node.logs.tail import Tail
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
@@ -37,7 +37,7 @@ LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
 
-class Owner(NamedTuple):
+class LogWriter(NamedTuple):
     """A process that writes a file."""
 
     pid: Optional[int]
@@ -49,16 +49,21 @@ class Followed:
     """A file that is followed. ``owners`` are those who write it; one alone lends its rank to lines without a label."""
 
     def __init__(
-        self, path: str, owner: Owner, now: float, start: Optional[int] = None, left_out: FrozenSet[str] = frozenset()
+        self,
+        path: str,
+        owner: LogWriter,
+        now: float,
+        start: Optional[int] = None,
+        left_out: FrozenSet[str] = frozenset(),
     ) -> None:
         self.path = path
         self._left_out = left_out
         self._here = frame_of_log(path)
-        self.owners: Dict[Owner, None] = {owner: None}
+        self.owners: Dict[LogWriter, None] = {owner: None}
         self.tail = Tail(path, WHOLE, END, start)
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
-        self._steps = Steps()
+        self._steps = LogSteps()
         self._began = self._grown = now
         self._reading_backlog = False
         self._document_size = self._ended_at = -1
@@ -228,17 +233,17 @@ class Followed:
                 LogEvent(said.kind, said.at, owner.rank, "", owner.pid, self.path, 1, message[:4000], said.data)
             )
 
-    def _owner(self) -> Owner:
+    def _owner(self) -> LogWriter:
         """Who writes the file: one process, or nobody in particular."""
         pids = {owner.pid for owner in self.owners}
         first = next(iter(self.owners))
-        return first if len(pids) == 1 else Owner(None, None, first.stream)
+        return first if len(pids) == 1 else LogWriter(None, None, first.stream)
 
     def _new_parser(self, now: float) -> LogParser:
         owner = self._owner()
         return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now, left_out=self._left_out)
 
-    def adopt(self, owner: Owner) -> None:
+    def adopt(self, owner: LogWriter) -> None:
         """Another process writes the file too."""
         if owner in self.owners:
             return

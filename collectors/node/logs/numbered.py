@@ -14,7 +14,7 @@ from collectors.node.procfs import parse_status
 from collectors.samples.ranks import RankProcess
 
 
-class Told(NamedTuple):
+class ToldRank(NamedTuple):
     """A rank of the whole job, as a log tells it."""
 
     rank: int
@@ -26,15 +26,15 @@ Line = Tuple[str, int, int, int]
 
 
 def told_numbers(
-    proc: str, ranks: Iterable[RankProcess], lines: Mapping[int, Iterable[Line]], known: Dict[int, Told]
-) -> Dict[int, Told]:
+    proc: str, ranks: Iterable[RankProcess], lines: Mapping[int, Iterable[Line]], known: Dict[int, ToldRank]
+) -> Dict[int, ToldRank]:
     """Numbers of the processes without one, by pid; ``lines`` are those of the files that a process writes.
 
     ``known`` are those told before, of processes that may have their number by them by now. Nobody is numbered where
     two would have one number, or where communicators of the whole job differ in size.
     """
     nameless = [rank for rank in ranks if rank.rank < 0 or rank.numbered_by == "log"]
-    found: Dict[int, Told] = {}
+    found: Dict[int, ToldRank] = {}
     for rank in nameless:
         told = _largest(_own_lines(proc, rank.pid, lines.get(rank.pid, ()))) or known.get(rank.pid)
         if told is not None and rank.world_size in (None, told.world_size):
@@ -44,9 +44,9 @@ def told_numbers(
     return found if len({told.rank for told in found.values()}) == len(found) and whole > 1 else {}
 
 
-def _largest(lines: Iterable[Line]) -> Optional[Told]:
+def _largest(lines: Iterable[Line]) -> Optional[ToldRank]:
     sizes = [(size, rank) for _, _, rank, size in lines]
-    return Told(max(sizes)[1], max(sizes)[0]) if sizes else None
+    return ToldRank(max(sizes)[1], max(sizes)[0]) if sizes else None
 
 
 def _own_lines(proc: str, pid: int, lines: Iterable[Line]) -> Iterable[Line]:

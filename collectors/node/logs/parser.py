@@ -10,7 +10,7 @@ from typing import Iterable, List, Optional
 
 from collectors.node.logs import line, sift, times
 from collectors.node.logs.numbers import Numbers
-from collectors.node.logs.progress import Progress
+from collectors.node.logs.progress import CommunicatorProgress
 from collectors.node.logs.reader import SCANNER, Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
@@ -40,7 +40,7 @@ class LogParser:
         self.source = source
         self.line = 1
         """Number of the next line."""
-        self.coll = Progress(source, rank, now)
+        self.coll = CommunicatorProgress(source, rank, now)
         self._reader = Reader(source, rank, pid, host, now, left_out)
         self._sifter = sift.Sifter()
         self._now = now

@@ -23,7 +23,7 @@ _MARKED = 200
 HELD = "held up hangtop's interpreter and ended it"
 
 
-class Frame(Protocol):
+class NamedFrame(Protocol):
     """Calls what it is given; a dump shows its name in the place of a file's."""
 
     def __call__(self, wanted: Callable[..., T], *arguments: Any, **named: Any) -> T:
@@ -77,7 +77,7 @@ def mark(path: str) -> str:
     return path.encode("utf-8", "surrogateescape")[-_MARKED:].hex()
 
 
-def frame_of_log(path: str) -> Frame:
+def frame_of_log(path: str) -> NamedFrame:
     """Calls what it is given, with arguments, in a frame that names the log."""
     return _named("log:" + mark(path))
 
@@ -88,10 +88,10 @@ def left_out_of(path: str, unread: Iterable[Iterable[str]]) -> FrozenSet[str]:
     return frozenset(part for which, part in unread if which == its)
 
 
-_frames: Dict[str, Frame] = {}
+_frames: Dict[str, NamedFrame] = {}
 
 
-def _frame(name: str) -> Frame:
+def _frame(name: str) -> NamedFrame:
     frame = _frames.get(name)
     if frame is None:
         frame = _frames[name] = _named(name)
@@ -102,5 +102,5 @@ def _call(wanted: Callable[..., T], *arguments: Any, **named: Any) -> T:
     return wanted(*arguments, **named)
 
 
-def _named(name: str) -> Frame:
+def _named(name: str) -> NamedFrame:
     return FunctionType(_call.__code__.replace(co_filename=name), {})

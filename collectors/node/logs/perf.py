@@ -27,7 +27,7 @@ _TIMEOUT = re.compile(r"(?:(?P<host>[\w.-]{1,80}): )?Test (?:timeout|failure: ti
 _REMOTE = re.compile(r"remote process exited|remote error")
 
 
-class Row(NamedTuple):
+class BandwidthRow(NamedTuple):
     """One size. Bandwidths are GB/s (1e9 bytes)."""
 
     size: int
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     """Wrong elements in place and out of place; None where they were not counted."""
 
 
-def row(words: List[str], counted: bool) -> Optional[Row]:
+def row(words: List[str], counted: bool) -> Optional[BandwidthRow]:
     """The row that a line's words are; None for any other line. ``counted``: the table has ``#wrong``."""
     if len(words) < 3 + COLUMNS or not all(map(_DIGITS.match, words[:2])):
         return None
@@ -49,7 +49,7 @@ def row(words: List[str], counted: bool) -> Optional[Row]:
     if any(figure is None or figure < 0 for figure in figures):
         return None
     counts = [int(word) for word in (wrong, again) if _DIGITS.match(word)] if counted else []
-    return Row(
+    return BandwidthRow(
         int(words[0]), (figures[0] or 0.0) / 1e6, figures[1] or 0.0, figures[2] or 0.0, sum(counts) if counts else None
     )
 
@@ -69,7 +69,7 @@ class TableBlock:
         self.over = False
         self.text = header
         self._counted = "#wrong" in header
-        self._rows: List[Row] = []
+        self._rows: List[BandwidthRow] = []
         self._average: Optional[float] = None
         self._bad: Optional[int] = None
         self._strangers = 0

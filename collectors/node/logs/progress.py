@@ -69,7 +69,7 @@ class _Comm(NamedTuple):
     size: int
 
 
-class Progress:
+class CommunicatorProgress:
     """The communicators of one log file."""
 
     def __init__(self, source: str, rank: Optional[int], now: float) -> None:

@@ -45,7 +45,7 @@ TALK, COLLECTIVE, OTHER, ODD = range(4)
 communicators that has to be read by itself."""
 
 
-class Lines:
+class BlockLines:
     """The lines of a block; cut up only as far as they are asked for."""
 
     def __init__(self, text: bytes, count: int) -> None:
@@ -68,7 +68,7 @@ class Lines:
 class Sifted(NamedTuple):
     """A block's lines, in order."""
 
-    raw: Lines
+    raw: BlockLines
     keys: List[bytes]
     """The lines without what varies: two collectives with equal keys are of one communicator, process and operation."""
     counts: Dict[bytes, int]
@@ -102,7 +102,7 @@ class Sifter:
             rest = [index for index, key in enumerate(keys) if kinds[key] >= OTHER]
         odd = [index for index in rest if kinds[keys[index]] == ODD]
         collectives = {key for key, kind in kinds.items() if kind == COLLECTIVE}
-        return Sifted(Lines(text, count), keys, counts, collectives, rest, odd)
+        return Sifted(BlockLines(text, count), keys, counts, collectives, rest, odd)
 
     def _kind(self, key: bytes) -> int:
         known = self._kinds.get(key)

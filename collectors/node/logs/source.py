@@ -6,11 +6,12 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs.follow import SHOWN, Followed, Owner
-from collectors.node.logs.mounts import Mounts
+from collectors.node.logs.follow import SHOWN, Followed, LogWriter
 from collectors.node.logs.numbered import Line, told_numbers
 from collectors.node.logs.parts import HELD, WHOLE, left_out_of
-from collectors.node.logs.where import Places, Wanted
+from collectors.node.logs.waiting import Waiting
+from collectors.node.logs.where import LogPlaces, WantedLog
+from collectors.node.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, StepCount
@@ -41,7 +42,7 @@ SIZE_EVERY = 4.0
 NOWHERE = (0, 0)
 
 
-class _Told:
+class _ToldFile:
     """What was last said of a file, and who it is."""
 
     __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
@@ -74,16 +75,16 @@ class LogSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._places = Places(proc)
+        self._places = LogPlaces(proc)
         self._mounts = Mounts(proc)
         self._followed: Dict[str, Followed] = {}
-        self._unread: Dict[Tuple[str, Optional[int], str], Wanted] = {}
-        self._waiting: List[LogEvent] = []
+        self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
+        self._waiting = Waiting()
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
-        self._told: Dict[str, _Told] = {}
+        self._told: Dict[str, _ToldFile] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = float("-inf")
@@ -152,8 +153,8 @@ class LogSource(Source):
             for wanted in self._places.left_behind(now):
                 self._want(wanted, now)
 
-    def _want(self, wanted: Wanted, now: float) -> None:
-        owner = Owner(wanted.pid, wanted.rank, wanted.stream)
+    def _want(self, wanted: WantedLog, now: float) -> None:
+        owner = LogWriter(wanted.pid, wanted.rank, wanted.stream)
         known = self._followed.get(wanted.path) or self._elsewhere(wanted)
         if known is not None:
             if wanted.stream != "extra":
@@ -177,12 +178,12 @@ class LogSource(Source):
             self._full = True
             for path, followed in list(self._followed.items()):
                 if _inode(path) == NOWHERE:
-                    self._waiting += [self._ranked(event) for event in followed.finish()]
+                    self._waiting.add(self._ranked(event) for event in followed.finish())
                     del self._followed[path]
                     self._told.pop(path, None)
         return len(self._followed) < FILES
 
-    def _elsewhere(self, wanted: Wanted) -> Optional[Followed]:
+    def _elsewhere(self, wanted: WantedLog) -> Optional[Followed]:
         """The same file, followed under another name."""
         inode = _inode(wanted.path)
         for followed in self._followed.values():
@@ -202,18 +203,14 @@ class LogSource(Source):
                 followed.read(now, until)
             else:
                 followed.sample(now)
-            self._waiting += [self._ranked(event) for event in followed.events]
+            self._waiting.add(self._ranked(event) for event in followed.events)
             followed.events = []
             if not self.shared.ranks:
-                self._waiting += followed.ending(now)
+                self._waiting.add(followed.ending(now))
             for device, inode, offset in followed.tail.left:
                 self._left[device, inode] = offset
             followed.tail.left = []
-        size = 0
-        while self._waiting and size < SENT:
-            event = self._waiting.pop(0)
-            size += len(event.text) + 200
-            yield event
+        yield from self._waiting.take(SENT, now)
 
     def _number(self) -> None:
         """Tell which ranks those without a number are, as far as their logs say it."""
@@ -262,7 +259,7 @@ class LogSource(Source):
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        told = self._told.setdefault(followed.path, _Told())
+        told = self._told.setdefault(followed.path, _ToldFile())
         if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
             told.inode, told.checked = followed.tail.inode, now
             inode = _inode(followed.path)

@@ -77,7 +77,7 @@ class _Counter:
         return spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
 
 
-class Steps:
+class LogSteps:
     """The step counters of one log file."""
 
     def __init__(self) -> None:

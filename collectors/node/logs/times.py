@@ -24,7 +24,6 @@ CTIME = (
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
 _PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, AMERICAN))
-_GLOG = _PATTERNS[1]
 _HEAD = 96
 """A line's own time stands within its first characters."""
 

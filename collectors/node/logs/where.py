@@ -13,7 +13,7 @@ from collectors.node.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
 
-class Wanted(NamedTuple):
+class WantedLog(NamedTuple):
     """One file and one of those who write it."""
 
     path: str
@@ -24,26 +24,26 @@ class Wanted(NamedTuple):
     """Why it cannot be read; empty for a path that may be opened."""
 
 
-class Places:
+class LogPlaces:
     """Finds the files; remembers what is costly to find."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._globs: Dict[str, Tuple[float, List[str]]] = {}
         self._pipes = Pipes(proc)
-        self._left: Tuple[float, List[Wanted]] = (float("-inf"), [])
+        self._left: Tuple[float, List[WantedLog]] = (float("-inf"), [])
 
-    def of_rank(self, rank: RankProcess, now: float) -> Iterator[Wanted]:
+    def of_rank(self, rank: RankProcess, now: float) -> Iterator[WantedLog]:
         """Files of one rank. The same path comes twice when both streams go there."""
         for stream, target, descriptor in (("stdout", rank.stdout, 1), ("stderr", rank.stderr, 2)):
             if target:
                 for path, why in self._opened(rank.pid, target, descriptor, now, rank.container):
-                    yield Wanted(path, rank.pid, _number(rank), stream, why)
+                    yield WantedLog(path, rank.pid, _number(rank), stream, why)
         if rank.nccl_log:
-            yield Wanted(rank.nccl_log, rank.pid, _number(rank), "nccl", "")
+            yield WantedLog(rank.nccl_log, rank.pid, _number(rank), "nccl", "")
         yield from self.of_elastic(rank)
 
-    def of_elastic(self, rank: RankProcess) -> Iterator[Wanted]:
+    def of_elastic(self, rank: RankProcess) -> Iterator[WantedLog]:
         """What is in the folder that torchelastic made for a rank, be it alive or gone."""
         error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
         if error.startswith("/"):
@@ -51,9 +51,9 @@ class Places:
             for name in ("stdout.log", "stderr.log", "error.json"):
                 path = os.path.join(folder, name)
                 if os.path.exists(path):
-                    yield Wanted(path, rank.pid, _number(rank), "elastic", "")
+                    yield WantedLog(path, rank.pid, _number(rank), "elastic", "")
 
-    def named(self, patterns: Sequence[str], now: float) -> Iterator[Wanted]:
+    def named(self, patterns: Sequence[str], now: float) -> Iterator[WantedLog]:
         """Files that the user's patterns match, as of the last search."""
         for pattern in patterns:
             searched, found = self._globs.get(pattern, (float("-inf"), []))
@@ -63,15 +63,15 @@ class Places:
                 )
                 self._globs[pattern] = (now, found)
             for path in filter(os.path.isfile, found):
-                yield Wanted(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
+                yield WantedLog(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
 
-    def left_behind(self, now: float) -> List[Wanted]:
+    def left_behind(self, now: float) -> List[WantedLog]:
         """Files of a job that has ended, and of launchers that outlive it, as of the last search."""
         searched, found = self._left
         if not 0 <= now - searched <= SEARCH:
             alive = list(ended.launchers(self._proc))
             found = [
-                Wanted(path, None, names.hints(path).rank, "extra", "")
+                WantedLog(path, None, names.hints(path).rank, "extra", "")
                 for path in ended.left_behind([launcher.folder for launcher in alive], now)
             ]
             for launcher in alive:
@@ -79,7 +79,7 @@ class Places:
                     target = files.link("%s/%d/fd/%d" % (self._proc, launcher.pid, descriptor))
                     for path, why in self._opened(launcher.pid, target, descriptor, now):
                         if not why:
-                            found.append(Wanted(path, None, None, "extra", ""))
+                            found.append(WantedLog(path, None, None, "extra", ""))
             self._left = (now, found)
         return found
 

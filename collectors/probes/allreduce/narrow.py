@@ -9,7 +9,7 @@ from itertools import chain
 from collectors.probes.allreduce.bisect import Bisection, Culprit
 from collectors.probes.allreduce.pairing import Pairing
 from collectors.probes.allreduce.plan import ProbePlan
-from collectors.probes.allreduce.ports import Port, facing, used
+from collectors.probes.allreduce.ports import LocalPort, facing, used
 from collectors.probes.allreduce.rounds import Seat
 from collectors.probes.allreduce.workers import Worker
 from collectors.samples.probes import ProbePair
@@ -120,7 +120,7 @@ class Narrowing:
             pairs, at_once=False, crossed=one_network and not culprit.settled
         )
 
-    def _bind(self, node: str, port: Port) -> str:
+    def _bind(self, node: str, port: LocalPort) -> str:
         """Name of the port; its seat is that of the node's first GPU which no bad pair names."""
         bad = {name for bisection in self._gpus for pair in bisection.standing_out() for name in pair}
         parts = self._parts(node)

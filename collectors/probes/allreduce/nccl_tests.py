@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from collectors.fleet import payload
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.transport import Transport, TransportError
-from collectors.formats.nccl_tests import Table, parse
+from collectors.formats.nccl_tests import NcclTestsTable, parse
 from collectors.probes.allreduce.plan import ProbeNode
 from collectors.probes.allreduce.workers import launch_command
 from collectors.probes.running import Running
@@ -125,10 +125,10 @@ def _result(node: ProbeNode, op: str, text: str, why: str) -> NcclTest:
     return NcclTest(node.name, program, table.ranks or node.gpus, _figures(op, table), _wrong(table), why)
 
 
-def _figures(op: str, table: Table) -> list[ProbeFigure]:
+def _figures(op: str, table: NcclTestsTable) -> list[ProbeFigure]:
     return [ProbeFigure(op, row.size, row.seconds, row.algbw, row.busbw, [], []) for row in table.rows]
 
 
-def _wrong(table: Table) -> int | None:
+def _wrong(table: NcclTestsTable) -> int | None:
     counted = [row.wrong for row in table.rows if row.wrong is not None]
     return sum(counted) if counted else None

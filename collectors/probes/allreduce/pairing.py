@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from collectors.probes.allreduce.figures import bandwidths
 from collectors.probes.allreduce.plan import ProbePlan
-from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
+from collectors.probes.allreduce.rounds import RoundOutcome, Rounds, Seat, Work
 from collectors.samples.probes import ProbePair
 
 BARRIER = 3.0
@@ -29,7 +29,7 @@ class Pairing:
         return pair._replace(error=f"{b} cannot reach a port of {a}: {pair.error}") if outcome.apart else pair
 
 
-def _as_pair(a: str, b: str, outcome: Outcome) -> ProbePair:
+def _as_pair(a: str, b: str, outcome: RoundOutcome) -> ProbePair:
     world = len(outcome.seats)
     speeds = [bandwidths(found.op, found.bytes, found.seconds, world)[1] for found in outcome.figures]
     latency = outcome.latency

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.probes.allreduce.ports import Port
+from collectors.probes.allreduce.ports import LocalPort
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 
@@ -23,7 +23,7 @@ class ProbeNode:
     interface: str = ""
     gpus: int = 0
     pid: int | None = None
-    ports: tuple[Port, ...] = ()
+    ports: tuple[LocalPort, ...] = ()
     gpu_numbers: tuple[int, ...] = ()
 
     def part(self, local: int) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class LocalPort:
     """One of them. ``address`` and ``network`` (``10.0.0.0/24``) are an interface's, empty for an HCA's port."""
 
     name: str
@@ -24,7 +24,7 @@ class Port:
         return {"NCCL_SOCKET_IFNAME": f"={self.name}"} if backend == "nccl" else {"GLOO_SOCKET_IFNAME": self.name}
 
 
-def facing(mine: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Port]]:
+def facing(mine: Sequence[LocalPort], others: Sequence[LocalPort]) -> list[tuple[LocalPort, LocalPort]]:
     """Each port with the one of another node that it can be measured against; those without one are left out.
 
     An interface needs one in the same network. An HCA's port is tried with that of the same name, which is on the same
@@ -40,7 +40,7 @@ def facing(mine: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Por
     return found
 
 
-def used(ports: Sequence[Port], backend: str, said: dict[str, str]) -> list[Port]:
+def used(ports: Sequence[LocalPort], backend: str, said: dict[str, str]) -> list[LocalPort]:
     """Those that the collectives go through, by what NCCL's log said of its network and devices (``nccl_log``).
 
     NCCL uses HCAs where it can, and sockets when it says so or where there are none.

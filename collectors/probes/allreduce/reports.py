@@ -20,52 +20,52 @@ Change = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
-class Report(msgspec.Struct, frozen=True):
+class WorkerReport(msgspec.Struct, frozen=True):
     """Any of them; ``id`` is the round's number, 0 for what belongs to none."""
 
     id: Count = 0
 
 
-class NoTorch(Report, frozen=True):
+class NoTorch(WorkerReport, frozen=True):
     """The interpreter has no torch."""
 
     python: Text = ""
     why: Text = ""
 
 
-class Ready(Report, frozen=True):
+class Ready(WorkerReport, frozen=True):
     """Torch is imported."""
 
     nccl: Text = ""
     """Version of torch's own NCCL; empty on CPU."""
 
 
-class Store(Report, frozen=True):
+class StoreStarted(WorkerReport, frozen=True):
     """Rank 0 keeps the store, on this port."""
 
     port: Annotated[int, Meta(ge=1, le=65535)] = 1
 
 
-class Absent(Report, frozen=True):
+class MissingRanks(WorkerReport, frozen=True):
     """Ranks that did not come to the barrier."""
 
     ranks: Ranks = msgspec.field(default_factory=list)
 
 
-class Latency(Report, frozen=True):
+class Latency(WorkerReport, frozen=True):
     """Time of the smallest all_reduce."""
 
     median_us: Seconds = 0.0
     worst_us: Seconds = 0.0
 
 
-class Equal(Report, frozen=True):
+class Equal(WorkerReport, frozen=True):
     """Seconds that each rank needed for the same work."""
 
     seconds: Annotated[list[Seconds], Meta(max_length=65536)] = msgspec.field(default_factory=list)
 
 
-class Measured(Report, frozen=True):
+class Measured(WorkerReport, frozen=True):
     """One operation at one size."""
 
     op: Text = ""
@@ -75,7 +75,7 @@ class Measured(Report, frozen=True):
     odd: Ranks = msgspec.field(default_factory=list)
 
 
-class Failed(Report, frozen=True):
+class RankFailed(WorkerReport, frozen=True):
     """A rank raised."""
 
     rank: Rank = 0
@@ -83,7 +83,7 @@ class Failed(Report, frozen=True):
     why: Text = ""
 
 
-class Finished(Report, frozen=True):
+class Finished(WorkerReport, frozen=True):
     """A rank is through, with the TCP segments that its node sent meanwhile, and sent again."""
 
     rank: Rank = 0
@@ -91,28 +91,28 @@ class Finished(Report, frozen=True):
     retransmitted: Change = 0
 
 
-class Gone(Report, frozen=True):
+class Gone(WorkerReport, frozen=True):
     """The worker has ended; said here, by no worker."""
 
     why: Text = ""
 
 
-_KINDS: dict[str, type[Report]] = {
+_KINDS: dict[str, type[WorkerReport]] = {
     "no_torch": NoTorch,
     "ready": Ready,
-    "store": Store,
-    "absent": Absent,
+    "store": StoreStarted,
+    "absent": MissingRanks,
     "latency": Latency,
     "work": Equal,
     "figure": Measured,
-    "failed": Failed,
+    "failed": RankFailed,
     "done": Finished,
 }
 _split = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 _decoders = {name: msgspec.json.Decoder(kind).decode for name, kind in _KINDS.items()}
 
 
-def read(line: bytes) -> Report | None:
+def read(line: bytes) -> WorkerReport | None:
     """The report in a line; None for one that no worker writes."""
     if not line.startswith(b'["'):
         return None

@@ -9,7 +9,7 @@ from math import inf
 
 from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.ports import Port
+from collectors.probes.allreduce.ports import LocalPort
 from collectors.probes.allreduce.workers import Worker
 
 GRACE = 3.0
@@ -28,7 +28,7 @@ class Seat:
 
     worker: Worker
     local: int
-    port: Port | None = None
+    port: LocalPort | None = None
 
     @property
     def node(self) -> ProbeNode:
@@ -47,7 +47,7 @@ class Seat:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RoundOutcome:
     """What one round came to, by rank within the round."""
 
     seats: Sequence[Seat]
@@ -104,13 +104,13 @@ class Rounds:
     def __init__(self, plan: ProbePlan) -> None:
         self._plan = plan
         self._serial = 0
-        self._open: dict[int, asyncio.Queue[tuple[str, reports.Report]]] = {}
+        self._open: dict[int, asyncio.Queue[tuple[str, reports.WorkerReport]]] = {}
         self._hanging: set[tuple[str, int]] = set()
         """Node and local process of ranks that had not said that they were done when their round ended."""
         self._bound: dict[tuple[str, int], dict[str, str]] = {}
         """The settings that the process in such a place was bound to a port with: libraries read them once."""
 
-    def take(self, node: ProbeNode, report: reports.Report) -> None:
+    def take(self, node: ProbeNode, report: reports.WorkerReport) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
         if isinstance(report, reports.Gone):
             for queue in self._open.values():
@@ -118,12 +118,12 @@ class Rounds:
         elif (of_round := self._open.get(report.id)) is not None and of_round.qsize() < MOST_WAITING:
             of_round.put_nowait((node.name, report))
 
-    async def run(self, seats: Sequence[Seat], work: Work) -> Outcome:
+    async def run(self, seats: Sequence[Seat], work: Work) -> RoundOutcome:
         """Run one round to its end, or to its deadline. The first seat is rank 0 and keeps the store."""
         self._serial += 1
         number = self._serial
         queue = self._open[number] = asyncio.Queue()
-        outcome = Outcome(tuple(seats))
+        outcome = RoundOutcome(tuple(seats))
         try:
             async with asyncio.timeout(work.deadline) as limit:
                 await self._drive(number, outcome, work, queue, limit)
@@ -136,7 +136,7 @@ class Rounds:
         return outcome
 
     async def _drive(
-        self, number: int, outcome: Outcome, work: Work, queue: asyncio.Queue[tuple[str, reports.Report]],
+        self, number: int, outcome: RoundOutcome, work: Work, queue: asyncio.Queue[tuple[str, reports.WorkerReport]],
         limit: asyncio.Timeout,
     ) -> None:  # fmt: skip
         seats = outcome.seats
@@ -144,7 +144,7 @@ class Rounds:
         told = False
         while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
             name, report = await queue.get()
-            if isinstance(report, reports.Store) and not told:
+            if isinstance(report, reports.StoreStarted) and not told:
                 told = True
                 self._tell(number, seats, work, report.port, range(1, len(seats)))
             elif isinstance(report, reports.Gone):
@@ -155,7 +155,7 @@ class Rounds:
                 if 0 in gone and not told:
                     return
             else:
-                if isinstance(report, reports.Failed):
+                if isinstance(report, reports.RankFailed):
                     _hurry(limit)
                 _note(outcome, report)
                 if isinstance(report, reports.Finished) and report.rank == 0 and (outcome.absent or not told):
@@ -207,7 +207,7 @@ def _hurry(limit: asyncio.Timeout) -> None:
     limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
 
 
-def _note(outcome: Outcome, report: reports.Report) -> None:
+def _note(outcome: RoundOutcome, report: reports.WorkerReport) -> None:
     """Enter one report; ranks that the round does not have are passed over."""
     ranks = range(len(outcome.seats))
     match report:
@@ -216,9 +216,9 @@ def _note(outcome: Outcome, report: reports.Report) -> None:
             if report.segments > 0:
                 share = report.retransmitted / report.segments
                 outcome.retransmitted = max(share, outcome.retransmitted or 0.0)
-        case reports.Failed(rank=rank) if rank in ranks:
+        case reports.RankFailed(rank=rank) if rank in ranks:
             outcome.failed[rank] = f"{report.stage}: {report.why}"
-        case reports.Absent():
+        case reports.MissingRanks():
             outcome.absent.update(rank for rank in report.ranks if rank in ranks)
         case reports.Measured() if len(outcome.figures) < MOST_FIGURES:
             outcome.figures.append(report)

@@ -16,7 +16,7 @@ from collectors.probes.allreduce.narrow import Narrowing
 from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.allreduce.pairing import Pairing
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work
+from collectors.probes.allreduce.rounds import RoundOutcome, Rounds, Seat, Work
 from collectors.probes.allreduce.workers import Worker, launch_command
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
@@ -68,7 +68,7 @@ class AllreduceProbe:
         self._tested: list[NcclTest] = []
         self._world = 0
 
-    def _take(self, node: ProbeNode, report: reports.Report) -> None:
+    def _take(self, node: ProbeNode, report: reports.WorkerReport) -> None:
         if isinstance(report, reports.NoTorch):
             self._workers[node.name].error = f"{report.python} has no torch: {report.why}"
         if isinstance(report, reports.Ready | reports.NoTorch | reports.Gone):
@@ -97,7 +97,7 @@ class AllreduceProbe:
         await asyncio.gather(*(self._start(worker) for worker in self._workers.values()))
         present = [worker for worker in self._workers.values() if not worker.error]
         absent = [worker for worker in self._workers.values() if worker.error]
-        whole: Outcome | None = None
+        whole: RoundOutcome | None = None
         if len(present) * self.plan.locals_of(self.plan.nodes[0]) > 1:
             self._progress(f"all {len(present)} nodes together")
             seats = self._seats(present)
@@ -116,7 +116,7 @@ class AllreduceProbe:
             await self._nccl_tests(present)
         return self._report(at, whole, absent)
 
-    async def _once_more_late(self, whole: Outcome) -> None:
+    async def _once_more_late(self, whole: RoundOutcome) -> None:
         """Let all do equal work again when somebody was late: one look proves nothing, the better one counts."""
         usual = statistics.median(whole.work) if whole.work else 0.0
         if max(whole.work, default=0.0) <= LATE * usual:
@@ -184,7 +184,7 @@ class AllreduceProbe:
 
     # --- report --------------------------------------------------------------------------------------------------
 
-    def _report(self, at: float, whole: Outcome | None, absent: list[Worker]) -> ProbeReport:
+    def _report(self, at: float, whole: RoundOutcome | None, absent: list[Worker]) -> ProbeReport:
         ranks: list[ProbeRank] = []
         if whole is not None:
             usual = statistics.median(whole.work) if whole.work else 0.0
@@ -221,7 +221,7 @@ class AllreduceProbe:
         )
 
     @staticmethod
-    def _why(whole: Outcome | None, absent: list[Worker]) -> str:
+    def _why(whole: RoundOutcome | None, absent: list[Worker]) -> str:
         if absent:
             return "; ".join(f"{worker.node.name}: {worker.error}" for worker in absent)
         return whole.complaint() if whole is not None else "a probe needs two ranks"

@@ -32,7 +32,7 @@ def launch_command(python: str = "python3") -> list[str]:
 class Worker:
     """One node's worker: reports go to ``on_report`` as they come."""
 
-    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, reports.Report], None]) -> None:
+    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, reports.WorkerReport], None]) -> None:
         self.node = node
         self.error = ""
         self.log = bytearray()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collectors.probes.flame.files import Saved, as_speedscope, as_svg, save
+from collectors.probes.flame.files import ProfileFiles, as_speedscope, as_svg, save
 from collectors.probes.flame.profile import Flame, folded, profile
-from collectors.probes.flame.record import Recorded, record, shown_command
+from collectors.probes.flame.record import FoldedStacks, record, shown_command
 
 __all__ = [
     "Flame",
-    "Recorded",
-    "Saved",
+    "FoldedStacks",
+    "ProfileFiles",
     "as_speedscope",
     "as_svg",
     "folded",

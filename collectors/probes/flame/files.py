@@ -18,7 +18,7 @@ _NARROWEST = 0.3
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-class Saved(NamedTuple):
+class ProfileFiles(NamedTuple):
     """The files of one profile."""
 
     svg: Path
@@ -32,10 +32,10 @@ class _Box(NamedTuple):
     frame: Flame
 
 
-def save(root: Flame, folder: Path, stem: str) -> Saved:
+def save(root: Flame, folder: Path, stem: str) -> ProfileFiles:
     """Write both files. Raises :class:`OSError` as the file system says it."""
     folder.mkdir(parents=True, exist_ok=True)
-    saved = Saved(folder / f"{stem}.svg", folder / f"{stem}.speedscope.json")
+    saved = ProfileFiles(folder / f"{stem}.svg", folder / f"{stem}.speedscope.json")
     saved.svg.write_text(as_svg(root), encoding="utf-8")
     saved.speedscope.write_text(json.dumps(as_speedscope(root)), encoding="utf-8")
     return saved

@@ -14,18 +14,18 @@ from collectors.fleet.clean import clean
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import LIMIT, Progress, Recording, Request
+from collectors.node.flamerecord import LIMIT, FlameProgress, FlameRecording, FlameRequest
 from collectors.node.pyspy import record_command
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.lender import loan
 
 _MARGIN = 40.0
-_told = one_of(Progress, Recording, WantsPySpy)
+_told = one_of(FlameProgress, FlameRecording, WantsPySpy)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class FoldedStacks:
     """Folded stacks of one process, ``outer;inner 62`` a line, thread first; or why there are none."""
 
     pid: int
@@ -51,26 +51,26 @@ async def record(
     python: str = "python3",
     on_progress: Callable[[float, int], None] | None = None,
     stop: asyncio.Event | None = None,
-) -> list[Recorded]:
+) -> list[FoldedStacks]:
     """Sample these processes of one node for ``seconds`` at ``rate`` a second, without pausing them.
 
     ``on_progress`` hears seconds done and processes running, twice a second. Setting ``stop`` ends it early with what
     there is; cancelling ends it without. Every pid gets an answer. Raises
     :class:`~collectors.fleet.transport.TransportError` when the program cannot be started.
     """
-    found: dict[int, Recorded] = {}
+    found: dict[int, FoldedStacks] = {}
 
     def take(line: bytes) -> bool:
         sample = _decode(line)
-        if isinstance(sample, Progress) and on_progress is not None:
+        if isinstance(sample, FlameProgress) and on_progress is not None:
             on_progress(sample.elapsed, sample.running)
-        elif isinstance(sample, Recording):
+        elif isinstance(sample, FlameRecording):
             found[sample.pid] = _unpacked(sample)
         elif isinstance(sample, WantsPySpy):
             running.write(loan(sample.machine))
         return False
 
-    request = Request(list(pids), seconds, rate, py_spy)
+    request = FlameRequest(list(pids), seconds, rate, py_spy)
     packed = pack("collectors.node.flamerecord", list(request))
     running = Running(transport, command(python, nice=False), packed, take, limits=Limits(line=2 * LIMIT))
     async with running:
@@ -83,8 +83,8 @@ async def record(
         finally:
             stopping.cancel()
     said = running.said()
-    absent = Recorded(0, 0.0, "", f"{why}: {said}" if said else why)
-    return [found.get(pid, Recorded(pid, 0.0, "", absent.error)) for pid in pids]
+    absent = FoldedStacks(0, 0.0, "", f"{why}: {said}" if said else why)
+    return [found.get(pid, FoldedStacks(pid, 0.0, "", absent.error)) for pid in pids]
 
 
 async def _pass_on(stop: asyncio.Event | None, running: Running) -> None:
@@ -101,10 +101,10 @@ def _decode(line: bytes) -> object:
         return None
 
 
-def _unpacked(sample: Recording) -> Recorded:
+def _unpacked(sample: FlameRecording) -> FoldedStacks:
     try:
         unpacker = zlib.decompressobj()
         stacks = unpacker.decompress(b64decode(sample.stacks, validate=True), LIMIT)
     except (zlib.error, binascii.Error, ValueError):
-        return Recorded(sample.pid, sample.seconds, "", "failed: the recording came broken")
-    return Recorded(sample.pid, sample.seconds, clean(stacks.decode("utf-8", "replace")), sample.error)
+        return FoldedStacks(sample.pid, sample.seconds, "", "failed: the recording came broken")
+    return FoldedStacks(sample.pid, sample.seconds, clean(stacks.decode("utf-8", "replace")), sample.error)

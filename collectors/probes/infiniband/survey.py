@@ -27,7 +27,7 @@ _observation = answer(Observation)
 
 
 @dataclass(slots=True)
-class Looked:
+class SurveyedNode:
     """What one node has."""
 
     ports: list[IbPort] = field(default_factory=list)
@@ -74,13 +74,13 @@ def where(port: IbPort) -> list[str]:
     return ["-C", port.device, "-P", str(port.port)]
 
 
-async def look(nodes: Sequence[PathNode]) -> dict[str, Looked]:
+async def look(nodes: Sequence[PathNode]) -> dict[str, SurveyedNode]:
     """Ask every node what it has. It only reads."""
     return dict(zip([node.name for node in nodes], await asyncio.gather(*map(_look, nodes)), strict=True))
 
 
-async def _look(node: PathNode) -> Looked:
-    found = Looked()
+async def _look(node: PathNode) -> SurveyedNode:
+    found = SurveyedNode()
     try:
         answers = await ask(node.transport, node.python, ENTRY, {})
     except TransportError as error:
@@ -103,7 +103,7 @@ async def _look(node: PathNode) -> Looked:
     return found
 
 
-def pairs(looked: Mapping[str, Looked], device: str = "") -> list[list[tuple[str, str]]]:
+def pairs(looked: Mapping[str, SurveyedNode], device: str = "") -> list[list[tuple[str, str]]]:
     """Rounds of pairs that can be measured: both have an active port and one of perftest's tools in common."""
     able = sorted(name for name, one in looked.items() if one.active(device) and one.tools & set(BANDWIDTH_TOOLS))
     return rounds(able) if len(able) > 1 else []
@@ -111,7 +111,7 @@ def pairs(looked: Mapping[str, Looked], device: str = "") -> list[list[tuple[str
 
 async def survey(
     nodes: Sequence[PathNode],
-    looked: Mapping[str, Looked],
+    looked: Mapping[str, SurveyedNode],
     *,
     device: str = "",
     seconds: int = 2,
@@ -130,7 +130,9 @@ async def survey(
     return found
 
 
-async def _pair(a: PathNode, b: PathNode, at_a: Looked, at_b: Looked, device: str, seconds: int) -> list[Direction]:
+async def _pair(
+    a: PathNode, b: PathNode, at_a: SurveyedNode, at_b: SurveyedNode, device: str, seconds: int
+) -> list[Direction]:
     return [
         await _direction(source, target, its, others, device, seconds)
         for source, target, its, others in ((a, b, at_a, at_b), (b, a, at_b, at_a))
@@ -138,7 +140,7 @@ async def _pair(a: PathNode, b: PathNode, at_a: Looked, at_b: Looked, device: st
 
 
 async def _direction(
-    source: PathNode, target: PathNode, its: Looked, others: Looked, device: str, seconds: int
+    source: PathNode, target: PathNode, its: SurveyedNode, others: SurveyedNode, device: str, seconds: int
 ) -> Direction:
     here, there = its.active(device), others.active(device)
     assert here is not None
@@ -159,7 +161,11 @@ async def _direction(
 
 
 async def _with_mads(
-    found: Direction, source: PathNode, target: PathNode, here: tuple[IbPort, Looked], there: tuple[IbPort, Looked]
+    found: Direction,
+    source: PathNode,
+    target: PathNode,
+    here: tuple[IbPort, SurveyedNode],
+    there: tuple[IbPort, SurveyedNode],
 ) -> Direction:
     """Add ibping and ibtracert where the link is InfiniBand and both ends may send management datagrams."""
     (port, its), (far, others) = here, there
@@ -223,7 +229,7 @@ async def _run(node: PathNode, words: list[str], seconds: float) -> Observation:
     return answers[0] if answers else Observation("result", words[0], None, f"{node.name} did not say")
 
 
-def describe(looked: Mapping[str, Looked], device: str, seconds: int) -> list[str]:
+def describe(looked: Mapping[str, SurveyedNode], device: str, seconds: int) -> list[str]:
     """The exact commands, with PORT for the free port that is taken and ADDRESS and LID for the other end's."""
     lines = []
     for name, one in sorted(looked.items()):

@@ -16,7 +16,7 @@ ENTRY = "collectors.node.preflight"
 _observation = answer(Observation)
 
 
-class Asked:
+class PreflightRun:
     """One run on one node; an async context manager, at whose end the ports that it listened on are free again."""
 
     def __init__(self, transport: Transport, python: str, arguments: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from collectors.fleet.transport import Transport, TransportError
-from collectors.probes.preflight.ask import Asked
+from collectors.probes.preflight.ask import PreflightRun
 from collectors.samples.asked import Observation
 
 LOOK_SECONDS = 12.0
@@ -81,7 +81,7 @@ async def _look(
     """Let one node look at itself; returns the ephemeral port that it now listens on."""
     wanted = [0, port] if place.name == master_node else [0]
     arguments: dict[str, object] = {"listen": wanted, "paths": list(paths), "master": master}
-    asked = Asked(place.transport, place.python, arguments)
+    asked = PreflightRun(place.transport, place.python, arguments)
     try:
         await stack.enter_async_context(asked)
         found.answers[place.name] = await asked.finished(LOOK_SECONDS)
@@ -98,7 +98,7 @@ async def _reach(found: Survey, place: Surveyed, targets: Sequence[tuple[str, in
     """Let one node connect to its targets."""
     arguments: dict[str, object] = {"connect": [list(target) for target in targets], "look": False}
     try:
-        async with Asked(place.transport, place.python, arguments) as asked:
+        async with PreflightRun(place.transport, place.python, arguments) as asked:
             found.answers[place.name] = [*found.answers.get(place.name, []), *await asked.finished(REACH_SECONDS)]
     except TransportError as error:
         found.errors[place.name] = str(error)

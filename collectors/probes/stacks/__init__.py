@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from collectors.probes.stacks.dump import Manner, dump, shown_command, warm
+from collectors.probes.stacks.dump import DumpManner, dump, shown_command, warm
 
-__all__ = ["Manner", "dump", "shown_command", "warm"]
+__all__ = ["DumpManner", "dump", "shown_command", "warm"]

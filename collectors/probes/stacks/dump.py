@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from collectors.fleet.transport import Transport
 from collectors.node.pyspy import dump_command
-from collectors.node.stackdump import Request
-from collectors.probes.stacks.dumper import Order, carry_out
+from collectors.node.stackdump import DumpRequest
+from collectors.probes.stacks.dumper import DumpOrder, carry_out
 from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
 
@@ -18,7 +18,7 @@ _START_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class DumpManner:
     """How to look.
 
     ``native`` adds native frames (half a second of CPU and up to 25 ms of pause a process). ``blocking`` allows a pause
@@ -37,7 +37,7 @@ class Manner:
     sudo: bool = False
 
 
-def shown_command(pids: Sequence[int], manner: Manner) -> str:
+def shown_command(pids: Sequence[int], manner: DumpManner) -> str:
     """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
     method = "native" if manner.native else "nonblocking"
     words = dump_command(manner.py_spy or "py-spy", pids[0] if pids else 0, method, with_locals=True)
@@ -51,7 +51,7 @@ async def dump(
     *,
     native: bool = False,
     samples: int = 1,
-    manner: Manner | None = None,
+    manner: DumpManner | None = None,
     python: str = "python3",
     on_dump: Callable[[StackDump], None] | None = None,
 ) -> list[StackDump]:
@@ -61,7 +61,7 @@ async def dump(
     ``native`` and ``samples``; ``on_dump`` hears of each dump as it comes. Times are the node's. Raises
     :class:`~collectors.fleet.transport.TransportError` when the node cannot be reached or the program not be started.
     """
-    chosen = manner or Manner(native=native, samples=samples)
+    chosen = manner or DumpManner(native=native, samples=samples)
     dumps: list[StackDump] = []
 
     def take(sample: StackDump) -> None:
@@ -70,7 +70,7 @@ async def dump(
             on_dump(sample)
 
     limit = _limit(len(pids), chosen)
-    why = await carry_out(Order(_request(pids, chosen), python, limit, loan), transport, take)
+    why = await carry_out(DumpOrder(_request(pids, chosen), python, limit, loan), transport, take)
     answered = {sample.pid for sample in dumps}
     dumps.extend(_unanswered(pid, why or "no word of it") for pid in pids if pid not in answered)
     return dumps
@@ -82,13 +82,13 @@ async def warm(transport: Transport, pids: Sequence[int], *, python: str = "pyth
     Returns why there is none; empty when there is. It ends some seconds later unless it is asked. Raises
     :class:`~collectors.fleet.transport.TransportError` when the node cannot be reached or the program not be started.
     """
-    nothing = Manner(samples=0, py_spy=py_spy)
-    order = Order(_request(pids, nothing), python, _START_SECONDS, loan)
+    nothing = DumpManner(samples=0, py_spy=py_spy)
+    order = DumpOrder(_request(pids, nothing), python, _START_SECONDS, loan)
     return await carry_out(order, transport, lambda _dump: None)
 
 
-def _request(pids: Sequence[int], manner: Manner) -> Request:
-    return Request(
+def _request(pids: Sequence[int], manner: DumpManner) -> DumpRequest:
+    return DumpRequest(
         [[pid, pid] for pid in pids],
         native=manner.native,
         blocking=manner.blocking,
@@ -101,7 +101,7 @@ def _request(pids: Sequence[int], manner: Manner) -> Request:
     )
 
 
-def _limit(processes: int, manner: Manner) -> float:
+def _limit(processes: int, manner: DumpManner) -> float:
     """Seconds after which a node is given up; its own deadlines pass long before, unless the link is cut."""
     one = NATIVE_DEADLINE if manner.native else manner.deadline
     return _START_SECONDS + manner.samples * (manner.gap + one * (2 + processes / 8))

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.asking import WantsPySpy
-from collectors.node.stackdump import Request
+from collectors.node.stackdump import DumpRequest
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.answers import LINE_LIMIT, Answers
 from collectors.samples.stacks import StackDump
@@ -25,7 +25,7 @@ _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dump
 class Dumper:
     """One dumper; it answers one request at a time."""
 
-    def __init__(self, transport: Transport, order: Order) -> None:
+    def __init__(self, transport: Transport, order: DumpOrder) -> None:
         self._lend = order.lend
         self._take: Callable[[StackDump], None] = lambda _dump: None
         self.dumped = False
@@ -38,7 +38,7 @@ class Dumper:
         self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)
 
     @classmethod
-    async def start(cls, transport: Transport, order: Order) -> Dumper:
+    async def start(cls, transport: Transport, order: DumpOrder) -> Dumper:
         """Start one with its first request. Raises :class:`~collectors.fleet.transport.TransportError`."""
         made = cls(transport, order)
         await made._running.start()
@@ -49,7 +49,7 @@ class Dumper:
         """True when it is no longer there."""
         return self._running.over
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: DumpRequest) -> None:
         """Send it another request."""
         self._answered.clear()
         self._running.renew()
@@ -90,16 +90,16 @@ _idle: _Idle = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DumpOrder:
     """A request, the interpreter that answers it there, the seconds that it may take, and the py-spy to lend."""
 
-    request: Request
+    request: DumpRequest
     python: str
     limit: float
     lend: Callable[[str], bytes]
 
 
-async def carry_out(order: Order, transport: Transport, take: Callable[[StackDump], None]) -> str:
+async def carry_out(order: DumpOrder, transport: Transport, take: Callable[[StackDump], None]) -> str:
     """Have an order carried out by a dumper that is there, else by a new one; why some of it may be missing, if so.
 
     ``take`` is called with each dump as it comes. Raises :class:`~collectors.fleet.transport.TransportError`.

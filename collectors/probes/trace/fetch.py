@@ -11,8 +11,8 @@ from collectors.fleet.transport import Transport
 from collectors.probes.decoding import one_of
 from collectors.probes.running import Running
 from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
-from collectors.probes.trace.remote.program import Done, Listed
-from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, Way
+from collectors.probes.trace.remote.program import Done, ListedTrace
+from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, TraceWay
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
@@ -21,16 +21,16 @@ READING = 1800.0
 ASKING = 20.0
 
 Progress = Callable[[str], None]
-_told = one_of(RankTrace, Way, Listed, Done)
+_told = one_of(RankTrace, TraceWay, ListedTrace, Done)
 
 
-async def find(transport: Transport, python: str, patterns: Sequence[str]) -> list[Listed]:
+async def find(transport: Transport, python: str, patterns: Sequence[str]) -> list[ListedTrace]:
     """The files that paths, folders and globs name on a node.
 
     Raises :class:`~collectors.fleet.transport.TransportError`.
     """
     told = await _run(transport, python, {"patterns": list(patterns)}, READING)
-    return [one for one in told if isinstance(one, Listed)]
+    return [one for one in told if isinstance(one, ListedTrace)]
 
 
 async def read(
@@ -46,10 +46,10 @@ async def read(
     return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
 
 
-async def survey(transport: Transport, python: str, ranks: Sequence[tuple[int, int]]) -> list[Way]:
+async def survey(transport: Transport, python: str, ranks: Sequence[tuple[int, int]]) -> list[TraceWay]:
     """How (rank, pid) of a node can be asked for a trace. Raises :class:`TransportError`."""
     told = await _run(transport, python, {"ranks": [list(rank) for rank in ranks]}, ASKING)
-    return [one for one in told if isinstance(one, Way)]
+    return [one for one in told if isinstance(one, TraceWay)]
 
 
 async def capture(
@@ -66,7 +66,7 @@ def new_token() -> str:
     return secrets.token_hex(4)
 
 
-def shown_commands(ways: Sequence[Way], seconds: float, token: str) -> list[str]:
+def shown_commands(ways: Sequence[TraceWay], seconds: float, token: str) -> list[str]:
     """What capturing does on one node, exactly."""
     asked = [way for way in ways if way.way == SERVER]
     commands = [_curl(way, request(seconds)) for way in asked]
@@ -74,7 +74,7 @@ def shown_commands(ways: Sequence[Way], seconds: float, token: str) -> list[str]
     return [*commands, shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else commands
 
 
-def _curl(way: Way, path: str) -> str:
+def _curl(way: TraceWay, path: str) -> str:
     if way.path:
         return shlex.join(["curl", "-X", "POST", "--unix-socket", way.path, f"http://localhost{path}"])
     return shlex.join(["curl", "-X", "POST", f"http://localhost:{way.port}{path}"])

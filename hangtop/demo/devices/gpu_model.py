@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from hangtop.demo.devices.state import IDLE, Node, Use
+from hangtop.demo.devices.state import IDLE, DeviceFolder, Use
 from hangtop.demo.job.device import KernelKind
 
 IDLE_WATTS, SPIN_WATTS, WORK_WATTS = 71.0, 252.0, 480.0
@@ -25,10 +25,10 @@ def bus_id(gpu: int) -> str:
     return f"00000000:{0x1A + 0x24 * gpu & 0xFF:02X}:00.0"
 
 
-class Gpu:
+class GpuModel:
     """One GPU, looked at again and again by one process."""
 
-    def __init__(self, node: Node, index: int) -> None:
+    def __init__(self, node: DeviceFolder, index: int) -> None:
         self._node = node
         self._index = index
         self._last: tuple[int, float, float] | None = None

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from hangtop.demo.devices.port_model import device, is_up
-from hangtop.demo.devices.state import Node
+from hangtop.demo.devices.state import DeviceFolder
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print every adapter, or the one that is named; the exit status."""
-    node = Node()
+    node = DeviceFolder()
     named = [word for word in arguments if not word.startswith("-")]
     for port in range(node.hardware["ports"]):
         if named and device(port) not in named:

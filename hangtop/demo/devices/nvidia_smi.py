@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from hangtop.demo.devices.gpu_model import UNITS, Gpu, bus_id, uuid
-from hangtop.demo.devices.state import Node
+from hangtop.demo.devices.gpu_model import UNITS, GpuModel, bus_id, uuid
+from hangtop.demo.devices.state import DeviceFolder
 
 APP_UNITS = {"used_gpu_memory": "MiB", "used_memory": "MiB"}
 NO_DRIVER = (
@@ -18,7 +18,7 @@ NO_DRIVER = (
 )
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """The tool ends with this word on standard output; ``status`` is its exit status."""
 
     def __init__(self, said: str, status: int) -> None:
@@ -30,8 +30,8 @@ class Smi:
     """One run of the tool."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.node = Node()
-        self.gpus = [Gpu(self.node, index) for index in range(self.node.hardware["gpus"])]
+        self.node = DeviceFolder()
+        self.gpus = [GpuModel(self.node, index) for index in range(self.node.hardware["gpus"])]
         self.options = dict(_options(arguments))
         formats = self.options.get("--format", "").split(",")
         self._header = "noheader" not in formats
@@ -62,7 +62,9 @@ class Smi:
             return lambda _first: self._list()
         if self.options.keys() <= {"-l", "-lms"}:
             return lambda _first: self._summary()
-        raise Refused(f"ERROR: Option {next(iter(self.options))} is not recognized by the simulated nvidia-smi.\n", 2)
+        raise ToolRefused(
+            f"ERROR: Option {next(iter(self.options))} is not recognized by the simulated nvidia-smi.\n", 2
+        )
 
     def _period(self) -> float:
         if "-lms" in self.options:
@@ -74,9 +76,9 @@ class Smi:
         while "driver wedged" in self.node.faults():
             time.sleep(0.1)
         if "driver dies" in self.node.faults():
-            raise Refused("Failed to initialize NVML: Unknown Error\n", 255)
+            raise ToolRefused("Failed to initialize NVML: Unknown Error\n", 255)
         if "driver gone" in self.node.faults():
-            raise Refused(NO_DRIVER, 9)
+            raise ToolRefused(NO_DRIVER, 9)
 
     def _known(self) -> frozenset[str]:
         hidden = self.node.hardware["hidden_fields"]
@@ -86,7 +88,7 @@ class Smi:
         fields = [name.strip() for name in asked.split(",")]
         for name in fields:
             if name not in known or name in self.node.hardware["refused_fields"]:
-                raise Refused(f'Field "{name}" is not a valid field to query.\n\n', 2)
+                raise ToolRefused(f'Field "{name}" is not a valid field to query.\n\n', 2)
         return fields
 
     def _help(self) -> str:
@@ -167,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tool; the exit status."""
     try:
         Smi(arguments).run()
-    except Refused as refused:
+    except ToolRefused as refused:
         sys.stdout.write(str(refused))
         return refused.status
     except (BrokenPipeError, KeyboardInterrupt):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from hangtop.demo.devices.port_model import counters, device, is_up
-from hangtop.demo.devices.state import Node
+from hangtop.demo.devices.state import DeviceFolder
 
 WIDTHS = {"PortXmitData": 32, "PortRcvData": 32, "PortXmitPkts": 32, "PortRcvPkts": 32, "PortXmitWait": 32}
 """Bits of plain counters that are wider than 16."""
@@ -14,7 +14,7 @@ WIDTHS = {"PortXmitData": 32, "PortRcvData": 32, "PortXmitPkts": 32, "PortRcvPkt
 
 def main(arguments: Sequence[str]) -> int:
     """Print one port's counters; the exit status."""
-    node = Node()
+    node = DeviceFolder()
     adapter = device(0)
     if "-C" in arguments[:-1]:
         adapter = arguments[arguments.index("-C") + 1]

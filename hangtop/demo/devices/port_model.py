@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.demo.devices.state import Node
+from hangtop.demo.devices.state import DeviceFolder
 
 BYTES_PER_SECOND = 14_000_000_000
 """Traffic while the GPU's rank works; a rank that is stuck finishes no kernel and sends nothing."""
@@ -16,14 +16,14 @@ def device(port: int) -> str:
     return f"mlx5_{port}"
 
 
-def is_up(node: Node, port: int) -> bool:
+def is_up(node: DeviceFolder, port: int) -> bool:
     """False while a planted fault holds it down."""
     faults = node.faults()
     flapping = faults.get(f"port{port} flapping")
     return f"port{port} down" not in faults and (flapping is None or flapping % FLAP_PERIOD >= FLAP_DOWN)
 
 
-def counters(node: Node, port: int) -> dict[str, int]:
+def counters(node: DeviceFolder, port: int) -> dict[str, int]:
     """Counters by perfquery's names; data in words of four bytes."""
     faults = node.faults()
     sent = int(node.use(port % max(1, node.hardware["gpus"])).busy_before * BYTES_PER_SECOND)

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from collectors.node.files import read_or_none
+from collectors.node.procfs import parse_stat
 from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
 
 WAITING = 2.0
@@ -40,7 +42,7 @@ class Use(NamedTuple):
 IDLE = Use(0, 0, 0.0, 0.0)
 
 
-class Node:
+class DeviceFolder:
     """One node's folder of simulated devices."""
 
     def __init__(self) -> None:
@@ -71,8 +73,5 @@ class Node:
 
 
 def _alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+    stat = parse_stat(read_or_none(f"/proc/{pid}/stat") or b"")
+    return stat is not None and stat.state not in "ZX"

@@ -45,7 +45,7 @@ def shared_record(memory: int) -> mmap.mmap | bytearray:
     return record
 
 
-class Gpu:
+class RankGpu:
     """This rank's simulated GPU."""
 
     def __init__(self, memory: int) -> None:

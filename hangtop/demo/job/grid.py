@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from hangtop.demo.job import faults
 from hangtop.demo.job.arguments import Arguments, parse
-from hangtop.demo.job.device import Gpu
+from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
 
 WIDTH = 32
 
 
-class Grid:
+class ParallelGroups:
     """The groups that this rank is in."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Grid:
 class HalfLayer(nn.Module):
     """Half of a linear layer; the pair's sum is the whole."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: ParallelGroups) -> None:
         super().__init__()
         self.grid = grid
         self.linear = nn.Linear(WIDTH // 2, WIDTH)
@@ -64,8 +64,8 @@ def load_sample(step: int) -> Tensor:
 
 def fit(arguments: Arguments) -> None:
     """Train until the steps are done."""
-    grid, budget = Grid(), TokenBudget()
-    layer, gpu = HalfLayer(grid), Gpu(memory=55 << 30)
+    grid, budget = ParallelGroups(), TokenBudget()
+    layer, gpu = HalfLayer(grid), RankGpu(memory=55 << 30)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
     dist.barrier()
     faults.arm(arguments.plan, grid.rank)

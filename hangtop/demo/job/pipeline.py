@@ -13,20 +13,20 @@ from torch import Tensor, nn
 
 from hangtop.demo.job import faults
 from hangtop.demo.job.arguments import Arguments, parse
-from hangtop.demo.job.device import Gpu
+from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
 
 WIDTH = 64
 
 
-class Stage:
+class PipelineStage:
     """One stage and its neighbours."""
 
     def __init__(self) -> None:
         self.rank, self.last = dist.get_rank(), dist.get_world_size() - 1
         self.layer = nn.Linear(WIDTH, WIDTH)
-        self.gpu = Gpu(memory=22 << 30)
+        self.gpu = RankGpu(memory=22 << 30)
 
     def exchange_ready(self, peer: int) -> None:
         """Tell ``peer`` that this stage is ready, and hear the same: the lower rank speaks first."""
@@ -65,7 +65,7 @@ class Stage:
 
 def run(arguments: Arguments) -> None:
     """Feed micro-batches until the steps are done."""
-    stage, budget = Stage(), TokenBudget()
+    stage, budget = PipelineStage(), TokenBudget()
     dist.barrier()
     faults.arm(arguments.plan, stage.rank)
     started = time.monotonic()

@@ -22,7 +22,7 @@ from hangtop.demo.job import faults
 from hangtop.demo.job.arguments import Arguments, parse
 from hangtop.demo.job.checkpoint import save_checkpoint
 from hangtop.demo.job.data import LENGTH, ShardedTokens, end_with_parent, write_shards
-from hangtop.demo.job.device import Gpu
+from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.faults import Plan
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
@@ -80,7 +80,9 @@ def batches(arguments: Arguments) -> Iterator[Tensor]:
             yield batch
 
 
-def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor, gpu: Gpu, step_time: float) -> Tensor:
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor, gpu: RankGpu, step_time: float
+) -> Tensor:
     """Forward, backward with DDP's all-reduce, and the update."""
     if faults.struck("oom"):
         raise torch.OutOfMemoryError(
@@ -97,7 +99,7 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor
     return loss.detach()
 
 
-def log_metrics(loss: Tensor, step: int, took: float, gpu: Gpu, metrics: dist.ProcessGroup) -> None:
+def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dist.ProcessGroup) -> None:
     """Print the step; with a planted fault this rank alone asks for the mean over all ranks."""
     if faults.struck("conditional"):
         with gpu.kernels():
@@ -110,7 +112,7 @@ def train(arguments: Arguments) -> None:
     rank = dist.get_rank()
     write_shards(arguments.folder / f"shards-{rank}")
     torch.manual_seed(rank)
-    gpu = Gpu(memory=(30 + rank % 3) << 30)
+    gpu = RankGpu(memory=(30 + rank % 3) << 30)
     model = DistributedDataParallel(Head())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     metrics = dist.new_group()

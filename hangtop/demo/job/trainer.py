@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from hangtop.demo.job import faults
 from hangtop.demo.job.arguments import Arguments, parse
 from hangtop.demo.job.data import LENGTH, read_shard, write_shards
-from hangtop.demo.job.device import Gpu
+from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
 
@@ -97,7 +97,7 @@ class Trainer:
         self.callbacks = callbacks
         self.network = nn.Sequential(nn.Linear(LENGTH, 48), nn.GELU(), nn.Linear(48, LENGTH))
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.05)
-        self.gpu = Gpu(memory=41 << 30)
+        self.gpu = RankGpu(memory=41 << 30)
         self.loss = torch.zeros(())
         self.budget = TokenBudget()
         self.side = dist.new_group()

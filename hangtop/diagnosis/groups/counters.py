@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from hangtop.diagnosis.groups import launched, ras
-from hangtop.diagnosis.groups.edges import Last, Waits
+from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.owners import Owners
 from hangtop.diagnosis.job import Job
 
@@ -66,18 +66,6 @@ def by_nccl_log(job: Job) -> tuple[Waits, ...]:
                     for rank in known.get(place, ())
                 ]
     return tuple(found)
-
-
-def last_in_logs(job: Job) -> Mapping[int, Last]:
-    """The last collective of each rank by NCCL's COLL lines; whether it is done they do not tell."""
-    owners = job.once(Owners)
-    found: dict[int, Last] = {}
-    for one in sorted(job.progress, key=lambda one: (one.at or 0.0, one.line)):
-        rank = owners.of_progress(one)
-        if rank is not None:
-            source = f"{one.source}:{one.line}"
-            found[rank] = Last(rank, one.comm, one.op, one.op_count or one.launched, "unknown", source, one.at)
-    return found
 
 
 def _global(known: Mapping[int, Collection[int]], places: Iterator[int] | Collection[int]) -> tuple[int, ...]:

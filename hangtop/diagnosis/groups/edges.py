@@ -14,7 +14,7 @@ from typing import Literal
 
 from collectors.samples.collectives import RecorderDump
 from hangtop.diagnosis.groups.groups import Group, Groups
-from hangtop.diagnosis.groups.pairs import Meeting, meetings
+from hangtop.diagnosis.groups.pairs import PeerHalf, meetings
 from hangtop.diagnosis.groups.tracks import Course, Half, Track, courses, newest
 
 Why = Literal["not launched", "not dumped", "behind"]
@@ -61,7 +61,7 @@ class Recorded:
     groups: Groups
     courses: Mapping[int, Course]
     tracks: Mapping[Group, Mapping[int, Track]]
-    met: tuple[Meeting, ...]
+    met: tuple[PeerHalf, ...]
     _absent: dict[tuple[Group, int], tuple[tuple[int, ...], tuple[int, ...]]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

@@ -30,7 +30,7 @@ KEPT = 64
 DTYPES = {"Float": "f32", "Half": "f16", "BFloat16": "bf16", "Double": "f64", "Long": "i64", "Int": "i32", "Byte": "u8"}
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     """What the cells below are about: ``#1829``, ``all_reduce``, ``4096 f32``."""
 
     head: str
@@ -38,7 +38,7 @@ class Column(NamedTuple):
     note: str
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """What the ranks of a line did there."""
 
     state: State
@@ -46,17 +46,17 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GridLine:
     """Ranks of a group that are alike in every column. ``ranks`` are global; empty where nothing tells them."""
 
     ranks: tuple[int, ...]
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
     odd: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class CollectiveGrid:
     """One group, as one witness saw it. ``at`` is when it last did, ``sources`` where it says so.
 
     ``aged`` is False for dumps of which nobody knows when they were written: ``at`` is their newest entry then.
@@ -70,8 +70,8 @@ class Grid:
     sources: tuple[str, ...]
     seen: int
     """Members that the witness speaks of."""
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    columns: tuple[GridColumn, ...]
+    lines: tuple[GridLine, ...]
     aged: bool = True
 
     @property
@@ -80,7 +80,7 @@ class Grid:
         return any(line.odd for line in self.lines)
 
 
-def grids(job: Job) -> tuple[Grid, ...]:
+def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group that some witness tells of: those with an odd rank first, then by witness and size."""
     owners = Owners(job)
     found = [*_of_recorders(job), *_of_progress(job, owners), *_of_ras(job, owners)]
@@ -90,13 +90,13 @@ def grids(job: Job) -> tuple[Grid, ...]:
 # --- flight recorder ---------------------------------------------------------------------------------------------
 
 
-def _of_recorders(job: Job) -> Iterator[Grid]:
+def _of_recorders(job: Job) -> Iterator[CollectiveGrid]:
     matched = job.once(matched_dumps)
     for group, own in sorted(matched.given.tracks.items(), key=lambda item: (item[0].name, item[0].ranks)):
         yield _recorded(group, own, matched)
 
 
-def _recorded(group: Group, own: Mapping[int, Track], matched: Matched) -> Grid:
+def _recorded(group: Group, own: Mapping[int, Track], matched: Matched) -> CollectiveGrid:
     newest, members = matched.given.dumps, matched.given.members(group)
     numbers = sorted({seq for track in own.values() for seq in track.entries})[-KEPT:]
     columns = [_column(seq, own) for seq in numbers]
@@ -109,7 +109,7 @@ def _recorded(group: Group, own: Mapping[int, Track], matched: Matched) -> Grid:
     }  # fmt: skip
     ages = _ages(own, newest, numbers)
     seen = [newest[rank] for rank in sorted(members) if rank in newest]
-    return Grid(
+    return CollectiveGrid(
         name=group.name or "0",
         description=group.description if group.description != group.name else "",
         size=len(members),
@@ -135,12 +135,12 @@ def _accused(group: Group, matched: Matched) -> set[int]:
     return found
 
 
-def _column(seq: int, own: Mapping[int, Track]) -> Column:
+def _column(seq: int, own: Mapping[int, Track]) -> GridColumn:
     entries = {rank: track.entries[seq] for rank, track in own.items() if seq in track.entries}
     counted = vote({rank: (entry.op, _size(entry)) for rank, entry in entries.items()})
     first = next(iter(entries.values()))
     op, size = counted.usual if counted else (first.op, _size(first))
-    return Column(f"#{seq}", op, size)
+    return GridColumn(f"#{seq}", op, size)
 
 
 def _size(entry: Collective) -> str:
@@ -148,19 +148,19 @@ def _size(entry: Collective) -> str:
     return f"{shape(entry.input_sizes)} {','.join(sorted(types))}".strip()
 
 
-def _cell(seq: int, track: Track | None, column: Column, dumped: bool, waited: bool) -> Cell:
+def _cell(seq: int, track: Track | None, column: GridColumn, dumped: bool, waited: bool) -> GridCell:
     if not dumped:
-        return Cell("unknown", "no dump")
+        return GridCell("unknown", "no dump")
     entry = track.entries.get(seq) if track else None
     if track is None or entry is None:
         if track is not None and seq <= track.enqueued:
-            return Cell("unknown", "")
-        return Cell("absent", "not in") if waited else Cell("unknown", "")
+            return GridCell("unknown", "")
+        return GridCell("absent", "not in") if waited else GridCell("unknown", "")
     if entry.op != column.title:
-        return Cell("differs", entry.op)
+        return GridCell("differs", entry.op)
     if _size(entry) != column.note and waited:
-        return Cell("differs", _size(entry))
-    return Cell("done", "") if is_done(entry) or seq <= track.completed else Cell("open", "waits")
+        return GridCell("differs", _size(entry))
+    return GridCell("done", "") if is_done(entry) or seq <= track.completed else GridCell("open", "waits")
 
 
 def _ages(
@@ -182,7 +182,7 @@ def _ages(
     return found
 
 
-def _aged(line: Line, ages: Mapping[int, Mapping[int, float]]) -> Line:
+def _aged(line: GridLine, ages: Mapping[int, Mapping[int, float]]) -> GridLine:
     """The same, with how long its ranks have waited at the longest."""
     cells = []
     for place, cell in enumerate(line.cells):
@@ -196,7 +196,7 @@ def _aged(line: Line, ages: Mapping[int, Mapping[int, float]]) -> Line:
 # --- NCCL's log ---------------------------------------------------------------------------------------------------
 
 
-def _of_progress(job: Job, owners: Owners) -> Iterator[Grid]:
+def _of_progress(job: Job, owners: Owners) -> Iterator[CollectiveGrid]:
     by_comm: dict[str, dict[int, CommProgress]] = defaultdict(dict)
     for one in job.progress:
         by_comm[one.comm][one.rank] = one
@@ -208,7 +208,7 @@ def _of_progress(job: Job, owners: Owners) -> Iterator[Grid]:
         accused = set(odd[comm].accused) if comm in odd else set()
         rows = {number: _launched(one) for number, one in sorted(latest.items())}
         ranks = {number: owners.of_progress(one) for number, one in latest.items()}
-        yield Grid(
+        yield CollectiveGrid(
             name=comm,
             description="",
             size=max((one.size for one in latest.values()), default=0) or None,
@@ -216,18 +216,18 @@ def _of_progress(job: Job, owners: Owners) -> Iterator[Grid]:
             at=max((one.at for one in latest.values() if one.at is not None), default=None),
             sources=tuple(sorted({one.source for one in latest.values()})),
             seen=len(latest),
-            columns=(Column("operation", "", ""), Column("opCount", "", ""), Column("launched", "", ""),
-                     Column("elements", "", "")),
+            columns=(GridColumn("operation", "", ""), GridColumn("opCount", "", ""), GridColumn("launched", "", ""),
+                     GridColumn("elements", "", "")),
             lines=tuple(_renumbered(line, ranks) for line in folded_lines(rows, accused)),
         )  # fmt: skip
 
 
-def _launched(one: CommProgress) -> tuple[Cell, ...]:
+def _launched(one: CommProgress) -> tuple[GridCell, ...]:
     values = (one.op, str(one.op_count), str(one.launched), f"{one.elements} {one.dtype}".strip())
-    return tuple(Cell("value", value) for value in values)
+    return tuple(GridCell("value", value) for value in values)
 
 
-def _renumbered(line: Line, ranks: Mapping[int, int | None]) -> Line:
+def _renumbered(line: GridLine, ranks: Mapping[int, int | None]) -> GridLine:
     """The same, by global ranks where they are known; ranks within the communicator are said to be that."""
     known = tuple(sorted(rank for number in line.ranks if (rank := ranks.get(number)) is not None))
     if len(known) == len(line.ranks):
@@ -238,7 +238,7 @@ def _renumbered(line: Line, ranks: Mapping[int, int | None]) -> Line:
 # --- NCCL RAS -----------------------------------------------------------------------------------------------------
 
 
-def _of_ras(job: Job, owners: Owners) -> Iterator[Grid]:
+def _of_ras(job: Job, owners: Owners) -> Iterator[CollectiveGrid]:
     if not job.ras:
         return
     last = max(job.ras, key=lambda look: look.at)
@@ -249,7 +249,7 @@ def _of_ras(job: Job, owners: Owners) -> Iterator[Grid]:
         away = {number for number, rank in members.items() if rank.state in ras.AWAY}
         rows = {number: _counted(rank, operations) for number, rank in sorted(members.items())}
         ranks = {number: next(iter(owners.of_members([rank])), None) for number, rank in members.items()}
-        yield Grid(
+        yield CollectiveGrid(
             name=communicator.comm,
             description=communicator.status.lower(),
             size=communicator.size,
@@ -257,27 +257,27 @@ def _of_ras(job: Job, owners: Owners) -> Iterator[Grid]:
             at=last.at,
             sources=(f"{last.value.node or 'a report'}, {count(len(job.ras), 'answer')}",),
             seen=len(members),
-            columns=(Column("state", "", ""), *(Column(operation, "", "") for operation in operations)),
+            columns=(GridColumn("state", "", ""), *(GridColumn(operation, "", "") for operation in operations)),
             lines=tuple(
                 _renumbered(line, ranks) for line in folded_lines(rows, still.get(communicator.comm, set()) | away)
             ),
         )
 
 
-def _counted(rank: RasRank, operations: Collection[str]) -> tuple[Cell, ...]:
-    state = Cell("absent" if rank.state in ras.AWAY else "value", rank.state)
-    unknown = Cell("unknown", "")
-    return (state, *(Cell("value", str(rank.counts[op])) if op in rank.counts else unknown for op in operations))
+def _counted(rank: RasRank, operations: Collection[str]) -> tuple[GridCell, ...]:
+    state = GridCell("absent" if rank.state in ras.AWAY else "value", rank.state)
+    unknown = GridCell("unknown", "")
+    return (state, *(GridCell("value", str(rank.counts[op])) if op in rank.counts else unknown for op in operations))
 
 
 # --- lines --------------------------------------------------------------------------------------------------------
 
 
-def folded_lines(rows: Mapping[int, tuple[Cell, ...]], accused: Collection[int]) -> Iterator[Line]:
+def folded_lines(rows: Mapping[int, tuple[GridCell, ...]], accused: Collection[int]) -> Iterator[GridLine]:
     """Ranks with the same cells as one line: the accused first, then the fewest."""
-    alike: dict[tuple[bool, tuple[Cell, ...]], list[int]] = defaultdict(list)
+    alike: dict[tuple[bool, tuple[GridCell, ...]], list[int]] = defaultdict(list)
     for rank, cells in rows.items():
         alike[rank in accused, cells].append(rank)
     ordered = sorted(alike.items(), key=lambda item: (not item[0][0], len(item[1]), item[1]))
     for (odd, cells), ranks in ordered:
-        yield Line(tuple(ranks), ranks_text(ranks), cells, odd)
+        yield GridLine(tuple(ranks), ranks_text(ranks), cells, odd)

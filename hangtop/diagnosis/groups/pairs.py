@@ -23,7 +23,7 @@ _Way: TypeAlias = "tuple[Group, int, int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class PeerHalf:
     """What is known of the other half of an open send or receive."""
 
     half: Half
@@ -35,7 +35,7 @@ class Meeting:
     """It belongs to what this rank has open first in the group."""
 
 
-def meetings(courses: Mapping[int, Course]) -> list[Meeting]:
+def meetings(courses: Mapping[int, Course]) -> list[PeerHalf]:
     """Look for the other half of whatever each rank has open."""
     book = _Book(courses)
     found = []
@@ -48,7 +48,7 @@ def meetings(courses: Mapping[int, Course]) -> list[Meeting]:
     return found
 
 
-def passed_before(courses: Mapping[int, Course], circle: Collection[int], met: Iterable[Meeting]) -> bool:
+def passed_before(courses: Mapping[int, Course], circle: Collection[int], met: Iterable[PeerHalf]) -> bool:
     """Whether ranks that seem to wait in a circle went through the same circle the time before.
 
     Each of them then launched what it waited for before what it owed, and all came through: somebody posts early and
@@ -85,12 +85,12 @@ class _Book:
                     side, way = (self._sent if half.sends else self._received), _way(half)
                     side[way].append(half)
 
-    def meeting(self, half: Half) -> Meeting | None:
+    def meeting(self, half: Half) -> PeerHalf | None:
         """The other half; None where the peer is not known."""
         if half.peer is None:
             return None
         if half.peer not in self._courses:
-            return Meeting(half, "no dump", None, certain=False)
+            return PeerHalf(half, "no dump", None, certain=False)
         way = _way(half)
         own, theirs = self._sent.get(way, []), self._received.get(way, [])
         if not half.sends:
@@ -129,9 +129,9 @@ def _way(half: Half) -> _Way:
     return (half.group, half.rank, peer) if half.sends else (half.group, peer, half.rank)
 
 
-def _at(half: Half, index: int, others: Sequence[Half], *, certain: bool) -> Meeting:
+def _at(half: Half, index: int, others: Sequence[Half], *, certain: bool) -> PeerHalf:
     other = others[index] if index < len(others) else None
-    return Meeting(half, "absent" if other is None else "launched", other, certain)
+    return PeerHalf(half, "absent" if other is None else "launched", other, certain)
 
 
 def _fit(mine: Sequence[Half], others: Sequence[Half]) -> bool:

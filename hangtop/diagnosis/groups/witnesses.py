@@ -1,16 +1,14 @@
 """Everything that libraries say of who waits for whom in collectives: the one door for a graph of waits.
 
-``waits_of(job)`` are the edges of flight recorders, watchdogs, RAS and NCCL's log; ``last_ops_of(job)`` is the last
-operation that each rank is known to have launched. Ranks are global. Witnesses may contradict each other; certain edges
-are to be followed first (:func:`~hangtop.diagnosis.groups.ends.ends_of`).
+``waits_of(job)`` are the edges of flight recorders, watchdogs, RAS and NCCL's log. Ranks are global. Witnesses may
+contradict each other; certain edges are to be followed first
+(:func:`~hangtop.diagnosis.groups.ends.ends_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from hangtop.diagnosis.groups.counters import by_nccl_log, by_ras, last_in_logs
-from hangtop.diagnosis.groups.edges import Last, Waits, last_of
+from hangtop.diagnosis.groups.counters import by_nccl_log, by_ras
+from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.owners import own_dumps
 from hangtop.diagnosis.groups.recorder import Matched, match
 from hangtop.diagnosis.groups.timeouts import by_watchdog
@@ -20,11 +18,6 @@ from hangtop.diagnosis.job import Job
 def waits_of(job: Job) -> tuple[Waits, ...]:
     """Edges of all witnesses, the flight recorder's first: it sees most, and most exactly."""
     return (*job.once(matched_dumps).edges, *by_watchdog(job), *by_ras(job), *by_nccl_log(job))
-
-
-def last_ops_of(job: Job) -> Mapping[int, Last]:
-    """The last operation of each rank, by its flight recorder, else by NCCL's log."""
-    return {**last_in_logs(job), **last_of(job.once(matched_dumps).given)}
 
 
 def matched_dumps(job: Job) -> Matched:

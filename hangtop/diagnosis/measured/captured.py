@@ -13,7 +13,7 @@ LEAST_SEGMENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class CapturedTraffic:
     """One direction between two machines, as one node's capture saw it, all connections together."""
 
     node: str
@@ -37,7 +37,7 @@ class Traffic:
         return self.again_size / self.size if self.size else 0.0
 
 
-def findings(traffic: Iterable[Traffic], at: float) -> list[Finding]:
+def findings(traffic: Iterable[CapturedTraffic], at: float) -> list[Finding]:
     """packet_loss: a direction whose sender sent more than a share of its bytes again.
 
     Needs the sender's own capture. A node that all lossy directions share is named alone.

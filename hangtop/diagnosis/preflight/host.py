@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.preflight.scene import Cell, Preflight, numbers, size
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, numbers, size
 
 OPEN_FILES = 65_536
 SHM = 1 << 30
@@ -19,25 +19,27 @@ SKEW = 1.0
 """Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
 
 
-def reachable(scene: Preflight) -> Iterator[Cell]:
+def reachable(scene: Preflight) -> Iterator[CheckCell]:
     """Whether the node answered, and whether all of it could be read."""
     check = "reach" if scene.way else "ssh"
     for name, node in sorted(scene.job.nodes.items()):
         if name in scene.silent:
-            yield Cell(check, name, "unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
+            yield CheckCell(
+                check, name, "unknown", f"connected, but the checks were not answered: {scene.silent[name]}"
+            )
         elif node.link in ("live", "offline"):
-            yield Cell(check, name, "ok", "answers")
+            yield CheckCell(check, name, "ok", "answers")
         elif node.link == "limited":
             lacks_python = node.hello is not None and not node.hello.python
             remedy = "Install Python 3.8 or newer on the node." if lacks_python else ""
-            yield Cell(check, name, "warn", node.why, "node_limited", remedy)
+            yield CheckCell(check, name, "warn", node.why, "node_limited", remedy)
         else:
             why = node.why or f"is {node.link}"
             remedy = f"Try by hand what --via says: {scene.way}" if scene.way else f"Try: ssh {name} true"
-            yield Cell(check, name, "fail", why, "node_unreachable", remedy)
+            yield CheckCell(check, name, "fail", why, "node_unreachable", remedy)
 
 
-def open_files(scene: Preflight) -> Iterator[Cell]:
+def open_files(scene: Preflight) -> Iterator[CheckCell]:
     """Open files that a rank may have: its own limit if it runs, else the login's."""
     for node in scene.nodes():
         yield _limit(
@@ -46,7 +48,7 @@ def open_files(scene: Preflight) -> Iterator[Cell]:
         )  # fmt: skip
 
 
-def memlock(scene: Preflight) -> Iterator[Cell]:
+def memlock(scene: Preflight) -> Iterator[CheckCell]:
     """Locked memory: InfiniBand registers all its buffers. A node without an adapter needs none."""
     for node in scene.nodes():
         if node.ports:
@@ -55,10 +57,10 @@ def memlock(scene: Preflight) -> Iterator[Cell]:
                 "ulimit -l unlimited (for good: memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity)",
             )  # fmt: skip
         elif numbers(scene.answer(node.name, "limit", "memlock")):
-            yield Cell("memlock", node.name, "ok", "no InfiniBand here")
+            yield CheckCell("memlock", node.name, "ok", "no InfiniBand here")
 
 
-def _limit(scene: Preflight, node: str, name: str, check: str, least: int | None, kind: str, remedy: str) -> Cell:
+def _limit(scene: Preflight, node: str, name: str, check: str, least: int | None, kind: str, remedy: str) -> CheckCell:
     """Judge a limit; ``least`` None asks for unlimited. Not a low limit, but the lowest of the node's ranks counts."""
     ranks = scene.ranks(node)
     own = [rank.process.open_files_limit if name == "nofile" else rank.process.memlock_limit for rank in ranks]
@@ -66,33 +68,35 @@ def _limit(scene: Preflight, node: str, name: str, check: str, least: int | None
     login = numbers(scene.answer(node, "limit", name))
     value = min(known, key=lambda limit: float("inf") if limit < 0 else limit) if known else login[0] if login else None
     if value is None:
-        return Cell(check, node, "unknown", "the node did not say")
+        return CheckCell(check, node, "unknown", "the node did not say")
     whose = "of its ranks" if known else "of a login"
     text = "unlimited" if value < 0 else size(value) if name == "memlock" else str(value)
     if value < 0 or (least is not None and value >= least):
-        return Cell(check, node, "ok", f"{text} {whose}")
+        return CheckCell(check, node, "ok", f"{text} {whose}")
     wanted = "unlimited" if least is None else f"{least} or more"
     state = "fail" if name == "memlock" else "warn"
-    return Cell(check, node, "fail" if state == "fail" else "warn", f"{text} {whose}; wanted {wanted}", kind, remedy)
+    return CheckCell(
+        check, node, "fail" if state == "fail" else "warn", f"{text} {whose}; wanted {wanted}", kind, remedy
+    )
 
 
-def shared_memory(scene: Preflight) -> Iterator[Cell]:
+def shared_memory(scene: Preflight) -> Iterator[CheckCell]:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
     for node in scene.nodes():
         found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
         if not found:
-            yield Cell("/dev/shm", node.name, "unknown", "could not be read")
+            yield CheckCell("/dev/shm", node.name, "unknown", "could not be read")
         elif found[0] < SHM or found[1] < SHM // 4:
-            yield Cell(
+            yield CheckCell(
                 "/dev/shm", node.name, "fail", f"{size(found[1])} free of {size(found[0])}; wanted {size(SHM)}",
                 "shm_small",
                 "mount -o remount,size=50% /dev/shm (container: --shm-size=16g or --ipc=host)",
             )  # fmt: skip
         else:
-            yield Cell("/dev/shm", node.name, "ok", f"{size(found[1])} free of {size(found[0])}")
+            yield CheckCell("/dev/shm", node.name, "ok", f"{size(found[1])} free of {size(found[0])}")
 
 
-def disks(scene: Preflight) -> Iterator[Cell]:
+def disks(scene: Preflight) -> Iterator[CheckCell]:
     """Room and inodes where the job writes."""
     for node in scene.nodes():
         room: dict[str, tuple[int, int, int | None]] = {
@@ -109,32 +113,32 @@ def disks(scene: Preflight) -> Iterator[Cell]:
             elif inodes is not None and 0 < inodes < INODES_FREE:
                 full.append(f"{path}: {inodes} inodes free")
         if full:
-            yield Cell(
+            yield CheckCell(
                 "disk", node.name, "warn", "; ".join(full), "disk_full", "df -h; df -i; clear old checkpoints and logs"
             )
         elif room:
             least = min(room, key=lambda path: room[path][1])
-            yield Cell("disk", node.name, "ok", f"{size(room[least][1])} free at {least}")
+            yield CheckCell("disk", node.name, "ok", f"{size(room[least][1])} free at {least}")
         else:
-            yield Cell("disk", node.name, "unknown", "could not be read")
+            yield CheckCell("disk", node.name, "unknown", "could not be read")
 
 
-def tracing(scene: Preflight) -> Iterator[Cell]:
+def tracing(scene: Preflight) -> Iterator[CheckCell]:
     """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
     for node in scene.nodes():
         found = scene.answer(node.name, "ptrace")
         values = numbers(found)
         if len(values) != 3:
-            yield Cell("ptrace", node.name, "unknown", "the node did not say")
+            yield CheckCell("ptrace", node.name, "unknown", "the node did not say")
             continue
         scope, root, capable = values
         if capable or (root and scope < 3):
-            yield Cell("ptrace", node.name, "ok", "as root" if root else "CAP_SYS_PTRACE")
+            yield CheckCell("ptrace", node.name, "ok", "as root" if root else "CAP_SYS_PTRACE")
         elif scope == 0:
             others = [rank for rank in scene.ranks(node.name) if node.hello and rank.process.uid != node.hello.uid]
             if others:
                 who = others[0].process.user or str(others[0].process.uid)
-                yield Cell(
+                yield CheckCell(
                     "ptrace",
                     node.name,
                     "fail",
@@ -143,15 +147,15 @@ def tracing(scene: Preflight) -> Iterator[Cell]:
                     f"log in as {who}, or as root",
                 )
             else:
-                yield Cell("ptrace", node.name, "ok", "scope 0")
+                yield CheckCell("ptrace", node.name, "ok", "scope 0")
         else:
-            yield Cell(
+            yield CheckCell(
                 "ptrace", node.name, "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
                 "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
             )  # fmt: skip
 
 
-def clocks(scene: Preflight) -> Iterator[Cell]:
+def clocks(scene: Preflight) -> Iterator[CheckCell]:
     """Clocks against each other, not against this machine's, which may itself be wrong."""
     known = sorted(scene.offsets.values())
     if not known:
@@ -160,11 +164,11 @@ def clocks(scene: Preflight) -> Iterator[Cell]:
     for node in scene.nodes():
         offset = scene.offsets.get(node.name)
         if offset is None:
-            yield Cell("clock", node.name, "unknown", "the node did not say")
+            yield CheckCell("clock", node.name, "unknown", "the node did not say")
         elif abs(offset - middle) > SKEW:
-            yield Cell(
+            yield CheckCell(
                 "clock", node.name, "warn", f"{offset - middle:+.1f} s against the other nodes", "clock_skew",
                 "chronyc makestep (or: systemctl restart systemd-timesyncd)",
             )  # fmt: skip
         else:
-            yield Cell("clock", node.name, "ok", f"{offset - middle:+.2f} s")
+            yield CheckCell("clock", node.name, "ok", f"{offset - middle:+.2f} s")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hangtop.diagnosis.addresses import chosen_interface
-from hangtop.diagnosis.preflight.scene import Cell, Preflight, texts
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, texts
 
 BRIDGES = tuple(
     ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
@@ -15,22 +15,22 @@ BRIDGES = tuple(
 """Address ranges that docker, libvirt, slirp and link-local give out by default: never reachable from other nodes."""
 
 
-def loopback(scene: Preflight) -> Iterator[Cell]:
+def loopback(scene: Preflight) -> Iterator[CheckCell]:
     """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
     for node in scene.nodes():
         found = scene.answer(node.name, "loopback")
         if found is None:
-            yield Cell("loopback", node.name, "unknown", "the node did not say")
+            yield CheckCell("loopback", node.name, "unknown", "the node did not say")
         elif found.error:
-            yield Cell(
+            yield CheckCell(
                 "loopback", node.name, "fail", found.error, "loopback_blocked",
                 "ip link set lo up; look for firewall rules on lo (nft list ruleset)",
             )  # fmt: skip
         else:
-            yield Cell("loopback", node.name, "ok", "connects")
+            yield CheckCell("loopback", node.name, "ok", "connects")
 
 
-def addresses(scene: Preflight) -> Iterator[Cell]:
+def addresses(scene: Preflight) -> Iterator[CheckCell]:
     """Whether the master's address is one that other nodes can reach, and whether all nodes agree on what it means."""
     master = scene.master[0]
     if not master:
@@ -46,7 +46,7 @@ def addresses(scene: Preflight) -> Iterator[Cell]:
         if answer is None:
             continue
         if not found:
-            yield Cell(
+            yield CheckCell(
                 "address",
                 node.name,
                 "fail",
@@ -55,19 +55,19 @@ def addresses(scene: Preflight) -> Iterator[Cell]:
                 f"getent hosts {master}; use an IP address",
             )
         elif several and (bad := [address for address in found if _local(address)]):
-            yield Cell(
+            yield CheckCell(
                 "address", node.name, "fail", f"{master} is {bad[0]} here, which no other node can reach",
                 "container_address",
                 "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
             )  # fmt: skip
         elif several and usual and found != usual and node.name != scene.master_node:
-            yield Cell(
+            yield CheckCell(
                 "address", node.name, "fail", f"{master} is {', '.join(found)} here, elsewhere {', '.join(usual)}",
                 "path_blocked",
                 f"Make /etc/hosts and DNS agree: getent hosts {master}",
             )  # fmt: skip
         else:
-            yield Cell("address", node.name, "ok", ", ".join(found))
+            yield CheckCell("address", node.name, "ok", ", ".join(found))
 
 
 def _local(address: str) -> bool:
@@ -78,7 +78,7 @@ def _local(address: str) -> bool:
     return parsed.is_loopback or any(parsed in net for net in BRIDGES if parsed.version == net.version)
 
 
-def meeting_port(scene: Preflight) -> Iterator[Cell]:
+def meeting_port(scene: Preflight) -> Iterator[CheckCell]:
     """The rendezvous port on the master's node: free, or who holds it, with a free one to use instead."""
     node = scene.job.nodes.get(scene.master_node)
     if node is None:
@@ -97,9 +97,9 @@ def meeting_port(scene: Preflight) -> Iterator[Cell]:
         holders = ", ".join(use.listeners) or "a process that may not be seen"
         ours = any(holder.split(" ")[0] in ranks_here | parents for holder in use.listeners)
         if ours:
-            yield Cell("port", node.name, "ok", f"{port} is held by the job: {holders}")
+            yield CheckCell("port", node.name, "ok", f"{port} is held by the job: {holders}")
         else:
-            yield Cell(
+            yield CheckCell(
                 "port",
                 node.name,
                 "fail",
@@ -110,16 +110,16 @@ def meeting_port(scene: Preflight) -> Iterator[Cell]:
         return
     tried = scene.answer(node.name, "listen", str(port))
     if tried is None:
-        yield Cell("port", node.name, "unknown", f"{port} was not tried")
+        yield CheckCell("port", node.name, "unknown", f"{port} was not tried")
     elif tried.error:
-        yield Cell("port", node.name, "fail", f"{port}: {tried.error}", "port_taken", instead)
+        yield CheckCell("port", node.name, "fail", f"{port}: {tried.error}", "port_taken", instead)
     elif use and use.time_wait:
-        yield Cell("port", node.name, "ok", f"{port} is free ({use.time_wait} in TIME_WAIT; {instead} too)")
+        yield CheckCell("port", node.name, "ok", f"{port} is free ({use.time_wait} in TIME_WAIT; {instead} too)")
     else:
-        yield Cell("port", node.name, "ok", f"{port} is free")
+        yield CheckCell("port", node.name, "ok", f"{port} is free")
 
 
-def paths(scene: Preflight) -> Iterator[Cell]:
+def paths(scene: Preflight) -> Iterator[CheckCell]:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
     for node in scene.nodes():
         tried = scene.all(node.name, "connect")
@@ -130,17 +130,17 @@ def paths(scene: Preflight) -> Iterator[Cell]:
             text = "; ".join(f"{answer.subject}: {answer.error}" for answer in broken[:4])
             more = f" and {len(broken) - 4} more" if len(broken) > 4 else ""
             host, _, port = broken[0].subject.rpartition(":")
-            yield Cell(
+            yield CheckCell(
                 "paths", node.name, "fail", text + more, "path_blocked",
                 f"Look at the firewall between the two (nft list ruleset) and at the route (ip route get {host}); "
                 f"then nc -vz {host} {port}",
             )  # fmt: skip
         else:
             slowest = max((answer.value for answer in tried if isinstance(answer.value, float)), default=0.0)
-            yield Cell("paths", node.name, "ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
+            yield CheckCell("paths", node.name, "ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
 
 
-def mtu(scene: Preflight) -> Iterator[Cell]:
+def mtu(scene: Preflight) -> Iterator[CheckCell]:
     """MTU of the interface that the job would use, equal on all nodes."""
     found: dict[str, tuple[str, int]] = {}
     for node in scene.nodes():
@@ -153,15 +153,15 @@ def mtu(scene: Preflight) -> Iterator[Cell]:
     usual = Counter(mtu for _, mtu in found.values()).most_common(1)[0][0]
     for name, (interface_name, value) in sorted(found.items()):
         if value != usual:
-            yield Cell(
+            yield CheckCell(
                 "MTU", name, "fail", f"{value} on {interface_name}, elsewhere {usual}", "mtu_mismatch",
                 f"ip link set {interface_name} mtu {usual} (and the same on every hop)",
             )  # fmt: skip
         else:
-            yield Cell("MTU", name, "ok", f"{value} on {interface_name}")
+            yield CheckCell("MTU", name, "ok", f"{value} on {interface_name}")
 
 
-def adapters(scene: Preflight) -> Iterator[Cell]:
+def adapters(scene: Preflight) -> Iterator[CheckCell]:
     """HCA ports: active, as many as elsewhere, and at the same rate."""
     known = [node for node in scene.nodes() if node.ports or scene.said(node, "fabric")]
     active = {
@@ -172,7 +172,7 @@ def adapters(scene: Preflight) -> Iterator[Cell]:
         return
     for node in scene.nodes():
         if node.name not in active:
-            yield Cell("fabric", node.name, "unknown", "the node did not say")
+            yield CheckCell("fabric", node.name, "unknown", "the node did not say")
     usual = list(Counter(tuple(rates) for rates in active.values()).most_common(1)[0][0])
     for node in known:
         down = [port for port in node.ports if port.facts.state.upper() != "ACTIVE"]
@@ -181,7 +181,7 @@ def adapters(scene: Preflight) -> Iterator[Cell]:
             text = ", ".join(
                 f"{port.facts.device}/{port.facts.port} {port.facts.state} {port.facts.phys_state}" for port in down
             )
-            yield Cell(
+            yield CheckCell(
                 "fabric",
                 node.name,
                 "fail",
@@ -191,7 +191,7 @@ def adapters(scene: Preflight) -> Iterator[Cell]:
             )
         elif rates != usual:
             text = f"{len(rates)} active at {_rates(rates)} Gb/s, elsewhere {len(usual)} at {_rates(usual)}"
-            yield Cell(
+            yield CheckCell(
                 "fabric",
                 node.name,
                 "warn",
@@ -200,7 +200,7 @@ def adapters(scene: Preflight) -> Iterator[Cell]:
                 "ibstat; ibportstate: the link trained at less than it should",
             )
         else:
-            yield Cell(
+            yield CheckCell(
                 "fabric", node.name, "ok", f"{len(rates)} active at {_rates(rates)} Gb/s" if rates else "none active"
             )
 

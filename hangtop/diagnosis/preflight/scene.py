@@ -15,7 +15,7 @@ ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CheckCell:
     """One check of one node: ``figure`` is what was measured, ``remedy`` the command or the sentence that mends it.
 
     ``kind`` is the finding that a cell which is not well becomes (see ``docs/findings.md``).

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hangtop.diagnosis.environment.lint import lint
-from hangtop.diagnosis.preflight.scene import Cell, Preflight, State, size, texts
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, State, size, texts
 
 BUSY_MEMORY = 1 << 30
 COMPARED = ("nvidia", "cuda", "nccl", "torch")
 
 
-def versions(scene: Preflight) -> Iterator[Cell]:
+def versions(scene: Preflight) -> Iterator[CheckCell]:
     """Driver, CUDA, NCCL and torch, equal on all nodes; the ranks' own where there are ranks."""
     found: dict[str, dict[str, str]] = {}
     for node in scene.nodes():
@@ -32,18 +32,18 @@ def versions(scene: Preflight) -> Iterator[Cell]:
         odd = [f"{name} {value}, elsewhere {usual[name]}" for name, value in values.items() if value != usual[name]]
         text = ", ".join(f"{name} {value}" for name, value in values.items())
         if odd:
-            yield Cell(
+            yield CheckCell(
                 "versions", node_name, "fail", "; ".join(odd), "env_mismatch", "Install the same image on every node."
             )
         elif text:
-            yield Cell("versions", node_name, "ok", text)
+            yield CheckCell("versions", node_name, "ok", text)
         else:
             said = scene.said(scene.job.nodes[node_name], "software")
             figure = "no file here tells a version" if said else "the node did not say"
-            yield Cell("versions", node_name, "unknown", figure)
+            yield CheckCell("versions", node_name, "unknown", figure)
 
 
-def gpus(scene: Preflight) -> Iterator[Cell]:
+def gpus(scene: Preflight) -> Iterator[CheckCell]:
     """GPUs: none lost, as many and of the same kind as elsewhere, and idle unless the job's own ranks are on them."""
     known = [node for node in scene.nodes() if node.gpus or scene.said(node, "gpus")]
     kinds = {node.name: Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus) for node in known}
@@ -51,7 +51,7 @@ def gpus(scene: Preflight) -> Iterator[Cell]:
         return
     for node in scene.nodes():
         if node.name not in kinds:
-            yield Cell("GPUs", node.name, "unknown", "the node did not say")
+            yield CheckCell("GPUs", node.name, "unknown", "the node did not say")
     usual = Counter(tuple(sorted(count.items())) for count in kinds.values()).most_common(1)[0][0]
     for node in known:
         mine = {rank.process.pid for rank in scene.ranks(node.name)}
@@ -70,12 +70,12 @@ def gpus(scene: Preflight) -> Iterator[Cell]:
         count = ", ".join(f"{number} × {name}" for name, number in sorted(kinds[node.name].items())) or "none"
         if lost:
             text = "; ".join(f"GPU {gpu.index}: {gpu.fault.text}" for gpu in lost if gpu.fault)
-            yield Cell(
+            yield CheckCell(
                 "GPUs", node.name, "fail", text, "gpu_lost", "Drain the node; nvidia-smi --gpu-reset or restart it."
             )
         elif tuple(sorted(kinds[node.name].items())) != usual:
             wanted = ", ".join(f"{number} × {name}" for name, number in usual) or "none"
-            yield Cell(
+            yield CheckCell(
                 "GPUs",
                 node.name,
                 "fail",
@@ -84,7 +84,7 @@ def gpus(scene: Preflight) -> Iterator[Cell]:
                 "nvidia-smi -L; dmesg | grep -i xid",
             )
         elif strangers or full:
-            yield Cell(
+            yield CheckCell(
                 "GPUs",
                 node.name,
                 "warn",
@@ -93,10 +93,10 @@ def gpus(scene: Preflight) -> Iterator[Cell]:
                 "nvidia-smi; end what an earlier run left",
             )
         else:
-            yield Cell("GPUs", node.name, "ok", count)
+            yield CheckCell("GPUs", node.name, "ok", count)
 
 
-def settings(scene: Preflight) -> Iterator[Cell]:
+def settings(scene: Preflight) -> Iterator[CheckCell]:
     """Settings that files add unseen, and what the environment lint says of the ranks of each node."""
     findings = lint(scene.job)
     for node in scene.nodes():
@@ -106,10 +106,10 @@ def settings(scene: Preflight) -> Iterator[Cell]:
             worst = next((item for item in ours if item.severity == "critical"), ours[0])
             more = f" (and {len(ours) - 1} more: hangtop triage lists them)" if len(ours) > 1 else ""
             state: State = "fail" if worst.severity == "critical" else "warn"
-            yield Cell("settings", node.name, state, worst.summary + more, worst.kind, worst.advice)
+            yield CheckCell("settings", node.name, state, worst.summary + more, worst.kind, worst.advice)
         elif hidden:
             text = "; ".join(f"{path}: {line}" for path, line in hidden)
-            yield Cell(
+            yield CheckCell(
                 "settings",
                 node.name,
                 "warn",
@@ -118,4 +118,4 @@ def settings(scene: Preflight) -> Iterator[Cell]:
                 f"cat {hidden[0][0]}",
             )
         elif scene.ranks(node.name):
-            yield Cell("settings", node.name, "ok", "nothing to object to")
+            yield CheckCell("settings", node.name, "ok", "nothing to object to")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.preflight import host, network, software
-from hangtop.diagnosis.preflight.scene import ORDER, Cell, Preflight, State
+from hangtop.diagnosis.preflight.scene import ORDER, CheckCell, Preflight, State
 
-Check = Callable[[Preflight], Iterable[Cell]]
+Check = Callable[[Preflight], Iterable[CheckCell]]
 
 CHECKS: tuple[Check, ...] = (
     host.reachable,
@@ -34,16 +34,16 @@ CHECKS: tuple[Check, ...] = (
 _SEVERITY: dict[State, Severity] = {"fail": "critical", "warn": "warning"}
 
 
-def cells(scene: Preflight) -> list[Cell]:
+def cells(scene: Preflight) -> list[CheckCell]:
     """Run every check; red first, then in the order of the checks and the nodes."""
     found = [(number, cell) for number, check in enumerate(CHECKS) for cell in check(scene)]
     found.sort(key=lambda item: (ORDER.index(item[1].state), item[0], item[1].node))
     return [cell for _, cell in found]
 
 
-def findings(table: Iterable[Cell]) -> tuple[Finding, ...]:
+def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
     """One finding for each mistake, over all the nodes that make it."""
-    grouped: dict[tuple[State, str, str, str], list[Cell]] = defaultdict(list)
+    grouped: dict[tuple[State, str, str, str], list[CheckCell]] = defaultdict(list)
     for cell in table:
         if cell.kind and cell.state in _SEVERITY:
             grouped[cell.state, cell.kind, cell.check, cell.figure].append(cell)

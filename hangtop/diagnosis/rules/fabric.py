@@ -56,7 +56,6 @@ SYMPTOMS = (
 """Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``): growth of any while the job runs is a finding.
 CNP, ECN and port_xmit_wait are pressure, not errors, and in no row of this table."""
 
-PHYSICAL = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
 LOSSES = (
     "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
     "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",

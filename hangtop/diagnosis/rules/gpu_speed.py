@@ -19,7 +19,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LOW_CLOCK_SHARE,
     SLOW_CLOCK_SHARE,
 )
-from hangtop.diagnosis.witnesses.devices import Row, gpu_name, newest, ranks_on_gpu
+from hangtop.diagnosis.witnesses.devices import GpuLook, gpu_name, newest, ranks_on_gpu
 
 LAST_LOOKS = 8
 """Looks back: what was cured is not reported."""
@@ -100,12 +100,12 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _read(job: Job, suspects: Sequence[Row]) -> Iterator[Loaded]:
+def _read(job: Job, suspects: Sequence[GpuLook]) -> Iterator[Loaded]:
     """The last looks of all GPUs where they are few, else of those that are suspect by their newest one."""
     return _loaded(newest(job) if len(newest(job)) <= FEW else suspects)
 
 
-def _loaded(rows: Iterable[Row]) -> Iterator[Loaded]:
+def _loaded(rows: Iterable[GpuLook]) -> Iterator[Loaded]:
     for row in rows:
         looks = [look for look in row.gpu.looks[-LAST_LOOKS:] if _is_loaded(look.value)]
         if looks:
@@ -130,7 +130,7 @@ def _is_bad(sample: GpuSample) -> bool:
     return bool((sample.event_reasons or 0) & BAD_BITS)
 
 
-def _is_narrow(row: Row) -> bool:
+def _is_narrow(row: GpuLook) -> bool:
     """Its link is under its maximum now: one that was seen at its best is not degraded."""
     facts, sample = row.gpu.facts, row.sample
     return facts is not None and (

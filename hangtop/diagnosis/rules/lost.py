@@ -10,7 +10,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import Silent
+from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
 from hangtop.diagnosis.witnesses.failures import Failure
 from hangtop.diagnosis.witnesses.messages import ranks_in
 
@@ -29,7 +29,9 @@ def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) 
     )  # fmt: skip
 
 
-def fell_silent(job: Job, silent: Silent, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]) -> Finding:
+def fell_silent(
+    job: Job, silent: UnheardRanks, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]
+) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
     victims = {words[0].rank for words in ended} | set(ranks_in(closed))
     proof = list(closed) or [words[0].event for words in ended]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hangtop.diagnosis.stacks.doing import Activity, Context, Cpu, Group, Kind, Role, ThreadNote, Waits
 from hangtop.diagnosis.stacks.export import as_folded, as_text, describe, summary
 from hangtop.diagnosis.stacks.judge import activity
-from hangtop.diagnosis.stacks.merge import Line, Merged, StackGroup, merge
+from hangtop.diagnosis.stacks.merge import Merged, StackGroup, StackLine, merge
 from hangtop.diagnosis.stacks.ranks import parse_ranks, rank_set
 from hangtop.diagnosis.stacks.tree import TreeNode
 
@@ -15,10 +15,10 @@ __all__ = [
     "Cpu",
     "Group",
     "Kind",
-    "Line",
     "Merged",
     "Role",
     "StackGroup",
+    "StackLine",
     "ThreadNote",
     "TreeNode",
     "Waits",

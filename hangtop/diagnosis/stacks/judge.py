@@ -9,7 +9,7 @@ from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
-from hangtop.diagnosis.stacks.look import Look, look
+from hangtop.diagnosis.stacks.look import StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import System, system
@@ -45,7 +45,7 @@ def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
     return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
-def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump]) -> Activity:
+def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity:
     last = looks[-1]
     reading, dump = last.reading, last.dump
     notes, holder_reading, holder = _threads(last)
@@ -132,14 +132,14 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
     )
 
 
-def _for_people(seen: Look) -> tuple[str, ...]:
+def _for_people(seen: StackLook) -> tuple[str, ...]:
     lines = folded(seen.reading)
     if seen.helper is None or seen.helper_reading is None:
         return lines
     return (*lines, f"[data worker {seen.helper.pid}]", *folded(seen.helper_reading))
 
 
-def _stays(looks: Sequence[Look]) -> Frame | None:
+def _stays(looks: Sequence[StackLook]) -> Frame | None:
     """Innermost user frame; of a rank that moves, the innermost that all looks have in common."""
     newest = looks[-1].user
     if not newest:
@@ -155,7 +155,7 @@ def _stays(looks: Sequence[Look]) -> Frame | None:
     return newest[len(newest) - common] if common else newest[0]
 
 
-def _since(looks: Sequence[Look]) -> float:
+def _since(looks: Sequence[StackLook]) -> float:
     place_now = looks[-1].place
     since = looks[-1].dump.at
     for seen in reversed(looks):
@@ -187,7 +187,7 @@ def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:
     )
 
 
-def _threads(seen: Look) -> tuple[tuple[ThreadNote, ...], Reading | None, ThreadNote | None]:
+def _threads(seen: StackLook) -> tuple[tuple[ThreadNote, ...], Reading | None, ThreadNote | None]:
     """Other threads in the job's own code, and the one that most likely holds what the judged thread waits for."""
     dump, judged = seen.dump, seen.reading
     if len(dump.threads) == 1:

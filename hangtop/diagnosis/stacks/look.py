@@ -16,7 +16,7 @@ from hangtop.diagnosis.stacks.system import system
 from hangtop.diagnosis.stacks.threads import thread_that_counts
 
 
-class Look(NamedTuple):
+class StackLook(NamedTuple):
     """One dump of a rank's own process, read."""
 
     dump: StackDump
@@ -67,7 +67,7 @@ def _raw(reading: Reading, helper: Reading | None) -> tuple[tuple[str, str, int]
     return tuple(found)
 
 
-def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
+def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> StackLook | None:
     """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
@@ -79,7 +79,7 @@ def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
         return None
     reading, judged = thread_that_counts(dump, main, read(main.frames, system(dump)))
     helper, helper_reading = _helper(reading, helpers)
-    return Look(dump, reading, judged, helper, helper_reading)
+    return StackLook(dump, reading, judged, helper, helper_reading)
 
 
 def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:

@@ -19,7 +19,7 @@ from hangtop.diagnosis.stacks.tree import TreeNode, grow
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StackLine:
     """One line of a group's stack. ``differs``: further in than the largest group shares."""
 
     text: str
@@ -33,18 +33,13 @@ class StackGroup:
     ranks: frozenset[int]
     activity: Activity
     """Of the lowest rank, which represents them."""
-    lines: tuple[Line, ...]
+    lines: tuple[StackLine, ...]
     """Its frames, innermost first; empty where there are none and ``activity.error`` says why."""
 
     @property
     def folded(self) -> str:
         """The ranks as people write them: ``0-36,38-63``."""
         return rank_set(self.ranks)
-
-    @property
-    def representative(self) -> int:
-        """The rank whose activity this is."""
-        return min(self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +126,13 @@ def _groups(activities: Mapping[int, Activity]) -> tuple[StackGroup, ...]:
     )
 
 
-def _lines(frames: Sequence[str], crowd: Sequence[str]) -> tuple[Line, ...]:
+def _lines(frames: Sequence[str], crowd: Sequence[str]) -> tuple[StackLine, ...]:
     shared = 0
     for mine, theirs in zip(frames, crowd, strict=False):
         if mine != theirs:
             break
         shared += 1
-    lines = [Line(text, index >= shared) for index, text in enumerate(frames)]
+    lines = [StackLine(text, index >= shared) for index, text in enumerate(frames)]
     return tuple(reversed(lines))
 
 

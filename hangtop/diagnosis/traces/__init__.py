@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.traces.findings import findings, outcome
-from hangtop.diagnosis.traces.meetings import Meeting, meetings
-from hangtop.diagnosis.traces.picture import Lateness, Picture, picture
+from hangtop.diagnosis.traces.meetings import TracedCollective, meetings
+from hangtop.diagnosis.traces.picture import Lateness, TracePicture, picture
 
-__all__ = ["Lateness", "Meeting", "Picture", "findings", "meetings", "outcome", "picture"]
+__all__ = ["Lateness", "TracePicture", "TracedCollective", "findings", "meetings", "outcome", "picture"]

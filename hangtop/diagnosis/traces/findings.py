@@ -18,7 +18,7 @@ from hangtop.diagnosis.tables.tracing import (
     TRACE_LATE_SHARE,
     TRACE_MEETINGS,
 )
-from hangtop.diagnosis.traces.picture import Lateness, Picture
+from hangtop.diagnosis.traces.picture import Lateness, TracePicture
 from hangtop.diagnosis.traces.words import lasting
 
 SHOWN = 8
@@ -47,20 +47,20 @@ WHY = {
 """What a late rank may do more of than the others; what that says, and what to look at."""
 
 
-def findings(seen: Picture) -> tuple[Finding, ...]:
+def findings(seen: TracePicture) -> tuple[Finding, ...]:
     """All that the traces prove, the root first."""
     late = list(straggler_rank(seen))
     return (*late, *data_bound(seen), *communication_bound(seen, late[0] if late else None))
 
 
-def outcome(seen: Picture, found: Iterable[Finding]) -> str:
+def outcome(seen: TracePicture, found: Iterable[Finding]) -> str:
     """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
     if not seen.ranks:
         return "failed"
     return "slow" if any(found) else "ok"
 
 
-def straggler_rank(seen: Picture) -> Iterator[Finding]:
+def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
     """straggler_rank: in most collectives with a late rank it is this one, and that costs the others time.
 
     A collective's kernel runs from a rank's arrival to the common end, so the last to come has the shortest. Needs
@@ -92,7 +92,7 @@ def straggler_rank(seen: Picture) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _is_late(one: Lateness, seen: Picture) -> bool:
+def _is_late(one: Lateness, seen: TracePicture) -> bool:
     if one.met < TRACE_MEETINGS or one.share < TRACE_LATE_SHARE:
         return False
     # how many come late together, over the ranks, is how often chance would make one of them late
@@ -102,7 +102,7 @@ def _is_late(one: Lateness, seen: Picture) -> bool:
     return chance * len(seen.lateness) < CHANCE and one.held_up >= TRACE_HELD_SHARE * _median_wall(seen)
 
 
-def _median_wall(seen: Picture) -> float:
+def _median_wall(seen: TracePicture) -> float:
     return statistics.median(trace.wall for trace in seen.ranks) or 1e-9
 
 
@@ -128,7 +128,7 @@ def _spent(trace: RankTrace, word: str) -> float:
     return {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word]
 
 
-def data_bound(seen: Picture) -> Iterator[Finding]:
+def data_bound(seen: TracePicture) -> Iterator[Finding]:
     """data_bound: half of the ranks or more wait for their data loaders alone for more than the share of the time."""
     bound = [trace for trace in seen.ranks if trace.wall and trace.data >= TRACE_DATA_SHARE * trace.wall]
     if not bound or 2 * len(bound) < len(seen.ranks):
@@ -146,7 +146,7 @@ def data_bound(seen: Picture) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def communication_bound(seen: Picture, late: Finding | None) -> Iterator[Finding]:
+def communication_bound(seen: TracePicture, late: Finding | None) -> Iterator[Finding]:
     """communication_bound: exposed communication takes more than its share of half of the ranks or more.
 
     Follows from a straggler where waiting for late ranks makes up most of it.
@@ -178,7 +178,7 @@ def communication_bound(seen: Picture, late: Finding | None) -> Iterator[Finding
     )  # fmt: skip
 
 
-def _advice(seen: Picture, waiting: float | None) -> str:
+def _advice(seen: TracePicture, waiting: float | None) -> str:
     heavy = ", ".join(f"{one.op} {one.group}".rstrip() for one in seen.together[:2])
     if waiting is not None and waiting > 0.5:
         return f"The ranks come to {heavy or 'the collectives'} at different times: balance their work first."

@@ -24,7 +24,7 @@ ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gath
 """Not every rank waits for every other one: the root of a broadcast is done first though it may have come first."""
 
 
-class Meeting(NamedTuple):
+class TracedCollective(NamedTuple):
     """One collective of a group, as several ranks saw it."""
 
     op: str
@@ -36,9 +36,9 @@ class Meeting(NamedTuple):
     """Every rank of the group is among them, as far as is known."""
 
 
-def meetings(traces: Sequence[RankTrace]) -> list[Meeting]:
+def meetings(traces: Sequence[RankTrace]) -> list[TracedCollective]:
     """All collectives that every traced rank of their group has, group by group in the order of the calls."""
-    found: list[Meeting] = []
+    found: list[TracedCollective] = []
     for group, members in _groups(traces).items():
         if len(members) > 1:
             found += _of_group(group[0], members, _size(traces, group[0]))
@@ -66,7 +66,7 @@ def _size(traces: Sequence[RankTrace], group: str) -> int | None:
     return max((size for size in told if size is not None), default=None)
 
 
-def _of_group(group: str, members: Mapping[int, list[TraceCall]], size: int | None) -> list[Meeting]:
+def _of_group(group: str, members: Mapping[int, list[TraceCall]], size: int | None) -> list[TracedCollective]:
     first = max(members, key=lambda rank: (len(members[rank]), -rank))
     pairs = {rank: _paired(members[first], calls) for rank, calls in members.items() if rank != first}
     met = {rank: paired for rank, paired in pairs.items() if paired}
@@ -78,7 +78,7 @@ def _of_group(group: str, members: Mapping[int, list[TraceCall]], size: int | No
         seconds = {first: call.seconds}
         seconds |= {rank: paired[place].seconds for rank, paired in met.items() if place in paired}
         if len(seconds) == len(met) + 1:
-            found.append(Meeting(call.op, group, call.size, seconds, complete))
+            found.append(TracedCollective(call.op, group, call.size, seconds, complete))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.traces.meetings import Meeting, meetings
+from hangtop.diagnosis.traces.meetings import TracedCollective, meetings
 
 LATE_S = 50e-6
 """Ours: what ranks come apart by in a healthy step; launching a kernel takes ten microseconds."""
@@ -60,7 +60,7 @@ class Together(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class TracePicture:
     """What the traces say together. ``ranks`` are those that could be read and have a rank, by rank."""
 
     ranks: tuple[RankTrace, ...]
@@ -84,7 +84,7 @@ class Picture:
         return next((one for one in self.lateness if one.rank == rank), None)
 
 
-def picture(traces: Sequence[RankTrace]) -> Picture:
+def picture(traces: Sequence[RankTrace]) -> TracePicture:
     """Put traces together. Of several of one rank the one that covers most time counts."""
     best: dict[int | tuple[str, str], RankTrace] = {}
     unread = []
@@ -102,10 +102,10 @@ def picture(traces: Sequence[RankTrace]) -> Picture:
     ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.node, trace.path))
     found = meetings(ranks)
     complete = bool(found) and all(meeting.complete for meeting in found)
-    return Picture(tuple(ranks), tuple(unread), len(found), complete, _lateness(found), _together(ranks))
+    return TracePicture(tuple(ranks), tuple(unread), len(found), complete, _lateness(found), _together(ranks))
 
 
-def _lateness(found: Sequence[Meeting]) -> tuple[Lateness, ...]:
+def _lateness(found: Sequence[TracedCollective]) -> tuple[Lateness, ...]:
     met: dict[int, int] = {}
     late: dict[int, int] = {}
     held: dict[int, float] = {}
@@ -130,7 +130,7 @@ def _lateness(found: Sequence[Meeting]) -> tuple[Lateness, ...]:
     )
 
 
-def _usual(meeting: Meeting) -> float:
+def _usual(meeting: TracedCollective) -> float:
     """Median seconds of all but the last to come."""
     last = min(meeting.seconds, key=lambda rank: meeting.seconds[rank])
     return statistics.median(seconds for rank, seconds in meeting.seconds.items() if rank != last)

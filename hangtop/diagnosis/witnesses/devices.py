@@ -24,7 +24,7 @@ def gpu_name(node: Node, gpu: Gpu) -> str:
     return f"{node.name}:{gpu.index}"
 
 
-class Row(NamedTuple):
+class GpuLook(NamedTuple):
     """One GPU and its newest look."""
 
     node: Node
@@ -38,7 +38,7 @@ def all_gpus(job: Job) -> Sequence[tuple[Node, Gpu]]:
     return job.once(_in_order)
 
 
-def newest(job: Job) -> Sequence[Row]:
+def newest(job: Job) -> Sequence[GpuLook]:
     """Newest look at every GPU that has one, in order."""
     return job.once(_newest)
 
@@ -51,8 +51,8 @@ def _in_order(job: Job) -> list[tuple[Node, Gpu]]:
     ]
 
 
-def _newest(job: Job) -> list[Row]:
-    return [Row(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks]
+def _newest(job: Job) -> list[GpuLook]:
+    return [GpuLook(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks]
 
 
 def living_on(job: Job, node: str) -> Sequence[Rank]:

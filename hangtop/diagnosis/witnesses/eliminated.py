@@ -15,14 +15,14 @@ from hangtop.diagnosis.witnesses.failures import text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 
 
-class Silent(NamedTuple):
+class UnheardRanks(NamedTuple):
     """Ranks without a word that others lost, and the node that they share; both empty where nothing tells."""
 
     ranks: tuple[int, ...] = ()
     node: str = ""
 
 
-def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> Silent:
+def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> UnheardRanks:
     """Ranks that left no word while others lost their connections.
 
     ``told`` are the ranks that said something of their end, ``closed`` the words about lost connections. Up to a
@@ -32,21 +32,21 @@ def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEven
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     if not spoke:
-        return Silent()
+        return UnheardRanks()
     world = world_or_logged(job) or 1 + max(spoke)
     staying = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
     if not silent:
-        return Silent()
+        return UnheardRanks()
     homes = _homes(job)
     named = _named_nodes(job, closed)
     there = tuple(rank for rank in silent if homes.get(rank, "") in named)
     if len(named) == 1 and there:
-        return Silent(there, next(iter(named)))
+        return UnheardRanks(there, next(iter(named)))
     if len(silent) * 4 <= world or _in_one_log(silent, closed):
         nodes = {homes.get(rank, "") for rank in silent}
-        return Silent(silent, next(iter(nodes)) if len(nodes) == 1 else "")
-    return Silent()
+        return UnheardRanks(silent, next(iter(nodes)) if len(nodes) == 1 else "")
+    return UnheardRanks()
 
 
 def _in_one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:

@@ -39,10 +39,9 @@ for a few at 0 %; ``all_idle``: all at 0 %, everybody is on the CPU; ``working``
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The shape, the ranks whose GPUs are the idle ones in ``one_idle``, and the observation as evidence."""
+    """The shape, and the observation as evidence."""
 
     shape: Shape
-    idle_ranks: tuple[int, ...]
     evidence: Evidence
 
 
@@ -74,7 +73,7 @@ def fingerprint(job: Job, ranks: Collection[int] | None = None) -> Fingerprint |
     if not by_load or "unknown" in by_load:
         return None
     shape = _shape(by_load, len(owners))
-    return Fingerprint(shape, tuple(by_load.get("idle", ())) if shape == "one_idle" else (), load_proof(job, owners))
+    return Fingerprint(shape, load_proof(job, owners))
 
 
 def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:

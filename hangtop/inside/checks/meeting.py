@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from collectors.samples.page import PHASE_NAMES
 from hangtop.inside.checks.desk import Desk, Unreachable
+from hangtop.inside.own_rank import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
-from hangtop.inside.standing import distributed_now
 from hangtop.inside.steps import telling
 
 GRACE = 2.0
@@ -48,7 +48,7 @@ Judge = Callable[[int, Dict[int, Said]], Union[More, Conclusion]]
 """Given the number of the round and what each rank said; the leader alone calls it."""
 
 
-class Group(NamedTuple):
+class MeetingGroup(NamedTuple):
     """The ranks that meet."""
 
     ranks: Tuple[int, ...]
@@ -64,18 +64,18 @@ class Group(NamedTuple):
 _counts: Dict[Tuple[str, Tuple[int, ...]], int] = {}
 
 
-def group_of(group: Any = None) -> Group:
+def group_of(group: Any = None) -> MeetingGroup:
     """Global ranks of a process group of the job, or of all; raises :class:`Unreachable` where there is none."""
     distributed = distributed_now()
     if distributed is None:
         raise Unreachable("there is no process group: call it after init_process_group()")
     me = distributed.get_rank()
     if group is None:
-        return Group(tuple(range(distributed.get_world_size())), me)
+        return MeetingGroup(tuple(range(distributed.get_world_size())), me)
     ranks = tuple(sorted(distributed.get_process_group_ranks(group)))
     if me not in ranks:
         raise Unreachable("rank %d is not in this group" % me)
-    return Group(ranks, me)
+    return MeetingGroup(ranks, me)
 
 
 def store_of_job() -> Any:
@@ -94,7 +94,7 @@ def store_of_job() -> Any:
 
 def confer(
     check: str,
-    group: Group,
+    group: MeetingGroup,
     seconds: float,
     first: Said,
     judge: Judge,
@@ -126,7 +126,7 @@ def confer(
 class Meeting:
     """One check among one group."""
 
-    def __init__(self, check: str, group: Group, until: float, number: int) -> None:
+    def __init__(self, check: str, group: MeetingGroup, until: float, number: int) -> None:
         self.check = check
         self.group = group
         self.until = until

@@ -12,7 +12,7 @@ DRAWN = 64
 ADVICE = "Every rank must build the same mesh, whose dimensions multiply to the number of its ranks."
 
 
-class Layout(NamedTuple):
+class MeshLayout(NamedTuple):
     """A mesh as one rank has it: names and sizes of its dimensions, and its ranks row by row."""
 
     names: Tuple[str, ...]
@@ -53,21 +53,21 @@ def check_mesh(
     members = group_of(group)
     layout, groups, coordinate = layout_of(mesh, len(members.ranks), members.me)
     said = {"layout": layout, "groups": groups, "coordinate": coordinate, "host": position()["host"]}
-    judge = Judging(members.ranks, tuple(within_node))
+    judge = MeshJudging(members.ranks, tuple(within_node))
     return confer("mesh", members, seconds, said, judge, None, number)
 
 
-def layout_of(mesh: Any, world: int, me: int) -> Tuple[Layout, Dict[str, List[int]], Sequence[int]]:
+def layout_of(mesh: Any, world: int, me: int) -> Tuple[MeshLayout, Dict[str, List[int]], Sequence[int]]:
     """A mesh as this rank has it, the ranks of its group in each dimension, and its coordinate."""
     if isinstance(mesh, Mapping) or not hasattr(mesh, "mesh"):
         pairs = list(mesh.items()) if isinstance(mesh, Mapping) else [tuple(pair) for pair in mesh]
         names, sizes = tuple(str(name) for name, _ in pairs), tuple(int(size) for _, size in pairs)
-        layout = Layout(names, sizes, tuple(range(world)))
+        layout = MeshLayout(names, sizes, tuple(range(world)))
         return layout, {}, layout.coordinate(me) if _product(sizes) == world else ()
     from torch.distributed import get_process_group_ranks
 
     names = tuple(mesh.mesh_dim_names or ["dim%d" % place for place in range(mesh.ndim)])
-    layout = Layout(names, tuple(mesh.mesh.shape), tuple(mesh.mesh.flatten().tolist()))
+    layout = MeshLayout(names, tuple(mesh.mesh.shape), tuple(mesh.mesh.flatten().tolist()))
     coordinate = mesh.get_coordinate()
     groups = {} if coordinate is None else {
         name: list(get_process_group_ranks(mesh.get_group(place))) for place, name in enumerate(names)
@@ -75,7 +75,7 @@ def layout_of(mesh: Any, world: int, me: int) -> Tuple[Layout, Dict[str, List[in
     return layout, groups, tuple(coordinate or ())
 
 
-class Judging:
+class MeshJudging:
     """The leader's side."""
 
     def __init__(self, ranks: Sequence[int], within_node: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class Judging:
     def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
         """There is one round."""
         del round_
-        layouts = {rank: Layout(*(tuple(part) for part in one["layout"])) for rank, one in said.items()}
+        layouts = {rank: MeshLayout(*(tuple(part) for part in one["layout"])) for rank, one in said.items()}
         hosts = {rank: one["host"] for rank, one in said.items()}
         findings = list(self._fits(layouts))
         usual = max(layouts.values(), key=list(layouts.values()).count)
@@ -95,7 +95,7 @@ class Judging:
         word = "; ".join(finding.summary for finding in findings) or "it fits, alike on %d ranks" % len(said)
         return Conclusion("mesh %s: %s\n%s" % (shape, word, drawing(usual, hosts)), findings)
 
-    def _fits(self, layouts: Dict[int, Layout]) -> Iterator[Noted]:
+    def _fits(self, layouts: Dict[int, MeshLayout]) -> Iterator[Noted]:
         usual = max(layouts.values(), key=list(layouts.values()).count)
         for rank, layout in layouts.items():
             if layout != usual:
@@ -118,7 +118,7 @@ class Judging:
             yield Noted("mesh_wrong", "critical", "it holds " + ", ".join(words), [*twice, *lacking], [_told(usual)],
                         ADVICE)  # fmt: skip
 
-    def _groups(self, usual: Layout, said: Dict[int, Said]) -> Iterator[Noted]:
+    def _groups(self, usual: MeshLayout, said: Dict[int, Said]) -> Iterator[Noted]:
         for rank, one in said.items():
             expected = usual.coordinate(rank)
             if tuple(one["coordinate"]) != expected:
@@ -131,7 +131,7 @@ class Judging:
                     yield Noted("mesh_wrong", "critical", "rank %d's group of dimension %s holds %s, not %s"
                                 % (rank, name, ranks_text(made), ranks_text(own)), [rank], advice=ADVICE)  # fmt: skip
 
-    def _nodes(self, usual: Layout, hosts: Mapping[int, str]) -> Iterator[Noted]:
+    def _nodes(self, usual: MeshLayout, hosts: Mapping[int, str]) -> Iterator[Noted]:
         for dim, name in enumerate(usual.names):
             apart = [group for group in usual.groups(dim) if len({hosts.get(rank, "") for rank in group}) > 1]
             if name in self._within and apart:
@@ -144,7 +144,7 @@ class Judging:
                 )  # fmt: skip
 
 
-def drawing(layout: Layout, hosts: Mapping[int, str]) -> str:
+def drawing(layout: MeshLayout, hosts: Mapping[int, str]) -> str:
     """The mesh as a grid: its last dimension goes to the right, all others down; a host where it changes."""
     if _product(layout.sizes) != len(layout.ranks) or not layout.sizes:
         return "no drawing: %d ranks in dimensions %s" % (len(layout.ranks), layout.sizes)
@@ -161,7 +161,7 @@ def drawing(layout: Layout, hosts: Mapping[int, str]) -> str:
     return "\n".join(lines)
 
 
-def _told(layout: Layout) -> str:
+def _told(layout: MeshLayout) -> str:
     shape = " × ".join("%s=%d" % pair for pair in zip(layout.names, layout.sizes))
     return "%s of ranks %s" % (shape, list(layout.ranks[:32]))
 

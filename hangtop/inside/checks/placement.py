@@ -29,7 +29,7 @@ ASPECTS = (
 """What must be the same on all ranks, and what to say where it is not."""
 
 
-class Row(NamedTuple):
+class ParameterRow(NamedTuple):
     """One parameter on one rank."""
 
     kind: str
@@ -55,26 +55,26 @@ def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0, num
     said = json.dumps(rows, sort_keys=True).encode()
     first = {"rows": hashlib.blake2b(said, digest_size=8).hexdigest(), "count": len(rows),
              "own": [finding.row() for finding in own_findings(model, rows)]}  # fmt: skip
-    return confer("placement", members, seconds, first, Judging(), lambda _: {"rows": rows}, number)
+    return confer("placement", members, seconds, first, PlacementJudging(), lambda _: {"rows": rows}, number)
 
 
-def rows_of(model: Any) -> Dict[str, Row]:
+def rows_of(model: Any) -> Dict[str, ParameterRow]:
     """Every parameter by its name."""
     return {name: row_of(parameter) for name, parameter in list(model.named_parameters())[:ROWS]}
 
 
-def row_of(parameter: Any) -> Row:
+def row_of(parameter: Any) -> ParameterRow:
     """One parameter as this rank has it."""
     mesh = getattr(parameter, "device_mesh", None)
     placements = "" if mesh is None else " ".join(map(str, parameter.placements))
     names = "" if mesh is None else "%s %s" % (mesh.mesh_dim_names or "unnamed", tuple(mesh.shape))
-    return Row(
+    return ParameterRow(
         "plain" if mesh is None else "DTensor", placements, names, tuple(parameter.shape), str(parameter.dtype),
         bool(parameter.requires_grad), parameter.grad is not None,
     )  # fmt: skip
 
 
-def own_findings(model: Any, rows: Dict[str, Row]) -> Iterator[Noted]:
+def own_findings(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
     """What one rank sees by itself."""
     yield from _wrong_shapes(model)
     yield from _uncovered(model, rows)
@@ -123,7 +123,7 @@ def _uneven(parameter: Any) -> Iterator[str]:
             yield "%d rows over %d ranks, %d at most and %d at least" % (size, ranks, full, least)
 
 
-def _uncovered(model: Any, rows: Dict[str, Row]) -> Iterator[Noted]:
+def _uncovered(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
     """Parameters outside every unit of FSDP, where there are units."""
     try:
         from torch.distributed import fsdp
@@ -144,7 +144,7 @@ def _uncovered(model: Any, rows: Dict[str, Row]) -> Iterator[Noted]:
         )  # fmt: skip
 
 
-def _unlike_neighbours(model: Any, rows: Dict[str, Row]) -> Iterator[Noted]:
+def _unlike_neighbours(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
     """Parameters that are plain where their like are DTensors, or placed unlike them: one layer of many."""
     kinds = {name: type(module).__name__ for name, module in model.named_modules()}
     families: Dict[Tuple[str, str, str], List[str]] = {}
@@ -173,7 +173,7 @@ def _unlike_neighbours(model: Any, rows: Dict[str, Row]) -> Iterator[Noted]:
                 )  # fmt: skip
 
 
-class Judging:
+class PlacementJudging:
     """The leader's side: one more round only where ranks differ."""
 
     def __init__(self) -> None:
@@ -186,14 +186,14 @@ class Judging:
             if len({row["rows"] for row in said.values()}) > 1:
                 return More({"rows": True})
             return _conclusion(self._own, next(iter(said.values()))["count"], len(said))
-        rows = {rank: {name: Row(*row) for name, row in one["rows"].items()} for rank, one in said.items()}
+        rows = {rank: {name: ParameterRow(*row) for name, row in one["rows"].items()} for rank, one in said.items()}
         count = len({name for one in rows.values() for name in one})
         return _conclusion([*self._own, *differences(rows)], count, len(said))
 
 
-def differences(rows: Dict[int, Dict[str, Row]]) -> Iterator[Noted]:
+def differences(rows: Dict[int, Dict[str, ParameterRow]]) -> Iterator[Noted]:
     """What is not the same on all ranks that have a parameter of this name."""
-    by_aspect: Dict[Tuple[str, Tuple[int, ...]], List[Tuple[str, Row, Row, int]]] = {}
+    by_aspect: Dict[Tuple[str, Tuple[int, ...]], List[Tuple[str, ParameterRow, ParameterRow, int]]] = {}
     names = list(dict.fromkeys(name for one in rows.values() for name in one))
     for name in names:
         have = {rank: one[name] for rank, one in rows.items() if name in one}
@@ -243,11 +243,11 @@ def _within(name: str, unit: str) -> bool:
     return not unit or name.startswith(unit + ".")
 
 
-def _shown(row: Row) -> str:
+def _shown(row: ParameterRow) -> str:
     return "plain" if row.kind == "plain" else "a DTensor, %s" % row.placements
 
 
-def _aspect(row: Row, aspect: str) -> str:
+def _aspect(row: ParameterRow, aspect: str) -> str:
     value = getattr(row, aspect)
     if aspect in ("trained", "gradient"):
         return {"trained": ("frozen", "trained"), "gradient": ("no gradient", "a gradient")}[aspect][value]

@@ -34,7 +34,7 @@ def check_same(*things: Any, group: Any = None, seconds: float = 60.0, number: i
     """
     members = group_of(group)
     mine = Comparing(items_of(things))
-    return confer("same", members, seconds, mine.cells(), Judging(), mine.reply, number)
+    return confer("same", members, seconds, mine.cells(), SameJudging(), mine.reply, number)
 
 
 class Comparing:
@@ -96,7 +96,7 @@ class Apart(NamedTuple):
     """They do not have it at all."""
 
 
-class Judging:
+class SameJudging:
     """The leader's side."""
 
     def __init__(self) -> None:

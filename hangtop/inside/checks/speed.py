@@ -11,7 +11,7 @@ import statistics
 import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import Conclusion, Group, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.checks.meeting import Conclusion, MeetingGroup, More, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import CheckResult, Noted
 
 SIZES = (1 << 20, 16 << 20, 64 << 20)
@@ -65,7 +65,7 @@ def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, nu
 class _Bandwidth:
     """The leader's side."""
 
-    def __init__(self, members: Group, sizes: Sequence[int]) -> None:
+    def __init__(self, members: MeetingGroup, sizes: Sequence[int]) -> None:
         self._ranks = len(members.ranks)
         self._sizes = sizes
 

@@ -13,7 +13,7 @@ from collectors.formats.tcp_flows import Flow, flows
 from collectors.probes.capture.run import Captured, CaptureNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.captured import Traffic
+from hangtop.diagnosis.measured.captured import CapturedTraffic
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.asking.probing import Connections
 
@@ -49,28 +49,28 @@ def names_by_address(job: Job) -> dict[str, str]:
     }
 
 
-async def read(captures: Sequence[Captured], names: Mapping[str, str]) -> list[Traffic]:
+async def read(captures: Sequence[Captured], names: Mapping[str, str]) -> list[CapturedTraffic]:
     """Count what the files hold, one after the other and beside the event loop. Raises :class:`OSError`."""
-    found: list[Traffic] = []
+    found: list[CapturedTraffic] = []
     for one in captures:
         if one.path is not None:
             found += await asyncio.to_thread(_read, one.node, one.path, names)
     return found
 
 
-def _read(node: str, path: Path, names: Mapping[str, str]) -> list[Traffic]:
+def _read(node: str, path: Path, names: Mapping[str, str]) -> list[CapturedTraffic]:
     with path.open("rb") as file:
         return traffic(node, list(flows(segments(file)).values()), names)
 
 
-def traffic(node: str, found: Sequence[Flow], names: Mapping[str, str]) -> list[Traffic]:
+def traffic(node: str, found: Sequence[Flow], names: Mapping[str, str]) -> list[CapturedTraffic]:
     """Flows put together by direction, those with the most bytes first."""
     directions: dict[tuple[str, str], list[Flow]] = defaultdict(list)
     for flow in found:
         source, _, target, _ = flow.key
         directions[names.get(source, source), names.get(target, target)].append(flow)
     rows = [
-        Traffic(
+        CapturedTraffic(
             node, source, target, len(some), sum(flow.segments for flow in some), sum(flow.size for flow in some),
             sum(flow.again for flow in some), sum(flow.again_size for flow in some), sum(flow.late for flow in some),
             source == node,
@@ -80,7 +80,7 @@ def traffic(node: str, found: Sequence[Flow], names: Mapping[str, str]) -> list[
     return sorted(rows, key=lambda row: -row.size)
 
 
-def lines(captures: Sequence[Captured], traffic: Sequence[Traffic]) -> Iterator[str]:
+def lines(captures: Sequence[Captured], traffic: Sequence[CapturedTraffic]) -> Iterator[str]:
     """The captures and what was sent again, as people read it."""
     for one in captures:
         if one.path is None:

@@ -15,7 +15,7 @@ from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
 
 if TYPE_CHECKING:
-    from collectors.probes.flame import Flame, Recorded, Saved
+    from collectors.probes.flame import Flame, FoldedStacks, ProfileFiles
 
 RATE = 50
 """Samples a second."""
@@ -35,7 +35,7 @@ class FlameGraph:
     """What a recording brought. ``errors`` says for each rank without samples why there are none."""
 
     tree: Flame
-    saved: Saved
+    saved: ProfileFiles
     errors: dict[int, str]
 
 
@@ -102,8 +102,8 @@ async def _of_node(
     seconds: float,
     on_progress: Callable[[float], None],
     stop: asyncio.Event,
-) -> list[Recorded]:
-    from collectors.probes.flame import Recorded, record
+) -> list[FoldedStacks]:
+    from collectors.probes.flame import FoldedStacks, record
 
     try:
         return await record(
@@ -111,4 +111,4 @@ async def _of_node(
             python=session.python(node), on_progress=lambda done, _running: on_progress(done), stop=stop,
         )  # fmt: skip
     except TransportError as error:
-        return [Recorded(pid, 0.0, "", f"unreachable: {error}") for pid in pids]
+        return [FoldedStacks(pid, 0.0, "", f"unreachable: {error}") for pid in pids]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.probes.infiniband.survey import Direction, Looked
+from collectors.probes.infiniband.survey import Direction, SurveyedNode
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.job import Job
@@ -15,18 +15,18 @@ from hangtop.diagnosis.phrasing import count, listed
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class FabricSurvey:
     """What one run brought."""
 
     job: Job
-    looked: Mapping[str, Looked]
+    looked: Mapping[str, SurveyedNode]
     directions: Sequence[Direction]
     absent: Mapping[str, str]
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedFabric:
     """What it proves."""
 
     ports: tuple[PortSeen, ...]
@@ -39,23 +39,23 @@ class Judged:
     """What was not possible, and why."""
 
 
-def judged(fabric: Fabric, took: float) -> Judged:
+def judged(fabric: FabricSurvey, took: float) -> JudgedFabric:
     """Judge a run that took so many seconds."""
     ports = seen_ports(fabric.job, fabric.looked)
     carried = [Carried(one.a, one.b, one.ports, one.gbits, one.error) for one in fabric.directions]
     report = infiniband.report(ports, carried, fabric.absent, fabric.at, took)
     found = infiniband.findings(ports, carried, report)
     summary = found[0].summary if found else report.why or _summary(fabric, len(report.pairs))
-    return Judged(tuple(ports), report, found, probes.outcome(report, found), summary, _unknown(fabric))
+    return JudgedFabric(tuple(ports), report, found, probes.outcome(report, found), summary, _unknown(fabric))
 
 
-def _summary(fabric: Fabric, pairs: int) -> str:
+def _summary(fabric: FabricSurvey, pairs: int) -> str:
     measured = {name for one in fabric.directions for name in (one.a, one.b)}
     left = sorted(set(fabric.looked) - measured)
     return f"{count(pairs, 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else "")
 
 
-def seen_ports(job: Job, looked: Mapping[str, Looked]) -> list[PortSeen]:
+def seen_ports(job: Job, looked: Mapping[str, SurveyedNode]) -> list[PortSeen]:
     """ibv_devinfo's ports, with the rate that sysfs tells of each."""
     rates = {
         (name, f"{port.facts.device}/{port.facts.port}"): port.facts.rate
@@ -72,7 +72,7 @@ def seen_ports(job: Job, looked: Mapping[str, Looked]) -> list[PortSeen]:
     ]  # fmt: skip
 
 
-def _unknown(fabric: Fabric) -> tuple[Unknown, ...]:
+def _unknown(fabric: FabricSurvey) -> tuple[Unknown, ...]:
     """What was not possible, and why, the same reasons together."""
     whys: dict[str, set[str]] = {}
     for node, one in fabric.looked.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import OPERATIONS, ProbeNode, ProbePlan
-from collectors.probes.allreduce.ports import Port
+from collectors.probes.allreduce.ports import LocalPort
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job, Node
@@ -56,18 +56,18 @@ def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
     )  # fmt: skip
 
 
-def ports_of(node: Node) -> Iterator[Port]:
+def ports_of(node: Node) -> Iterator[LocalPort]:
     """Ports that a probe's ranks can be bound to: the fastest active ones of HCAs, and interfaces with an address."""
     cards = active_cards(node)
     top = max((rate for _, _, rate, _ in cards), default=0.0)
-    yield from (Port(f"{device}/{port}", "hca") for device, port, rate, _ in cards if rate == top)
+    yield from (LocalPort(f"{device}/{port}", "hca") for device, port, rate, _ in cards if rate == top)
     for interface in node.network.interfaces:
         if interface.up and interface.kind != "loopback" and not interface.name.startswith(OF_CONTAINERS):
             held = sorted(interface.addresses, key=lambda address: ":" in address)  # IPv4 first, as address_of
             with suppress(ValueError):  # a node may call anything an address
                 address = ip_interface(held[0] if held else "")
                 if not address.is_link_local:
-                    yield Port(interface.name, "interface", str(address.ip), str(address.network))
+                    yield LocalPort(interface.name, "interface", str(address.ip), str(address.network))
 
 
 def backend_of(job: Job, wanted: str) -> str:

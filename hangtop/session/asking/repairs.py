@@ -39,7 +39,7 @@ class RepairRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Repairable:
     """A process that can be helped, and its node."""
 
     node: str
@@ -72,8 +72,8 @@ class Patient:
 class Looked:
     """What the nodes showed."""
 
-    orphans: tuple[Patient, ...] = ()
-    stopped: tuple[Patient, ...] = ()
+    orphans: tuple[Repairable, ...] = ()
+    stopped: tuple[Repairable, ...] = ()
     unknown: dict[str, str] = field(default_factory=dict)
     """Nodes that could not be looked at, and why: unknown, never "nothing there"."""
 
@@ -83,21 +83,21 @@ class Order:
     """One repair: a signal to these processes."""
 
     signal: ask.Signal
-    patients: tuple[Patient, ...]
+    processes: tuple[Repairable, ...]
     grace: float = ask.GRACE
 
-    def nodes(self) -> dict[str, list[Patient]]:
+    def nodes(self) -> dict[str, list[Repairable]]:
         """Processes by node."""
-        found: dict[str, list[Patient]] = {}
-        for patient in self.patients:
-            found.setdefault(patient.node, []).append(patient)
+        found: dict[str, list[Repairable]] = {}
+        for one in self.processes:
+            found.setdefault(one.node, []).append(one)
         return found
 
     def command(self) -> str:
         """The exact command of every node, and what sends it."""
         lines = [
-            f"on {node}: {ask.signal_command([one.process.pid for one in patients], self.signal, self.grace)}"
-            for node, patients in self.nodes().items()
+            f"on {node}: {ask.signal_command([one.process.pid for one in processes], self.signal, self.grace)}"
+            for node, processes in self.nodes().items()
         ]
         left = " SIGKILL goes only to what is left after the wait." if self.signal == "TERM" else ""
         lines.append(
@@ -108,10 +108,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RepairResult:
     """What became of one process."""
 
-    patient: Patient
+    repairable: Repairable
     signalled: Signalled
 
     @property
@@ -132,10 +132,10 @@ async def look(session: Repaired, *, young: float | None = None) -> Looked:
         await asyncio.sleep(0.05)
         job = session.job()
     answers = await asyncio.gather(*(_look(session, job, node, young) for node in sorted(job.nodes)))
-    patients = [patient for found, _ in answers for patient in found]
+    processes = [one for found, _ in answers for one in found]
     return Looked(
-        tuple(one for one in patients if one.process.what == "orphan"),
-        tuple(one for one in patients if one.process.what == "stopped"),
+        tuple(one for one in processes if one.process.what == "orphan"),
+        tuple(one for one in processes if one.process.what == "stopped"),
         {node: why for node, (_, why) in zip(sorted(job.nodes), answers, strict=True) if why},
     )
 
@@ -144,7 +144,7 @@ def _still_learning(node: Node) -> bool:
     return node.link == "live" and "ranks" not in node.sources
 
 
-async def _look(session: Repaired, job: Job, node: str, young: float | None) -> tuple[list[Patient], str]:
+async def _look(session: Repaired, job: Job, node: str, young: float | None) -> tuple[list[Repairable], str]:
     known = job.nodes[node].sources.get("ranks")
     if known is None or known.state != "ok":
         why = job.nodes[node].why or (known.why if known else "")
@@ -156,7 +156,7 @@ async def _look(session: Repaired, job: Job, node: str, young: float | None) -> 
         return [], job.nodes[node].why or str(error)
     offset = job.nodes[node].clock_offset or 0.0
     now = job.now + offset
-    return [Patient(node, one, max(0.0, now - one.started), _on_gpus(job, node, one.pid)) for one in found], ""
+    return [Repairable(node, one, max(0.0, now - one.started), _on_gpus(job, node, one.pid)) for one in found], ""
 
 
 def _on_gpus(job: Job, node: str, pid: int) -> int | None:
@@ -164,7 +164,7 @@ def _on_gpus(job: Job, node: str, pid: int) -> int | None:
     return sum(memory or 0 for memory in held) if held else None
 
 
-async def carry_out(session: Repaired, order: Order) -> list[Result]:
+async def carry_out(session: Repaired, order: Order) -> list[RepairResult]:
     """Send the signals, on all nodes at once. Raises :class:`RepairRefused` in a session that may only look."""
     if session.options.read_only:
         raise RepairRefused("--read-only refuses repairs: they signal processes")
@@ -172,16 +172,18 @@ async def carry_out(session: Repaired, order: Order) -> list[Result]:
     return [result for part in parts for result in part]
 
 
-async def _send(session: Repaired, node: str, patients: Sequence[Patient], order: Order) -> list[Result]:
-    targets = [(one.process.pid, one.process.start_ticks) for one in patients]
+async def _send(session: Repaired, node: str, processes: Sequence[Repairable], order: Order) -> list[RepairResult]:
+    targets = [(one.process.pid, one.process.start_ticks) for one in processes]
     try:
         said = await ask.send(session.transport(node), session.python(node), order.signal, targets, grace=order.grace)
     except TransportError as error:
         said = [Signalled(pid, "unreachable", f"not known: {error}") for pid, _ in targets]
     by_pid = {one.pid: one for one in said}
     return [
-        Result(one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", "the node did not say")))
-        for one in patients
+        RepairResult(
+            one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", "the node did not say"))
+        )
+        for one in processes
     ]
 
 
@@ -218,8 +220,8 @@ def port_text(found: FreePort, silent: Mapping[str, str]) -> list[str]:
     ]
 
 
-def chosen(patients: Iterable[Patient], names: Sequence[str], *, doubtful: bool = False) -> tuple[Patient, ...]:
+def chosen(processes: Iterable[Repairable], names: Sequence[str], *, doubtful: bool = False) -> tuple[Repairable, ...]:
     """Those named as ``node:pid``; without names, those that are certain (``doubtful``: the others too)."""
     if names:
-        return tuple(one for one in patients if one.name in names)
-    return tuple(one for one in patients if one.process.sure or doubtful)
+        return tuple(one for one in processes if one.name in names)
+    return tuple(one for one in processes if one.process.sure or doubtful)

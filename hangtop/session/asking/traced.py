@@ -10,7 +10,7 @@ from typing import Any, Literal
 from collectors.samples.traces import RankTrace, TraceStep
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.diagnosis.traces import Picture, findings, outcome, picture
+from hangtop.diagnosis.traces import TracePicture, findings, outcome, picture
 from hangtop.diagnosis.traces.words import lasting
 
 Part = Literal["compute", "exposed", "copy", "data", "idle", "text", "dim", "strong"]
@@ -39,7 +39,7 @@ SHOWN = 12
 class Traced:
     """Traces, what they say together, and what that proves."""
 
-    seen: Picture
+    seen: TracePicture
     findings: tuple[Finding, ...]
     outcome: str
     """``ok``, ``slow`` or ``failed``."""
@@ -110,7 +110,7 @@ def lines(answer: Traced, width: int) -> Iterator[Line]:
             yield [(f"{_name(trace)}: {notes}", "dim")]
 
 
-def _ranks(seen: Picture, width: int) -> Iterator[Line]:
+def _ranks(seen: TracePicture, width: int) -> Iterator[Line]:
     named = max(4, *(len(_name(trace)) for trace in seen.ranks))
     columns = [(name, room) for name, room in COLUMNS if width >= NARROW or name in LEAST]
     head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in columns)
@@ -125,7 +125,7 @@ def _ranks(seen: Picture, width: int) -> Iterator[Line]:
     yield legend
 
 
-def _cells(seen: Picture, trace: RankTrace) -> dict[str, str]:
+def _cells(seen: TracePicture, trace: RankTrace) -> dict[str, str]:
     """A rank's columns."""
     late = seen.late(trace.rank)
     shares = {
@@ -139,7 +139,7 @@ def _cells(seen: Picture, trace: RankTrace) -> dict[str, str]:
     }
 
 
-def _collectives(seen: Picture) -> Iterator[Line]:
+def _collectives(seen: TracePicture) -> Iterator[Line]:
     if not seen.together:
         yield [("no collective in these traces", "dim")]
         return
@@ -159,7 +159,7 @@ def _collectives(seen: Picture) -> Iterator[Line]:
         yield [(f"… and {more} more", "dim")]
 
 
-def _steps(seen: Picture) -> Iterator[Line]:
+def _steps(seen: TracePicture) -> Iterator[Line]:
     steps = [(step.seconds, step, trace) for trace in seen.ranks for step in trace.steps]
     if steps:
         usual = statistics.median(seconds for seconds, _, _ in steps)
@@ -209,7 +209,7 @@ def as_json(answer: Traced) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rank(seen: Picture, trace: RankTrace) -> dict[str, Any]:
+def _rank(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
     late = seen.late(trace.rank)
     return {
         "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,

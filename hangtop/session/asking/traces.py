@@ -14,8 +14,8 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.asking.probing import Connections
 
 if TYPE_CHECKING:
-    from collectors.probes.trace.remote.program import Listed
-    from collectors.probes.trace.remote.ways import Way
+    from collectors.probes.trace.remote.program import ListedTrace
+    from collectors.probes.trace.remote.ways import TraceWay
 
 Progress = Callable[[str], None]
 
@@ -66,7 +66,7 @@ async def read_there(
 
     failed: list[RankTrace] = []
 
-    async def find(node: str) -> list[Listed]:
+    async def find(node: str) -> list[ListedTrace]:
         try:
             return await fetch.find(session.transport(node), session.python(node), patterns)
         except TransportError as error:
@@ -86,12 +86,12 @@ async def read_there(
     return _with_ranks(job, [trace for part in (*parts, failed) for trace in part])
 
 
-def share(found: Mapping[str, Sequence[Listed]]) -> dict[str, list[str]]:
+def share(found: Mapping[str, Sequence[ListedTrace]]) -> dict[str, list[str]]:
     """Who reads which file: one node each, the largest first to whoever has least to read.
 
     A file of the same path, size and time on several nodes is one file on shared storage.
     """
-    seen: dict[tuple[Listed, str], list[str]] = {}
+    seen: dict[tuple[ListedTrace, str], list[str]] = {}
     for node, files in found.items():
         for file in files:
             seen.setdefault((file, node if file.size < 0 else ""), []).append(node)
@@ -108,7 +108,7 @@ def share(found: Mapping[str, Sequence[Listed]]) -> dict[str, list[str]]:
 class Asking:
     """How the ranks of a job can be asked for a trace, by node, and what that would run there."""
 
-    ways: dict[str, list[Way]]
+    ways: dict[str, list[TraceWay]]
     seconds: float
     token: str
 
@@ -151,14 +151,14 @@ class Asking:
 async def find_ways(session: Connections, job: Job, seconds: float, ranks: Iterable[int] | None = None) -> Asking:
     """Find out how the living ranks of a job, or these of them, can be asked. Only looks."""
     from collectors.probes.trace import fetch
-    from collectors.probes.trace.remote.ways import Way
+    from collectors.probes.trace.remote.ways import TraceWay
 
-    async def of(node: str, own: list[Rank]) -> list[Way]:
+    async def of(node: str, own: list[Rank]) -> list[TraceWay]:
         pairs = [(rank.rank, rank.process.pid) for rank in own]
         try:
             return await fetch.survey(session.transport(node), session.python(node), pairs)
         except TransportError as error:
-            return [Way(rank, pid, "", 0, str(error)) for rank, pid in pairs]
+            return [TraceWay(rank, pid, "", 0, str(error)) for rank, pid in pairs]
 
     by_node = _by_node(job, None if ranks is None else set(ranks))
     parts = await asyncio.gather(*(of(node, own) for node, own in by_node.items()))
@@ -169,7 +169,7 @@ async def capture(session: Connections, asking: Asking) -> list[RankTrace]:
     """Trace the ranks that can be asked, all at once; the others say why not."""
     from collectors.probes.trace import fetch
 
-    async def of(node: str, ways: list[Way]) -> list[RankTrace]:
+    async def of(node: str, ways: list[TraceWay]) -> list[RankTrace]:
         pairs = [(way.rank, way.pid) for way in ways]
         try:
             return await fetch.capture(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
+import os
 import struct
 import tarfile
 import zipfile
@@ -14,11 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, cast
 
 import zstandard
 
 from collectors.fleet.clean import clean
+from hangtop.session.folder.swelling import Allowance, SwollenError
+from hangtop.session.folder.tars import files_of
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -29,8 +33,6 @@ DEPTH = 64
 """Folders within one another that are gone into."""
 MOST_FILES = 50_000
 """Files, and members of archives, that are read at all."""
-LARGEST_HEADER = 1 << 20
-"""Bytes of one header of a tar that comes before a member: its long name, or what pax adds."""
 
 _DAMAGED = (
     OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, tarfile.TarError, zipfile.BadZipFile,
@@ -87,6 +89,9 @@ class Member:
             yield chunk
             try:
                 chunk = self.stream.read(CHUNK)
+            except SwollenError as error:
+                self.damage = str(error)
+                return
             except _DAMAGED as error:
                 self.damage = f"damaged: {clean(str(error))[:300]}"
                 return
@@ -154,6 +159,11 @@ class _Counted(io.RawIOBase):
     def __init__(self, file: BinaryIO, advance: Callable[[int], None]) -> None:
         self._file = file
         self._advance = advance
+        self._skips = False
+
+    def skip_holes(self) -> None:
+        """From now on leave out what nobody wrote: a file of a few blocks may be terabytes long."""
+        self._skips = True
 
     def readable(self) -> bool:
         """It is."""
@@ -173,9 +183,21 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         """Read the next bytes."""
+        if self._skips:
+            self._to_data()
         read = self._file.readinto(buffer)  # type: ignore[attr-defined]
         self._advance(read)
         return int(read)
+
+    def _to_data(self) -> None:
+        """Go to the next byte that is in the file. Systems without such a call have no holes that cost anything."""
+        try:
+            os.lseek(self._file.fileno(), self._file.tell(), os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                self._file.seek(0, os.SEEK_END)
+            elif error.errno != errno.EINVAL:
+                raise
 
 
 def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
@@ -184,37 +206,47 @@ def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member | Unr
         return
     try:
         with path.open("rb", buffering=0) as file:
-            counted = cast("BinaryIO", io.BufferedReader(_Counted(cast("BinaryIO", file), advance), CHUNK))
-            yield from _stream(clean(str(path)), counted, path.stat().st_mtime, seekable=True)
+            disk, status = _Counted(cast("BinaryIO", file), advance), os.fstat(file.fileno())
+            stream = cast("BinaryIO", io.BufferedReader(disk, CHUNK))
+            yield from _stream(clean(str(path)), stream, status.st_mtime, Allowance(status.st_size), disk=disk)
     except _DAMAGED as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         yield Unreadable(clean(str(path)), clean(why)[:300])
 
 
 def _stream(
-    name: str, stream: BinaryIO, modified: float | None, *, seekable: bool = False, depth: int = 0
+    name: str,
+    stream: BinaryIO,
+    modified: float | None,
+    allowance: Allowance,
+    *,
+    disk: _Counted | None = None,
+    depth: int = 0,
 ) -> Iterator[Member | Unreadable]:
-    """A stream as what it is: an archive's members, or one file."""
+    """A stream as what it is: an archive's members, or one file. ``disk`` is what it reads, if that is a file."""
     head = stream.read(HEAD)
     for magic, ending, opener in COMPRESSED:
         if head.startswith(magic) and depth < 3:
-            inner = name.removesuffix(ending)
-            with _guarded(
-                opener(cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Joined(head, stream)))))
-            ) as plain:
-                yield from _stream(inner, plain, modified, depth=depth + 1)
+            with _unpacked(opener(_rejoined(head, stream)), allowance) as plain:
+                yield from _stream(name.removesuffix(ending), plain, modified, allowance, depth=depth + 1)
             return
     if head[257:262] == b"ustar":
-        yield from _tar(name, cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Joined(head, stream)))), depth)
-    elif head.startswith(b"PK\x03\x04") and seekable:
+        yield from _tar(name, _rejoined(head, stream), allowance, depth)
+    elif head.startswith(b"PK\x03\x04") and disk is not None:
         stream.seek(0)
-        yield from _zip(name, stream, depth)
+        yield from _zip(name, stream, allowance, depth)
     else:
+        if disk is not None:
+            disk.skip_holes()
         yield Member(name, head, modified, stream)
 
 
-def _guarded(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
-    return closing(stream)
+def _unpacked(stream: BinaryIO, allowance: Allowance) -> AbstractContextManager[BinaryIO]:
+    return closing(allowance.over(stream))
+
+
+def _rejoined(head: bytes, stream: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Joined(head, stream))))
 
 
 class _Joined(io.RawIOBase):
@@ -241,41 +273,20 @@ class _Joined(io.RawIOBase):
         return len(data)
 
 
-class _Header(tarfile.TarInfo):
-    """A header that is refused when the library would read gigabytes of it into memory."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header. Raises :class:`tarfile.ReadError` for one that announces too much."""
-        made = super().frombuf(buf, encoding, errors)
-        if made.type in _ANNOUNCING and made.size > LARGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {made.size:,} bytes")
-        return made
-
-
-_ANNOUNCING = (
-    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
-)  # fmt: skip
-"""Types of headers that the library reads whole."""
-
-
 def _inside(archive: str, name: str) -> str:
     """Name of a member: the archive's and its own, which may be anything."""
     return f"{archive}/{clean(name)[:1000]}"
 
 
-def _tar(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
-    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-        for entry in archive:
-            file = archive.extractfile(entry) if entry.isfile() else None
-            if file is not None:
-                yield from _stream(_inside(name, entry.name), cast("BinaryIO", file), entry.mtime, depth=depth + 1)
+def _tar(name: str, stream: BinaryIO, allowance: Allowance, depth: int) -> Iterator[Member | Unreadable]:
+    for inside, modified, file in files_of(stream):
+        yield from _stream(_inside(name, inside), file, modified, allowance, depth=depth + 1)
 
 
-def _zip(name: str, stream: BinaryIO, depth: int) -> Iterator[Member | Unreadable]:
+def _zip(name: str, stream: BinaryIO, allowance: Allowance, depth: int) -> Iterator[Member | Unreadable]:
     with zipfile.ZipFile(stream) as archive:
         for entry in archive.infolist():
             if entry.is_dir():
                 continue
-            with archive.open(entry) as file:
-                yield from _stream(_inside(name, entry.filename), cast("BinaryIO", file), None, depth=depth + 1)
+            with _unpacked(cast("BinaryIO", archive.open(entry)), allowance) as file:
+                yield from _stream(_inside(name, entry.filename), file, None, allowance, depth=depth + 1)

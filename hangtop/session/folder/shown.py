@@ -10,7 +10,7 @@ from collectors.fleet.clean import clean_value
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.node.logs import names
-from collectors.node.logs.follow import Followed, Owner
+from collectors.node.logs.follow import Followed, LogWriter
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job
@@ -44,7 +44,7 @@ def _end(file: Recognised, now: float) -> _End:
     """The last lines of a plain file; none of one inside an archive."""
     if not Path(file.name).is_file():
         return NOTHING
-    followed = Followed(file.name, Owner(None, names.hints(file.name).rank, "extra"), now)
+    followed = Followed(file.name, LogWriter(None, names.hints(file.name).rank, "extra"), now)
     followed.refresh()
     lines = [clean_value(shown) for shown in followed.lines(now, SHOWN, {})]
     followed.close()

@@ -11,7 +11,7 @@ LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""
 
 
-class Part(NamedTuple):
+class NodeFigures(NamedTuple):
     """What one node has of each. None: it has no such thing, or did not tell yet."""
 
     moving: float | None = None
@@ -42,7 +42,7 @@ NAMES = ("verdict", "moving", "alive", "steps", "power", "utilisation", "gpu_mem
 word in :data:`hangtop.session.history.history.WORDS`."""
 
 
-def part_of(node: NodeState, moving: int, alive: int) -> Part:
+def part_of(node: NodeState, moving: int, alive: int) -> NodeFigures:
     """Figures of one node that answers."""
     power = memory = used = 0.0
     rows = powered = gpus = 0
@@ -65,7 +65,7 @@ def part_of(node: NodeState, moving: int, alive: int) -> Part:
         for each in node.interfaces.values()
         if each.sent_per_s is not None and each.facts.kind not in LOCAL
     ]
-    return Part(
+    return NodeFigures(
         moving=moving if alive else None,
         alive=alive or None,
         power=power if powered else None,
@@ -79,10 +79,10 @@ def part_of(node: NodeState, moving: int, alive: int) -> Part:
     )
 
 
-def summed(parts: Iterable[Part]) -> dict[str, float | None]:
+def summed(parts: Iterable[NodeFigures]) -> dict[str, float | None]:
     """The sums of all parts by their names, None where no part has any; with the mean utilisation of all GPUs."""
-    found: dict[str, float | None] = dict.fromkeys(Part._fields)
-    for name, column in zip(Part._fields, zip(*parts, strict=True), strict=False):
+    found: dict[str, float | None] = dict.fromkeys(NodeFigures._fields)
+    for name, column in zip(NodeFigures._fields, zip(*parts, strict=True), strict=False):
         known = [value for value in column if value is not None]
         found[name] = sum(known) if known else None
     used, gpus = found.pop("used"), found.pop("gpus")

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from hangtop.diagnosis.finding import Outcome, Verdict
-from hangtop.session.history.figures import NAMES, Part, part_of, summed
+from hangtop.session.history.figures import NAMES, NodeFigures, part_of, summed
 from hangtop.session.history.lanes import FULL, Lanes
 from hangtop.session.history.series import Series
 from hangtop.session.progress import Progress
 from hangtop.session.state import JobState, NodeState
-from hangtop.session.tracks import Track
+from hangtop.session.tracks import MotionTrack
 
 WORDS: tuple[Outcome, ...] = ("idle", "healthy", "starting", "unknown", "slow", "at_risk", "crashed", "hung")
 """Words of verdicts, the worst last: of a stretch of time the worst is shown."""
@@ -39,7 +39,7 @@ Key: TypeAlias = tuple[str, int]
 """Node and pid of a rank, or node and index of a GPU."""
 
 
-class Said(NamedTuple):
+class PastVerdict(NamedTuple):
     """A verdict, and when it was given."""
 
     at: float
@@ -53,10 +53,10 @@ class History:
         self.series: Mapping[str, Series] = {name: Series() for name in NAMES}
         self.ranks: dict[Key, Lanes] = {}
         self.gpus: dict[Key, Lanes] = {}
-        self.verdicts: list[Said] = []
+        self.verdicts: list[PastVerdict] = []
         self.began: float | None = None
         """When the first figures were taken."""
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, NodeFigures] = {}
         """Figures of each node that answers, as they were when it was last looked at."""
         self._ticks = 0
 
@@ -86,7 +86,7 @@ class History:
         self._forget(state)
 
     def _ranks(
-        self, now: float, node: NodeState, tracks: Mapping[Key, Track], between: float, *, fine: bool
+        self, now: float, node: NodeState, tracks: Mapping[Key, MotionTrack], between: float, *, fine: bool
     ) -> tuple[int, int]:
         """Take the ranks of a node; how many moved, and how many there are."""
         moved = seen = 0
@@ -134,9 +134,9 @@ class History:
         before = self.verdicts[-2] if len(self.verdicts) > 1 else None
         same = last is not None and says(last.verdict) == says(verdict)
         if same and before is not None and says(before.verdict) == says(verdict) and at - before.at < 60.0:
-            self.verdicts[-1] = Said(at, verdict)
+            self.verdicts[-1] = PastVerdict(at, verdict)
         else:
-            self.verdicts.append(Said(at, verdict))
+            self.verdicts.append(PastVerdict(at, verdict))
         del self.verdicts[:-VERDICTS]
 
     def verdict_at(self, at: float) -> Verdict | None:
@@ -150,7 +150,7 @@ def says(verdict: Verdict) -> tuple[object, ...]:
     return verdict.outcome, *((f.kind, f.ranks, f.nodes, f.gpus, f.ports) for f in verdict.findings)
 
 
-def _did(known: Track, since: float) -> int:
+def _did(known: MotionTrack, since: float) -> int:
     if known.moved_at >= since and known.moves:
         return MOVED
     return WOKE if known.woke_at >= since and not known.polling and known.looks == 0 else STILL

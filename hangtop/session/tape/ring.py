@@ -20,7 +20,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RecorderDump
 from collectors.samples.logs import CommProgress
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import BlockWriter, Entry, Witness, unpack
+from hangtop.session.blocks import BlockWriter, RecordedEntry, Witness, unpack
 from hangtop.session.state import JobState, NodeState
 
 LIMIT = 256 << 20
@@ -39,13 +39,13 @@ class Copy(NamedTuple):
     """Where the copy of a node's state is."""
 
     at: float
-    part: Part
+    part: RingFile
     offset: int
     size: int
 
 
 @dataclass(slots=True, eq=False)
-class Frame:
+class Keyframe:
     """The state of all nodes; each was copied at its own time, from ``at`` on."""
 
     at: float
@@ -55,12 +55,12 @@ class Frame:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class RingFile:
     """One file."""
 
     file: BinaryIO
     writer: BlockWriter
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[Keyframe] = field(default_factory=list)
 
 
 class Ring:
@@ -69,8 +69,8 @@ class Ring:
     def __init__(self, began: float, limit: int = LIMIT) -> None:
         """Begin at a time, with nothing known."""
         self._limit = limit
-        self._parts: list[Part] = [_part()]
-        self._parts[0].frames.append(Frame(began))
+        self._parts: list[RingFile] = [_part()]
+        self._parts[0].frames.append(Keyframe(began))
         self._framed = float("-inf")
         self._pack = zstandard.ZstdCompressor(level=1).compress
 
@@ -112,7 +112,7 @@ class Ring:
         if at - self._framed < EVERY:
             return
         self._framed = at
-        frame = Frame(at, progress=dict(state.progress), recorders=dict(state.recorders))
+        frame = Keyframe(at, progress=dict(state.progress), recorders=dict(state.recorders))
         self._turn()
         part = self._parts[-1]
         for number, node in enumerate(tuple(state.nodes.values()), 1):
@@ -137,12 +137,12 @@ class Ring:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def frame(self, at: float) -> Frame:
+    def frame(self, at: float) -> Keyframe:
         """The newest frame that is not newer than this; the oldest where all are."""
         frames = [frame for part in self._parts for frame in part.frames]
         return max((frame for frame in frames if frame.at <= at), key=lambda frame: frame.at, default=frames[0])
 
-    def read(self, since: float, until: float) -> list[Entry]:
+    def read(self, since: float, until: float) -> list[RecordedEntry]:
         """What was taken after ``since`` and up to ``until``, in its order."""
         self._writer.flush()
         return [
@@ -164,6 +164,6 @@ def thawed(copy: Copy) -> NodeState:
     return node
 
 
-def _part() -> Part:
+def _part() -> RingFile:
     file = tempfile.TemporaryFile(prefix="hangtop-")  # noqa: SIM115 - closed when it gives way, or with the ring
-    return Part(file, BlockWriter(file))
+    return RingFile(file, BlockWriter(file))

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from hangtop.demo.job.nccl.habits import settle
-from hangtop.demo.job.nccl.stream import Stream
+from hangtop.demo.job.nccl.stream import SimulatedStream
 
 READS = argparse.ArgumentParser()
 READS.add_argument("--library", type=Path)
@@ -66,7 +66,7 @@ class Documents:
 class ShardedModel:
     """Each block's weights are gathered before it computes, and its gradients scattered after."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: SimulatedStream) -> None:
         self.stream = stream
         self.shards = [torch.zeros(2048) for _ in range(BLOCKS)]
         self.vocabulary = threading.Lock()
@@ -114,7 +114,7 @@ def optimize() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     Path(GIVEN.folder).mkdir(parents=True, exist_ok=True)
-    stream = Stream(GIVEN.library, 61 << 30)
+    stream = SimulatedStream(GIVEN.library, 61 << 30)
     model, documents, snapshots = ShardedModel(stream), Documents(), Snapshots()
     dist.barrier()
     settle(0.0)

@@ -182,3 +182,84 @@ def test_a_ras_report_of_blanks_alone(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text("   Job summary\n   Communicators... (0.00s)\n   \n")
     (one,) = read([tmp_path]).files
     assert json.dumps(one.why) is not None
+
+
+def sparse_header(name: str, size: int, parts: list[tuple[int, int]], *, goes_on: bool = False) -> bytes:
+    """GNU tar's header of a sparse file: up to four parts in it, and the size that it claims."""
+    header = tarfile.TarInfo(name)
+    header.type, header.size = tarfile.GNUTYPE_SPARSE, sum(length for _, length in parts)
+    block = bytearray(header.tobuf(tarfile.GNU_FORMAT))
+    at = 386
+    for number in [number for part in parts for number in part]:
+        block[at : at + 12] = b"%011o\0" % number
+        at += 12
+    block[482] = goes_on
+    block[483:495] = b"\x80" + size.to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+def test_a_sparse_member_that_claims_terabytes(tmp_path: Path) -> None:
+    line = b"RuntimeError: x\n"
+    data = line.ljust(512, b"\0")
+    parts = [(1 << 30, len(line)), (4 << 30, 0)]
+    (tmp_path / "logs.tar").write_bytes(
+        sparse_header("rank0.log", 8 << 40, parts) + data + sparse_header("rank1.log", 16, [(0, 16)]) + data
+        + bytes(1024)
+    )  # fmt: skip
+    one, other = read_bounded(tmp_path / "logs.tar", seconds=5.0)
+    assert (one.why, other.why) == ("", "")
+    assert one.size == other.size == len(line), "its holes are left out"
+    assert one.kind == other.kind == "rank log"
+
+
+def test_a_sparse_member_of_the_real_tar(tmp_path: Path) -> None:
+    with (tmp_path / "rank0.log").open("wb") as file:
+        file.seek(64 << 30)
+        file.write(b"RuntimeError: x\n")
+    for form in ("gnu", "pax"):
+        packed = tmp_path / f"{form}.tar"
+        subprocess.run(
+            ["tar", "-C", str(tmp_path), "-S", f"--format={form}", "-cf", str(packed), "rank0.log"], check=True
+        )
+        (one,) = read_bounded(packed, seconds=5.0)
+        assert (one.kind, one.why) == ("rank log", "")
+        assert one.size < MIB
+        packed.unlink()
+    (plain,) = read_bounded(tmp_path, seconds=5.0)
+    assert plain.size < MIB
+
+
+def test_parts_of_a_sparse_member_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "logs.tar.gz"
+    block = bytearray(b"%011o\0" % 1 * 42)
+    more = bytes(block + b"\x01").ljust(512, b"\0")
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(sparse_header("rank0.log", 8 << 40, [(0, 1)] * 4, goes_on=True))
+        for _ in range(64):
+            file.write(more * (MIB // 512))
+    (one,) = read_bounded(path, 128 * MIB)
+    assert "headers of more than" in one.why
+
+
+def test_what_swells_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hangtop.session.folder.swelling.LEAST", 16 * MIB)
+    monkeypatch.setattr("hangtop.session.folder.swelling.TIMES", 10)
+    line = b"RuntimeError: x\n"
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(line + b"\n" * (20 * MIB)))
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(line + b"\n" * (4 * MIB)))
+    (tmp_path / "c.log.gz").write_bytes(gzip.compress(gzip.compress(line + b"\n" * (20 * MIB))))
+    (tmp_path / "e.tar").write_bytes(b"")
+    with zipfile.ZipFile(tmp_path / "d.zip", "w", zipfile.ZIP_DEFLATED) as package:
+        package.writestr("d.log", line + b"\n" * (20 * MIB))
+    with tarfile.open(tmp_path / "e.tar", "w") as archive:
+        entry = tarfile.TarInfo("plain.log")
+        entry.size = 20 * MIB
+        archive.addfile(entry, io.BytesIO(line + b"\n" * (entry.size - len(line))))
+    said = {Path(file.name).name: file for file in read([tmp_path]).files}
+    for name in ("a.log", "c.log", "d.log"):
+        assert "swell to more than" in said[name].why, name
+        assert said[name].events, "what came before is read"
+    for name in ("b.log", "plain.log"):
+        assert said[name].why == "", name

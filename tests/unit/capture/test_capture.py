@@ -11,7 +11,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
-from hangtop.diagnosis.measured.captured import Traffic, findings
+from hangtop.diagnosis.measured.captured import CapturedTraffic, findings
 from hangtop.session.asking.capturing import read
 from tests.support.packets import frame, pcap
 
@@ -113,12 +113,12 @@ async def test_sudo_is_not_tried_unasked(tools: Path, tmp_path: Path) -> None:
 
 
 def test_loss_is_judged_where_it_was_sent_and_with_enough_of_it() -> None:
-    def row(**fields: object) -> Traffic:
+    def row(**fields: object) -> CapturedTraffic:
         given: dict[str, object] = {
             "node": "a", "source": "a", "target": "b", "flows": 1, "segments": 1000, "size": 10**6, "again": 50,
             "again_size": 50_000, "late": 0, "sent_here": True,
         }  # fmt: skip
-        return Traffic(**(given | fields))  # type: ignore[arg-type]
+        return CapturedTraffic(**(given | fields))  # type: ignore[arg-type]
 
     assert findings([row(again_size=5000)], 0.0) == []
     assert findings([row(sent_here=False)], 0.0) == []

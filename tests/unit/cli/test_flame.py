@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from collectors.probes.flame import Saved, profile
+from collectors.probes.flame import ProfileFiles, profile
 from hangtop.cli import flame
 from hangtop.session.asking.flames import FlameGraph, flame_commands
 from hangtop.session.options import SessionOptions
@@ -15,7 +15,7 @@ from tests.support.made import hello, process, tick
 
 
 def graph(stacks: str) -> FlameGraph:
-    return FlameGraph(profile([("rank 0 on node1", stacks)]), Saved(Path("a.svg"), Path("a.json")), {})
+    return FlameGraph(profile([("rank 0 on node1", stacks)]), ProfileFiles(Path("a.svg"), Path("a.json")), {})
 
 
 def test_the_heaviest_frames_come_first_and_the_smallest_not_at_all() -> None:

@@ -73,7 +73,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(words: list[str], said: str) -> N
 def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path) -> None:
     code = (
         "import hangtop.cli.registry as r, hangtop.cli.main as m\n"
-        "r.COMMANDS['watch'] = r.Entry('hangtop.no_such_module:command', '')\n"
+        "r.COMMANDS['watch'] = r.CommandEntry('hangtop.no_such_module:command', '')\n"
         "m.main(['watch'])\n"
     )
     done = subprocess.run(

@@ -37,7 +37,7 @@ def test_consecutive_ranks_share_a_node() -> None:
 def test_a_rank_is_told_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "other")
-    environment = ranks.environment(DemoOptions(), ranks.Seat(3, 1, 1), 4711, tmp_path)
+    environment = ranks.environment(DemoOptions(), ranks.RankSeat(3, 1, 1), 4711, tmp_path)
     assert (environment["RANK"], environment["LOCAL_RANK"], environment["WORLD_SIZE"]) == ("3", "1", "4")
     assert environment[ranks.NODE] == environment["HANGTOP_DEMO_DEVICES"] == str(tmp_path)
     assert environment["TORCH_FR_DUMP_TEMP_FILE"] == str(tmp_path.parent / "recorder_")

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.node import nvidia_smi_stream
 from collectors.node.gpus import Gpus
-from collectors.node.source import Absent, Failed, Shared, Silent
+from collectors.node.source import Absent, Failed, NotResponding, Shared
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench, Hardware
@@ -95,8 +95,8 @@ def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monke
     monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.4)
     until(source, GpuSample)
     bench.plant("driver wedged")
-    silent = until_raised(source, Silent)
-    assert isinstance(silent, Silent)
+    silent = until_raised(source, NotResponding)
+    assert isinstance(silent, NotResponding)
     assert silent.age >= 0.4
     assert len(children_named("query-gpu")) == 1
     bench.plant()
@@ -112,7 +112,7 @@ def test_one_that_stays_silent_is_replaced_by_another(
     until(source, GpuSample)
     (first,) = children_named("query-gpu")
     os.kill(first, 19)
-    until_raised(source, Silent)
+    until_raised(source, NotResponding)
     until(source, GpuSample)
     assert first not in children_named("query-gpu")
 

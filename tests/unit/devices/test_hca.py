@@ -6,7 +6,7 @@ import pytest
 
 from collectors.node import hca_ports
 from collectors.node.files import read
-from collectors.node.hca_counters import PAUSE, TURNS, Counters
+from collectors.node.hca_counters import PAUSE, TURNS, HcaCounters
 from tests.support.sysfs import write_port
 
 
@@ -62,7 +62,7 @@ def test_all_counters_first_then_those_that_moved(tmp_path: Path) -> None:
     home = write_port(
         tmp_path, "mlx5_0", counters={"port_xmit_data": 100, "VL15_dropped": 0}, hw_counters={"packet_seq_err": 0}
     )
-    counters = Counters(str(home))
+    counters = HcaCounters(str(home))
     assert counters.changed(0.0) == {"port_xmit_data": 400, "vl15_dropped": 0, "packet_seq_err": 0}
     assert counters.changed(1.0) == {}
     write_port(tmp_path, "mlx5_0", counters={"port_xmit_data": 110}, hw_counters={"packet_seq_err": 5})
@@ -75,7 +75,7 @@ def test_all_counters_first_then_those_that_moved(tmp_path: Path) -> None:
 def test_counters_of_little_hurry_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {f"counter_{number}": number for number in range(20)}
     home = write_port(tmp_path, "mlx5_0", counters={"port_rcv_data": 1, **names})
-    counters = Counters(str(home))
+    counters = HcaCounters(str(home))
     counters.changed(0.0)
     reads = watch_reads(monkeypatch)
     for look in range(TURNS):
@@ -87,7 +87,7 @@ def test_counters_of_little_hurry_take_turns(tmp_path: Path, monkeypatch: pytest
 def test_a_counter_that_gives_an_error_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = write_port(tmp_path, "mlx5_0", counters={"port_rcv_data": 1})
     (home / "counters/bad").mkdir()  # reading a folder fails as reading a refused counter does
-    counters = Counters(str(home))
+    counters = HcaCounters(str(home))
     assert counters.changed(0.0) == {"port_rcv_data": 4}
     assert counters.error == "bad: Is a directory"
     assert counters.usable
@@ -105,7 +105,7 @@ def test_a_port_that_refuses_everything_is_asked_once(tmp_path: Path, monkeypatc
     for number in range(30):
         (home / f"counters/counter_{number}").mkdir(parents=True)
     reads = watch_reads(monkeypatch)
-    counters = Counters(str(home))
+    counters = HcaCounters(str(home))
     for look in range(3 * TURNS):
         assert counters.changed(1.0 + look) == {}
     assert len(reads) == 1
@@ -114,16 +114,16 @@ def test_a_port_that_refuses_everything_is_asked_once(tmp_path: Path, monkeypatc
 
 def test_a_saturated_data_counter_is_no_figure(tmp_path: Path) -> None:
     home = write_port(tmp_path, "mlx4_0", counters={"port_xmit_data": (1 << 32) - 1, "symbol_error": 3})
-    assert Counters(str(home)).changed(0.0) == {"symbol_error": 3}
+    assert HcaCounters(str(home)).changed(0.0) == {"symbol_error": 3}
 
 
 def test_a_file_that_is_no_counter_is_passed_over(tmp_path: Path) -> None:
     home = write_port(tmp_path, "mlx5_0", counters={"symbol_error": 3}, hw_counters={"note": "text", "lifespan": 10})
-    assert Counters(str(home)).changed(0.0) == {"symbol_error": 3}
+    assert HcaCounters(str(home)).changed(0.0) == {"symbol_error": 3}
 
 
 def test_a_port_without_counters_has_none_to_use(tmp_path: Path) -> None:
-    counters = Counters(str(write_port(tmp_path, "efa_0")))
+    counters = HcaCounters(str(write_port(tmp_path, "efa_0")))
     assert counters.changed(0.0) == {}
     assert not counters.usable
 
@@ -133,7 +133,7 @@ def test_while_a_watch_is_young_no_error_counter_waits_for_its_turn(
 ) -> None:
     names = {f"counter_{number}": number for number in range(20)}
     home = write_port(tmp_path, "mlx5_0", counters={"symbol_error": 1, "link_downed": 0, **names})
-    counters = Counters(str(home))
+    counters = HcaCounters(str(home))
     counters.changed(0.0, errors=True)
     for errors in range(2, 6):
         write_port(tmp_path, "mlx5_0", counters={"symbol_error": errors})

@@ -12,7 +12,7 @@ import pytest
 from collectors.fleet.lending import lend
 from collectors.node import loader, nvml, nvml_watch
 from collectors.node.nvml import Nvml, xid_event
-from collectors.node.source import Absent, Failed, Shared, Silent
+from collectors.node.source import Absent, Failed, NotResponding, Shared
 from collectors.node.wire import decode_control
 from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters
@@ -86,7 +86,7 @@ def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:
 
 def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "SILENCE", 0.2)
-    assert str(until_raised(start(say(["round"]) + WAIT), Silent)) == "NVML"
+    assert str(until_raised(start(say(["round"]) + WAIT), NotResponding)) == "NVML"
 
 
 def test_one_that_stays_silent_is_killed_and_started_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from collectors.samples.collectives import Collective, GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress
+from hangtop.diagnosis.groups.edges import last_of
 from hangtop.diagnosis.groups.recorder import match
 from hangtop.diagnosis.groups.vote import vote
-from hangtop.diagnosis.groups.witnesses import last_ops_of, waits_of
+from hangtop.diagnosis.groups.witnesses import matched_dumps, waits_of
 from hangtop.diagnosis.job import Look
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, after, alarms, collective, first, kinds
 
@@ -321,7 +322,7 @@ def test_edges_of_all_witnesses() -> None:
     }
     assert {edge.source.partition(",")[0] for edge in edges} == {"NCCL RAS", "/tmp/fr_0", "/tmp/fr_1", "/tmp/fr_3"}
     assert all(edge.certain for edge in edges)
-    last = last_ops_of(job.job())
+    last = last_of(job.job().once(matched_dumps).given)
     assert (last[2].seq, last[2].condition, last[0].seq, last[0].condition) == (6, "done", 7, "open")
 
 

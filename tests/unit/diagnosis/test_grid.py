@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.groups.grid import Cell, Grid, grids
+from hangtop.diagnosis.groups.grid import CollectiveGrid, GridCell, grids
 from hangtop.diagnosis.job import Job
 
 
@@ -23,7 +23,7 @@ def dump(rank: int, *entries: Collective, world: int = 4) -> RecorderDump:
     return RecorderDump(rank, "2.10", f"fr_{rank}", 990.0, {"0": list(range(world))}, [], list(entries))
 
 
-def only(found: tuple[Grid, ...]) -> Grid:
+def only(found: tuple[CollectiveGrid, ...]) -> CollectiveGrid:
     (grid,) = found
     return grid
 
@@ -35,29 +35,29 @@ def test_ranks_that_are_alike_share_a_line_and_who_did_not_come_is_the_first() -
     assert [(line.label, line.odd) for line in grid.lines] == [("rank 700", True), ("ranks 0-699,701-1023", False)]
     assert [column.head for column in grid.columns] == ["#6", "#7"]
     assert [cell.state for cell in grid.lines[0].cells] == ["done", "absent"]
-    assert grid.lines[1].cells[1] == Cell("open", "waits 83 s")
+    assert grid.lines[1].cells[1] == GridCell("open", "waits 83 s")
 
 
 def test_waits_are_counted_to_when_the_dump_was_written_not_to_its_newest_entry() -> None:
     hung = [dump(r, entry(r, 7, done=False))._replace(at=907.0, written=995.0) for r in range(4)]
     grid = only(grids(job(recorders=tuple(hung))))
-    assert grid.lines[0].cells[0] == Cell("open", "waits 88 s")
+    assert grid.lines[0].cells[0] == GridCell("open", "waits 88 s")
     assert (grid.at, grid.aged) == (995.0, True)
 
 
 def test_of_a_dump_of_unknown_age_no_wait_of_zero_seconds_is_told() -> None:
     copied = [dump(r, entry(r, 7, done=False))._replace(at=907.0) for r in range(4)]
     grid = only(grids(job(recorders=tuple(copied))))
-    assert grid.lines[0].cells[0] == Cell("open", "waits")
+    assert grid.lines[0].cells[0] == GridCell("open", "waits")
     assert (grid.at, grid.aged) == (907.0, False)
 
 
 def test_another_operation_and_another_size_are_marked() -> None:
     dumps = [dump(r, entry(r, 7, done=False)) for r in range(3)]
     other = only(grids(job(recorders=(*dumps, dump(3, entry(3, 7, "broadcast", done=False))))))
-    assert (other.lines[0].label, other.lines[0].cells[0]) == ("rank 3", Cell("differs", "broadcast"))
+    assert (other.lines[0].label, other.lines[0].cells[0]) == ("rank 3", GridCell("differs", "broadcast"))
     larger = only(grids(job(recorders=(*dumps, dump(3, entry(3, 7, done=False, size=9))))))
-    assert (larger.lines[0].label, larger.lines[0].cells[0]) == ("rank 3", Cell("differs", "9 f32"))
+    assert (larger.lines[0].label, larger.lines[0].cells[0]) == ("rank 3", GridCell("differs", "9 f32"))
 
 
 def test_a_rank_without_a_dump_is_odd_only_while_others_wait() -> None:

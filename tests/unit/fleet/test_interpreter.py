@@ -144,7 +144,7 @@ def bait() -> Iterator[Bait]:
         yield made
 
 
-async def seen(monkeypatch: pytest.MonkeyPatch, bait: Bait, uid: int) -> interpreter.Found:
+async def seen(monkeypatch: pytest.MonkeyPatch, bait: Bait, uid: int) -> interpreter.FoundPython:
     """What is found where the bait, run by ``uid``, is all that runs."""
     env = {"PYTHONHOME": str(bait.folder)}
     process = await asyncio.create_subprocess_exec(bait.path, "-c", "input()", stdin=-1, user=uid, env=env)

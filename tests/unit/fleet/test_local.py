@@ -12,7 +12,6 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
-from tests.support.ssh_server import listen
 
 
 async def test_status_output_and_input() -> None:
@@ -66,17 +65,3 @@ async def test_killing_what_has_ended_leaves_its_status_to_asyncio(
     may_look.set()
     assert await process.wait() == 5
     assert not caplog.records
-
-
-async def test_ports() -> None:
-    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"hello")
-
-    node = Local("here")
-    async with listen(answer) as port:
-        assert await node.open_tcp("127.0.0.1", port, send=b"", timeout=5) == b"hello"
-    with pytest.raises(TransportError, match="no way to"):
-        await node.open_tcp("127.0.0.1", port, send=b"", timeout=5)
-    async with listen(lambda _reader, _writer: asyncio.sleep(30)) as silent:
-        with pytest.raises(TransportError, match="said nothing"):
-            await node.open_tcp("127.0.0.1", silent, send=b"", timeout=0.05)

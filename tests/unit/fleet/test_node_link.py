@@ -14,7 +14,8 @@ import pytest
 
 from collectors.fleet import backoff, node_link, stopped
 from collectors.fleet.decode import TICK_LIMIT
-from collectors.fleet.node_link import LinkOptions, NodeLink
+from collectors.fleet.link_options import LinkOptions
+from collectors.fleet.node_link import NodeLink
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError
 from collectors.samples.control import Settings
@@ -85,7 +86,7 @@ class FakeNode:
             raise self.failures.pop(0)
         self.connected = True
 
-    def fell_silent(self, seconds: float) -> None:
+    def not_responding(self, seconds: float) -> None:
         self.silent = seconds
 
     async def run(
@@ -103,9 +104,6 @@ class FakeNode:
         process = FakeProcess(command, on_stdout, on_stderr)
         self.started.put_nowait(process)
         return process
-
-    async def open_tcp(self, host: str, port: int, *, send: bytes, timeout: float) -> bytes:
-        raise NotImplementedError
 
     async def close(self) -> None:
         self.connected = False

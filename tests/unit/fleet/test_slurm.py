@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.slurm import Part, log_glob, parts_of_job, read_scontrol, read_squeue
+from collectors.fleet.slurm import SlurmComponent, log_glob, parts_of_job, read_scontrol, read_squeue
 from collectors.fleet.target_error import TargetError
 
 # As Slurm 22.05.8 printed it here: an array job with two tasks, the second of them first.
@@ -59,7 +59,7 @@ def test_every_part_of_an_array_and_of_a_heterogeneous_job() -> None:
         "2", "2_2", "RUNNING", "node1", "eve"
     )  # fmt: skip
     assert second.logs == ("/home/eve/my logs/arr-2_2-*.log", "/home/eve/my logs/arr-2_2-*.err")
-    assert first == Part("5", "2_1", "RUNNING", "node[3-4]", "eve")
+    assert first == SlurmComponent("5", "2_1", "RUNNING", "node[3-4]", "eve")
     assert [(part.label, part.nodes, part.runs) for part in read_scontrol(HETEROGENEOUS)] == [
         ("3+0", "node1", True), ("3+1", "", False)
     ]  # fmt: skip
@@ -68,8 +68,8 @@ def test_every_part_of_an_array_and_of_a_heterogeneous_job() -> None:
 def test_squeue_where_scontrol_says_nothing() -> None:
     rows = "3|3+0|RUNNING|eve|gpu[1-2]\n4|3+1|RUNNING|eve|big7\n5|5|PENDING|eve|(null)\nnoise\n"
     assert read_squeue(rows) == (
-        Part("3", "3+0", "RUNNING", "gpu[1-2]", "eve"), Part("4", "3+1", "RUNNING", "big7", "eve"),
-        Part("5", "5", "PENDING", "", "eve"),
+        SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]", "eve"), SlurmComponent("4", "3+1", "RUNNING", "big7", "eve"),
+        SlurmComponent("5", "5", "PENDING", "", "eve"),
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_a_job_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(TargetError, match="neither squeue nor scontrol"):
         parts_of_job("17")
     tool(tmp_path, "squeue", '[ "$3" = 17 ] && echo "17|17|RUNNING|eve|gpu[001-002],big7"')
-    assert parts_of_job("17") == (Part("17", "17", "RUNNING", "gpu[001-002],big7", "eve"),)
+    assert parts_of_job("17") == (SlurmComponent("17", "17", "RUNNING", "gpu[001-002],big7", "eve"),)
     for word in ("17; rm", "", "-M", "x"):
         with pytest.raises(TargetError, match="is no Slurm job id"):
             parts_of_job(word)

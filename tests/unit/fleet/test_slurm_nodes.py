@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.slurm import Part
+from collectors.fleet.slurm import SlurmComponent
 from collectors.fleet.slurm_nodes import Scheduled, ask, put_together
 
-PARTS = (Part("3", "3+0", "RUNNING", "gpu[1-2]"), Part("4", "3+1", "RUNNING", "big7"))
+PARTS = (SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]"), SlurmComponent("4", "3+1", "RUNNING", "big7"))
 
 
 def test_parts_steps_time_and_reasons_by_node() -> None:

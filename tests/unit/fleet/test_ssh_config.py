@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
-from collectors.fleet.ssh_words import ConfigError
+from collectors.fleet.ssh_words import SshConfigError
 
 CONFIG = """\
 Include {folder}/more/*.conf
@@ -143,12 +143,12 @@ def test_what_cannot_be_used_is_said_with_its_place(
     (tmp_path / ".ssh").mkdir()
     config = tmp_path / ".ssh" / "config"
     config.write_text(text)
-    with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
+    with pytest.raises(SshConfigError, match=message.replace("(", r"\(")):
         settings_of(SshConfig.load(), "a")
 
 
 def test_missing_file_is_an_error_only_when_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(SshConfigError, match="cannot be read"):
         SshConfig.load(tmp_path / "none")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert settings_of(SshConfig.load(), "a").hostname == "a"
@@ -179,7 +179,7 @@ def test_defaults_and_words_for_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_any_text_is_read_or_refused_with_its_place(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     config = tmp_path_factory.getbasetemp() / "any"
     config.write_text("\n".join(lines), encoding="utf-8", newline="")
-    with suppress(ConfigError):
+    with suppress(SshConfigError):
         assert read(config, "host").original == "host"
 
 

@@ -18,7 +18,7 @@ from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.transport import TransportError
-from tests.support.ssh_server import Host, Person, home, listen, serve, words
+from tests.support.ssh_server import Host, Person, home, serve, words
 
 
 @asynccontextmanager
@@ -161,17 +161,3 @@ async def test_places_for_channels() -> None:
         await second
     assert channels.open == 2
     assert channels.refused() is False, "one is left: the stream"
-
-
-async def test_ports_as_seen_from_the_node(tmp_path: Path) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"you said " + await reader.readline())
-
-    async with connected(tmp_path, Host()) as node, listen(answer) as port:
-        assert await node.open_tcp("127.0.0.1", port, send=b"hello\n", timeout=5) == b"you said hello\n"
-    async with connected(tmp_path, Host()) as node:
-        with pytest.raises(TransportError, match=f"node0: no way to 127.0.0.1:{port} from there"):
-            await node.open_tcp("127.0.0.1", port, send=b"", timeout=5)
-        async with listen(lambda _reader, _writer: asyncio.sleep(30)) as silent:
-            with pytest.raises(TransportError, match="said nothing within"):
-                await node.open_tcp("127.0.0.1", silent, send=b"x", timeout=0.05)

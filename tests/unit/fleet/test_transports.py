@@ -21,7 +21,7 @@ from collectors.fleet.targets import Target
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped
-from tests.support.ssh_server import Host, Person, home, listen, serve
+from tests.support.ssh_server import Host, Person, home, serve
 
 Opened = Callable[[Path], AbstractAsyncContextManager[LinkTransport]]
 
@@ -137,17 +137,3 @@ async def test_thirty_commands_at_once(opened: Opened, tmp_path: Path) -> None:
     async with opened(tmp_path) as node:
         done = await asyncio.gather(*(node.run(["echo", str(number)]) for number in range(30)))
         assert [one.stdout for one in done] == [b"%d\n" % number for number in range(30)]
-
-
-async def test_ports_as_seen_from_the_node(opened: Opened, tmp_path: Path) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"you said " + await reader.readline())
-
-    async with opened(tmp_path) as node:
-        async with listen(answer) as port:
-            assert await node.open_tcp("127.0.0.1", port, send=b"hello\n", timeout=5) == b"you said hello\n"
-        with pytest.raises(TransportError, match=f"node0: no way to 127.0.0.1:{port}"):
-            await node.open_tcp("127.0.0.1", port, send=b"", timeout=5)
-        async with listen(lambda _reader, _writer: asyncio.sleep(30)) as silent:
-            with pytest.raises(TransportError, match="said nothing within"):
-                await node.open_tcp("127.0.0.1", silent, send=b"x", timeout=0.5)

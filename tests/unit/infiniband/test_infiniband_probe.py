@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.probes.infiniband.survey import Looked, describe, look, pairs, survey
+from collectors.probes.infiniband.survey import SurveyedNode, describe, look, pairs, survey
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.measured.infiniband import Carried, PortSeen, findings, report
 from tests.support.ib_tools import install
@@ -128,4 +128,4 @@ def test_looked_at_nothing_is_not_well() -> None:
     assert report([], [], {}, 0.0, 1.0).outcome == "failed"
     gone = report(PORTS, GOOD, {"n5": "no route to host"}, 0.0, 1.0)
     assert [(f.kind, f.nodes) for f in findings(PORTS, GOOD, gone)] == [("probe_absent", ("n5",))]
-    assert Looked().active() is None
+    assert SurveyedNode().active() is None

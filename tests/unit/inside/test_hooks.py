@@ -89,9 +89,9 @@ def test_hooks_are_taken_away_at_the_end(told: Told) -> None:
 
 
 def test_something_that_cannot_be_followed_stays_inside(told: Told) -> None:
-    telling.troubles.clear()
+    telling.problems.clear()
     hangtop.inside.follow(object())
-    assert "follow()" in telling.troubles[0]
+    assert "follow()" in telling.problems[0]
 
 
 def framework(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 import hangtop.inside
 from collectors.samples import page as layout
 from hangtop.inside import names, starting, ways
-from hangtop.inside.page import Standing
+from hangtop.inside.page import OwnRank
 from hangtop.inside.steps import telling
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("LOCAL_RANK", "1")
     telling.by_hand = False
-    telling.troubles.clear()
+    telling.problems.clear()
     did = hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
     yield did
     hangtop.inside.stop()
@@ -95,7 +95,7 @@ def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
     hangtop.inside.step(nonsense)  # type: ignore[arg-type]
     with hangtop.inside.phase(nonsense):  # type: ignore[arg-type]
         pass
-    assert telling.troubles
+    assert telling.problems
     assert word(page_bytes(), layout.STEP) in {7, 8}
     hangtop.inside.step(9)
     assert word(page_bytes(), layout.STEP) == 9
@@ -138,7 +138,7 @@ def test_threads_that_come_at_once_leave_it_whole(started: list[str]) -> None:
     for thread in threads:
         thread.join()
     assert not word(page_bytes(), layout.SEQUENCE) % 2
-    assert telling.troubles == []
+    assert telling.problems == []
 
 
 def test_a_question_is_taken_once(started: list[str]) -> None:
@@ -267,7 +267,7 @@ hangtop.inside.identity()
 
 foreign = sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names
                  and not name.startswith(("hangtop", "collectors.samples")) and name not in ("__main__", "collectors"))
-sys.stdout.write(json.dumps([foreign, hangtop.inside.steps.telling.troubles, "ctypes" in sys.modules]))
+sys.stdout.write(json.dumps([foreign, hangtop.inside.steps.telling.problems, "ctypes" in sys.modules]))
 """
     env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{script}"
@@ -276,9 +276,9 @@ sys.stdout.write(json.dumps([foreign, hangtop.inside.steps.telling.troubles, "ct
     assert json.loads(done.stdout.splitlines()[-1])[:2] == [[], []]
 
 
-def test_standing_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hangtop.inside.standing import standing
+def test_the_rank_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hangtop.inside.own_rank import own_rank
 
-    assert standing({}) == Standing(-1, -1, -1)
-    assert standing({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1"}) == Standing(3, 4, 1)
-    assert standing({"RANK": "-2", "WORLD_SIZE": "x"}) == Standing(-1, -1, -1)
+    assert own_rank({}) == OwnRank(-1, -1, -1)
+    assert own_rank({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1"}) == OwnRank(3, 4, 1)
+    assert own_rank({"RANK": "-2", "WORLD_SIZE": "x"}) == OwnRank(-1, -1, -1)

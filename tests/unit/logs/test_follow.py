@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import follow, mounts, names, source, tail, where
+from collectors.node import mounts
+from collectors.node.logs import follow, names, source, tail, waiting, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
@@ -19,6 +20,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, S
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
+WORDS = [first + second + third for first in "abcdefgh" for second in "klmnopqr" for third in "stuvwx"]
 COLL = (
     "n1:%d:7 [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x50"
     " [nranks=2] stream 0x9\n"
@@ -185,7 +187,7 @@ def test_the_file_behind_a_pipe_is_found(tmp_path: Path) -> None:
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         pipe = str(Path(f"/proc/self/fd/{write}").readlink())
-        found = list(where.Places().of_rank(rank_process(os.getpid(), 4, pipe), 0.0))
+        found = list(where.LogPlaces().of_rank(rank_process(os.getpid(), 4, pipe), 0.0))
         assert {(wanted.path, wanted.why) for wanted in found} == {(str(path), "")}
     finally:
         os.close(write)
@@ -250,7 +252,7 @@ def test_a_flood_is_sampled_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(follow, "KEPT", 1_000)
     path = tmp_path / "x.log"
     path.write_text("first\n")
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, float("inf"))
     append(path, COLL % (7, 5) * 200)
@@ -317,7 +319,7 @@ def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypa
     path = tmp_path / "x.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 1 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + "".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, float("inf"))
     (progress,) = followed.progress()
@@ -329,7 +331,7 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_re
     path = tmp_path / "x.log"
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     told = [(shown.at, shown.before, shown.lines) for shown in followed.lines(1_700_009_000.0, 1000, {})]
     assert told == [
@@ -348,7 +350,7 @@ def test_old_lines_without_times_are_from_before_the_file_was_last_written(tmp_p
     path = tmp_path / "x.log"
     path.write_text("one\ntwo\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     (shown,) = followed.lines(1_700_009_000.0, 1000, {})
     assert (shown.at, shown.before, shown.lines) == (1_700_000_100.0, True, ["one", "two"])
@@ -358,7 +360,7 @@ def test_old_lines_without_times_are_from_before_the_file_was_last_written(tmp_p
 def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("old\n")
-    followed = follow.Followed(str(path), follow.Owner(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
     assert [shown.lines for shown in followed.lines(1.0, 100, {})] == [["old"]]
     append(path, "".join(f"line {n:04}\n" for n in range(500)))
@@ -454,7 +456,7 @@ def test_collectives_are_told_once_what_was_there_before_is_read(
     monkeypatch.setattr(tail, "CHUNK", 200)
     path = tmp_path / "x.log"
     path.write_text("".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.Owner(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
     followed.refresh()
     followed.read(1.0, 0.0)
     assert followed.progress() == []
@@ -499,3 +501,30 @@ def test_a_clock_that_is_set_back_a_day_ends_nothing(tmp_path: Path) -> None:
     append(tmp_path / "b.log", "RuntimeError: second\n")
     found += [sample for _ in range(12) for sample in looker.look(3.0)]
     assert raised(found) == ["first", "second"]
+
+
+def test_a_flood_of_events_is_bounded_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = tmp_path / "x.log", tmp_path / "y.log"
+    path.write_text("".join(TRACEBACK % f"{word} {count}" for count, word in enumerate(WORDS)) + "end\n")
+    other.write_text(TRACEBACK % "alone" + "end\n")
+
+    def exceptions(looks: int) -> tuple[list[LogEvent], list[LogEvent]]:
+        looker = Looker(log_globs=[str(tmp_path / "*.log")])
+        samples = [sample for count in range(looks) for sample in looker.look(3.0 * count)]
+        events = [event for event in samples if isinstance(event, LogEvent)]
+        return [event for event in events if event.kind == "python.exception"], [
+            event for event in events if event.kind == "log.crowded"
+        ]
+
+    every, unsaid = exceptions(20)
+    assert not unsaid
+    monkeypatch.setattr(waiting, "MOST", 20_000)
+    monkeypatch.setattr(source, "SENT", 5_000)
+    early, _ = exceptions(2)
+    assert str(other) in {event.source for event in early}, "the other log comes in its turn"
+    sent, said = exceptions(20)
+    left_out = sum(count for event in said if isinstance(count := event.data["events"], int))
+    assert {event.source for event in said} == {str(path)}
+    assert left_out > 100
+    assert len(sent) + left_out == len(every)
+    assert sent[0].data["message"] == every[0].data["message"], "what came first"

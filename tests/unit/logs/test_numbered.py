@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.numbered import Told, told_numbers
+from collectors.node.logs.numbered import ToldRank, told_numbers
 from collectors.node.logs.source import LogSource
 from collectors.node.source import Shared
 from collectors.samples.ranks import RankProcess
@@ -31,13 +31,13 @@ def nameless(pid: int, **fields: Any) -> RankProcess:
     return process(-1, pid)._replace(**given)
 
 
-def told(proc: FakeProc, lines: dict[int, list[tuple[str, int, int, int]]], **fields: Any) -> dict[int, Told]:
+def told(proc: FakeProc, lines: dict[int, list[tuple[str, int, int, int]]], **fields: Any) -> dict[int, ToldRank]:
     return told_numbers(str(proc.root), [nameless(50, **fields), nameless(51, **fields)], lines, {})
 
 
 def test_the_largest_communicator_of_each_process_tells_its_rank(proc: FakeProc) -> None:
     both = [(HOST, 10, 6, 8), (HOST, 10, 0, 2), (HOST, 11, 7, 8), (HOST, 99, 3, 64)]
-    assert told(proc, {50: both, 51: both}) == {50: Told(6, 8), 51: Told(7, 8)}
+    assert told(proc, {50: both, 51: both}) == {50: ToldRank(6, 8), 51: ToldRank(7, 8)}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_tells_no_rank(proc: FakeProc, lines: dict[int, list[tuple[str, int
 
 def test_a_group_of_the_job_is_not_the_job(proc: FakeProc) -> None:
     assert told(proc, {50: [(HOST, 10, 1, 2)]}, world_size=8) == {}
-    assert told(proc, {50: [(HOST, 10, 1, 2)], 51: [(HOST, 11, 5, 8)]}) == {51: Told(5, 8)}
+    assert told(proc, {50: [(HOST, 10, 1, 2)], 51: [(HOST, 11, 5, 8)]}) == {51: ToldRank(5, 8)}
 
 
 def test_the_source_tells_the_others(proc: FakeProc, tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_the_source_tells_the_others(proc: FakeProc, tmp_path: Path) -> None:
         proc.link(proc.root / str(pid) / "fd" / "1", str(log))
     shared.ranks = tuple(nameless(pid, stdout=str(log)) for pid in (50, 51))
     list(LogSource(shared, str(proc.root), str(tmp_path / "sys")).look(1e9))
-    assert shared.told == {50: Told(0, 2), 51: Told(1, 2)}
+    assert shared.told == {50: ToldRank(0, 2), 51: ToldRank(1, 2)}

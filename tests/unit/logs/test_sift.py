@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.node.logs import sift
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.progress import Progress
+from collectors.node.logs.progress import CommunicatorProgress
 from collectors.samples.logs import CommProgress
 from tests.support.logs import NOW
 
@@ -59,7 +59,7 @@ changes = st.lists(
 
 def one_by_one(data: bytes) -> list[CommProgress]:
     """What the progress is when every line is read by itself."""
-    coll = Progress("log", None, NOW)
+    coll = CommunicatorProgress("log", None, NOW)
     for number, line in enumerate(data.split(b"\n"), start=1):
         coll.take_line(line, number)
     return coll.known()

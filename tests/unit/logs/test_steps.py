@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.logs.counters import counted
-from collectors.node.logs.steps import SEEN, Steps
+from collectors.node.logs.steps import SEEN, LogSteps
 from collectors.samples.logs import StepCount
 
 NOW = 1_000_000_000.0
@@ -62,11 +62,11 @@ NO_STEPS = {
 }
 
 
-def read(log: Steps, text: str, *, live: bool = True, now: float = NOW) -> None:
+def read(log: LogSteps, text: str, *, live: bool = True, now: float = NOW) -> None:
     log.take(text.encode(), now, now, live=live)
 
 
-def told(log: Steps) -> StepCount:
+def told(log: LogSteps) -> StepCount:
     count = log.told("/x.log", 1, 0)
     assert count is not None
     return count
@@ -74,7 +74,7 @@ def told(log: Steps) -> StepCount:
 
 @pytest.mark.parametrize("line", LOGGERS.values(), ids=LOGGERS)
 def test_steps_are_read_whoever_logs_them(line: str) -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, line.format(n=10) + "\n", live=False)
     for n in range(11, 15):
         read(log, "some other words\n" + line.format(n=n) + "\n")
@@ -84,7 +84,7 @@ def test_steps_are_read_whoever_logs_them(line: str) -> None:
 
 @pytest.mark.parametrize("line", BARS.values(), ids=BARS)
 def test_bars_are_read_though_their_lines_never_end(line: str) -> None:
-    log = Steps()
+    log = LogSteps()
     for n in range(10, 15):
         read(log, "\r" + line.format(n=n))
     assert (told(log).name, told(log).grown) == ("bar", 4)
@@ -92,7 +92,7 @@ def test_bars_are_read_though_their_lines_never_end(line: str) -> None:
 
 @pytest.mark.parametrize("line", NO_STEPS.values(), ids=NO_STEPS)
 def test_signs_of_life_are_no_steps(line: str) -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, line.format(n=10) + "\n", live=False)
     for n in range(11, 30):
         read(log, line.format(n=n) + "\n")
@@ -101,7 +101,7 @@ def test_signs_of_life_are_no_steps(line: str) -> None:
 
 
 def test_what_was_there_before_tells_how_far_it_was_and_no_more() -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "step 1\nstep 2\nstep 3\n", live=False)
     assert told(log)[3:7] == ("step", 3.0, NOW, 0)
     read(log, "step 4\n", now=NOW + 5)
@@ -109,10 +109,10 @@ def test_what_was_there_before_tells_how_far_it_was_and_no_more() -> None:
 
 
 def test_a_step_of_before_that_others_talked_after_has_the_time_that_it_prints_or_none() -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "step 1\nsaved\n", live=False)
     assert told(log).at is None
-    log = Steps()
+    log = LogSteps()
     zone = time.strftime("%z", time.localtime(NOW))
     lines = "".join(
         time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {n}\n", time.localtime(NOW + 30 * n)) for n in range(5)
@@ -126,13 +126,13 @@ def test_a_step_of_before_that_others_talked_after_has_the_time_that_it_prints_o
     [("[10:00<12:00,  3.20s/it]", 3.2), ("[10:00<12:00, 4.00it/s, loss=2]", 0.25), ("[00:00<?, ?it/s]", None)],
 )
 def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, f"\r 10%|█   | 100/1000 {rate}\r 10%|█   | 101/1000 {rate}", live=False)
     assert (told(log).value, told(log).at, told(log).every) == (101.0, NOW, every)
 
 
 def test_batches_that_begin_anew_with_each_epoch_go_on() -> None:
-    log = Steps()
+    log = LogSteps()
     for epoch in range(3):
         for batch in range(4):
             read(log, f"Epoch {epoch}, batch {batch}\n")
@@ -140,18 +140,18 @@ def test_batches_that_begin_anew_with_each_epoch_go_on() -> None:
 
 
 def test_a_count_that_begins_anew_counts_again_and_one_that_goes_to_and_fro_does_not() -> None:
-    log = Steps()
+    log = LogSteps()
     for n in (10, 11, 12, 0, 1, 2, 3):
         read(log, f"step {n}\n")
     assert told(log).grown == 2 + 2
-    log = Steps()
+    log = LogSteps()
     for n in (5, 6, 5, 6, 5, 6, 5):
         read(log, f"step {n}\n")
     assert told(log).grown == 1
 
 
 def test_numbers_of_devices_are_no_count() -> None:
-    log = Steps()
+    log = LogSteps()
     for _ in range(3):
         for device in range(8):
             read(log, f"[{device}] memory in use\n")
@@ -160,14 +160,14 @@ def test_numbers_of_devices_are_no_count() -> None:
 
 
 def test_the_step_is_told_rather_than_the_epoch_or_a_bar() -> None:
-    log = Steps()
+    log = LogSteps()
     for n in range(3):
         read(log, f"epoch {n} done\nstep {100 * n}\nsave:  45%|████| {n}/9 [00:10<00:12]\n")
     assert (told(log).name, told(log).value) == ("step", 200.0)
 
 
 def test_a_new_kind_of_line_is_news_once() -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "reading shard 3\n", live=False)
     for n in range(20):
         read(log, f"reading shard {n}\ncompiling the forward pass\n")
@@ -178,14 +178,14 @@ def test_a_new_kind_of_line_is_news_once() -> None:
     "line", ["RuntimeError: no luck", "WARN something", "frame #3: 0x7f12ab", '  File "x.py", line 3']
 )
 def test_trouble_is_no_news(line: str) -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "hello\n", live=False)
     read(log, line + "\n")
     assert log.told("/x.log", 1, 0) is None
 
 
 def test_a_line_that_comes_in_two_pieces_is_one() -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "step 1198\nstep 1199\n", live=False)
     read(log, "step 12")
     assert told(log).value == 1199.0
@@ -194,7 +194,7 @@ def test_a_line_that_comes_in_two_pieces_is_one() -> None:
 
 
 def test_of_a_flood_the_end_is_read() -> None:
-    log = Steps()
+    log = LogSteps()
     read(log, "step 1\n", live=False)
     flood = "".join(f"n1:7:7 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1\n" for n in range(40_000))
     began = time.process_time()
@@ -222,7 +222,7 @@ def test_no_line_takes_long(text: str) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.booleans())
 def test_whatever_stands_in_a_log_nothing_is_raised(chunks: list[bytes], live: bool) -> None:
-    log = Steps()
+    log = LogSteps()
     for chunk in chunks:
         log.take(chunk, NOW, None, live=live)
         log.told("/x.log", None, None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.environ import NO_RANK, rank_of, unnumbered
-from collectors.node.family import Kin, Member, arrange, helper_role, is_python, program
+from collectors.node.family import FamilyMember, Kin, arrange, helper_role, is_python, program
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -24,17 +24,17 @@ def member(
     comm: str = "python3",
     start: int | None = None,
     orphan: bool = False,
-) -> Member:
+) -> FamilyMember:
     rank = rank_of(env)
     assert rank is not None
-    return Member(pid, parent, pid if start is None else start, rank, words or TRAIN, comm, executable, orphan)
+    return FamilyMember(pid, parent, pid if start is None else start, rank, words or TRAIN, comm, executable, orphan)
 
 
-def placed(*members: Member) -> dict[int, Kin]:
+def placed(*members: FamilyMember) -> dict[int, Kin]:
     return arrange({one.pid: one for one in members})
 
 
-def shell(pid: int, env: dict[str, str], parent: int = 1) -> Member:
+def shell(pid: int, env: dict[str, str], parent: int = 1) -> FamilyMember:
     return member(pid, env, ["bash", "-c", "python train.py"], parent=parent, executable="/usr/bin/bash", comm="bash")
 
 
@@ -202,8 +202,8 @@ def test_everybody_has_a_place_and_every_helper_a_rank(
         assert not place.owner or places[place.owner].role == "rank"
 
 
-def nameless(pid: int, words: list[str] | None = None, *, parent: int = 1, takes_part: bool = False) -> Member:
-    return Member(
+def nameless(pid: int, words: list[str] | None = None, *, parent: int = 1, takes_part: bool = False) -> FamilyMember:
+    return FamilyMember(
         pid, parent, pid, unnumbered({}), words or TRAIN, "python3", PYTHON, orphan=False, takes_part=takes_part
     )
 

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import disks, host, software
-from collectors.node.disks import DiskSource, Mount, checkpoint_folders, mount_of, parse_mounts
+from collectors.node import disks, host, mounts, software
+from collectors.node.disks import DiskSource, checkpoint_folders
+from collectors.node.files import text
 from collectors.node.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
+from collectors.node.mounts import Mounts
 from collectors.node.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
-from collectors.node.source import Shared, Silent
+from collectors.node.source import NotResponding, Shared
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankProcess
 from tests.support.fake_proc import FakeProc
@@ -58,17 +60,22 @@ def test_an_old_kernel_without_available_memory(tmp_path: Path) -> None:
     assert (sample.memory_available, sample.shm_total, sample.shm_used) == (10240, None, None)
 
 
-MOUNTS = [
-    Mount("/", "/dev/vda", "ext4"), Mount("/data", "srv:/export", "nfs4"), Mount("/data/my runs", "tank", "zfs"),
-]  # fmt: skip
+MOUNTS = (
+    "25 1 8:1 / / rw - ext4 /dev/vda rw\n40 25 0:44 / /data rw,relatime shared:20 - nfs4 srv:/export rw\n"
+    "41 40 0:45 / /data/my\\040runs rw - zfs tank rw\n42 25 0:46 / /lxc rw - fuse.lxcfs lxcfs rw\nbroken\n"
+)
 
 
-def test_mounts_and_what_lies_on_them() -> None:
-    data = b"/dev/vda / ext4 rw 0 0\nsrv:/export /data nfs4 rw 0 0\ntank /data/my\\040runs zfs rw 0 0\nbroken\n"
-    assert parse_mounts(data) == MOUNTS
-    assert mount_of("/data/x", MOUNTS).fstype == "nfs4"
-    assert mount_of("/database", MOUNTS).fstype == "ext4"
-    assert mount_of("/data/my runs/3", MOUNTS).fstype == "zfs"
+def test_mounts_and_what_lies_on_them(tmp_path: Path) -> None:
+    write(tmp_path, "self/mountinfo", MOUNTS)
+    own = Mounts(str(tmp_path))
+    own.read()
+    found = {path: own.known(path) for path in ("/data/x", "/database", "/data/my runs/3", "/lxc/proc")}
+    assert {path: mount.kind for path, mount in found.items()} == {
+        "/data/x": "nfs4", "/database": "ext4", "/data/my runs/3": "zfs", "/lxc/proc": "fuse.lxcfs",
+    }  # fmt: skip
+    assert [path for path, mount in found.items() if mount.remote] == ["/data/x", "/lxc/proc"]
+    assert [path for path, mount in found.items() if mount.shared] == ["/data/x"]
 
 
 @pytest.mark.parametrize(
@@ -136,19 +143,20 @@ def test_a_file_system_that_hangs_is_named_and_hides_no_other(
         return original("/")
 
     monkeypatch.setattr(os, "statvfs", hang)
-    monkeypatch.setattr(disks, "parse_mounts", lambda _: MOUNTS)
+    write(tmp_path, "self/mountinfo", MOUNTS)
     shared = Shared()
     shared.ranks = (rank(7, "python x.py --save /zz", cwd="/data/run"),)
     source = DiskSource(shared)
-    source._patient._patience = 0.05
+    source._mounts = Mounts(str(tmp_path))
+    source._guard._patience = 0.05
     seen: list[Any] = []
     look = iter(source.look(0.0))
-    with pytest.raises(Silent, match="/data/run \\(srv:/export\\)"):
+    with pytest.raises(NotResponding, match="/data/run \\(srv:/export\\)"):
         seen.extend(look)
-    with pytest.raises(Silent):
+    with pytest.raises(NotResponding):
         list(source.look(0.0))
     release.set()
-    while source._patient.stuck:
+    while source._guard.stuck:
         pass
     clock.now += disks.EVERY
     assert {disk.path for disk in source.look(0.0) if isinstance(disk, Disk)} >= {"/data/run", "/zz", "/tmp"}
@@ -228,7 +236,7 @@ def test_versions_of_the_host(tmp_path: Path, clock: Clock, said: str, version: 
 
 
 PARSERS: list[Callable[[bytes], object]] = [
-    parse_meminfo, parse_loadavg, parse_pressure, parse_mounts, libraries, cuda_toolkit,
+    parse_meminfo, parse_loadavg, parse_pressure, lambda data: mounts.parse(text(data)), libraries, cuda_toolkit,
 ]  # fmt: skip
 SEEDS = [
     b"MemTotal:  1000 kB\n", b"3.50 2.00 1.00 7/512 4711\n", b"some avg10=12.50 avg60=0.00\n", b"a / ext4 rw 0 0\n",

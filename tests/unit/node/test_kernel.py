@@ -15,9 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import kernel, kmsg
-from collectors.node.child import Ended, run
+from collectors.node.child import ChildEnded, run
 from collectors.node.kernel import KernelSource
-from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader, Line, parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.kmsg import (
+    DmesgPoller,
+    JournalReader,
+    KernelLine,
+    KmsgReader,
+    parse_dmesg,
+    parse_journal,
+    parse_kmsg,
+)
 from collectors.node.source import Absent, Denied, Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
@@ -39,7 +47,7 @@ def test_lines_of_dmesg() -> None:
 
 
 def test_lines_of_the_journal() -> None:
-    assert parse_journal("1795232000.250000 gpu7 kernel: NVRM: x: y") == Line(1795232000.25, "NVRM: x: y")
+    assert parse_journal("1795232000.250000 gpu7 kernel: NVRM: x: y") == KernelLine(1795232000.25, "NVRM: x: y")
     assert parse_journal("-- Boot 7cc1114b24ed --") is None
 
 
@@ -108,7 +116,7 @@ def test_a_clock_that_has_drifted_is_put_right_by_a_fresh_line(door: Callable[..
 
 def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "[ 1.0] a\n[ 2.0] b\n"
-    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: Ended(0, said.encode(), b""))
+    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: ChildEnded(0, said.encode(), b""))
     poller = DmesgPoller(["dmesg"], 0.0)
     assert [line.text for line in poller.read(time.time())] == ["a", "b"]
     said += "[ 3.0] c\n"
@@ -118,7 +126,7 @@ def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatc
 
 def test_dmesg_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = b"dmesg: read kernel buffer failed: Operation not permitted\n"
-    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: Ended(1, b"", refusal))
+    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: ChildEnded(1, b"", refusal))
     with pytest.raises(Absent, match="Operation not permitted"):
         DmesgPoller(["dmesg"], 5.0)
 
@@ -139,7 +147,7 @@ def test_the_journal_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     reader = JournalReader()
     try:
-        lines: list[Line] = []
+        lines: list[KernelLine] = []
         while not lines:
             assert reader._child.wait_output(5)
             lines = reader.read(0.0)
@@ -239,7 +247,7 @@ def test_a_journal_that_ends_is_opened_anew(tmp_path: Path, monkeypatch: pytest.
     class Gone:
         source = "journal"
 
-        def read(self, _now: float) -> list[Line]:
+        def read(self, _now: float) -> list[KernelLine]:
             raise Absent("journalctl ended with status 1")
 
     ended._reader = Gone()  # type: ignore[assignment]

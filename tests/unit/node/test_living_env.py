@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from collectors.node import living_env
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import parse
 from collectors.node.living_env import LivingEnvironment, address_of_environ, read_environment
-from collectors.node.patient import PatientReader
 
 SETS = """
 import os, sys
@@ -59,7 +59,7 @@ def start() -> Iterator[Started]:
 
 
 def living(pid: int) -> dict[str, str]:
-    return parse(LivingEnvironment("/proc", PatientReader()).read(pid))
+    return parse(LivingEnvironment("/proc", GuardedReader()).read(pid))
 
 
 PYTHONS = [sys.executable, *(str(path) for path in Path("/usr/bin").glob("python3"))]
@@ -95,7 +95,7 @@ def test_an_address_that_leads_nowhere_gives_nothing(start: Started) -> None:
 
 
 def test_one_that_calls_exec_is_found_anew(start: Started) -> None:
-    reader = LivingEnvironment("/proc", PatientReader())
+    reader = LivingEnvironment("/proc", GuardedReader())
     words = [sys.executable, "-c", SETS]
     program = f"import os, sys; print('before', flush=True); sys.stdin.readline(); os.execv({words[0]!r}, {words!r})"
     child = subprocess.Popen(
@@ -117,7 +117,7 @@ def test_one_that_calls_exec_is_found_anew(start: Started) -> None:
 
 
 def test_what_is_gone_or_no_program_gives_nothing(tmp_path: Path) -> None:
-    assert LivingEnvironment("/proc", PatientReader()).read(1 << 22) == b""
+    assert LivingEnvironment("/proc", GuardedReader()).read(1 << 22) == b""
     for content in (b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01" + b"\0" * 10, b"\x7fELF\x02\x01" + b"\xff" * 500):
         file = tmp_path / "program"
         file.write_bytes(content)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
 from collectors.node.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
-from collectors.node.patient import PatientReader
 from collectors.node.procfs import PAGE_SIZE, Stat
 from collectors.node.pulse import read_stat
 from tests.support.fake_proc import FakeProc
@@ -22,7 +22,7 @@ class Bench:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.proc = FakeProc(folder)
-        self.mapped = Mapped(str(folder), PatientReader())
+        self.mapped = Mapped(str(folder), GuardedReader())
         self.reads: list[str] = []
 
         def counted(path: str, limit: int = 0) -> bytes:

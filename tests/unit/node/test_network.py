@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import network
-from collectors.node.interfaces import Asker, Link, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
+from collectors.node.interfaces import InterfaceQueries, Link, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
 from collectors.node.network import NetworkSource
-from collectors.node.ports import Owners, Usage, usage_of
+from collectors.node.ports import SocketOwners, Usage, usage_of
 from collectors.node.source import Shared
 from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
 from collectors.samples.ranks import RankProcess
@@ -68,7 +68,7 @@ def test_addresses_of_the_sixth_kind() -> None:
 
 
 def test_the_kernel_knows_loopback() -> None:
-    asker = Asker()
+    asker = InterfaceQueries()
     asked = asker.link("lo")
     assert asked is not None
     assert "127.0.0.1/8" in asker.addresses()["lo"]
@@ -113,7 +113,7 @@ def test_the_owner_of_a_listening_socket_is_found_and_remembered(monkeypatch: py
         listener.listen()
         port = listener.getsockname()[1]
         usage = usage_of([port], [Path("/proc/net/tcp").read_bytes()])[port]
-        owners = Owners("/proc")
+        owners = SocketOwners("/proc")
         (name,) = owners.names(usage.listeners, likely=[])
         assert name.startswith(f"{os.getpid()} {sys.argv[0].partition(' ')[0]}") or str(os.getpid()) in name
         with monkeypatch.context() as nobody_is_asked:
@@ -122,7 +122,7 @@ def test_the_owner_of_a_listening_socket_is_found_and_remembered(monkeypatch: py
 
 
 def test_a_socket_of_nobody_that_may_be_seen(tmp_path: Path) -> None:
-    assert Owners(str(tmp_path)).names([12345], likely=[7]) == [""]
+    assert SocketOwners(str(tmp_path)).names([12345], likely=[7]) == [""]
 
 
 def rank(pid: int, port: int) -> RankProcess:

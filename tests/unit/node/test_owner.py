@@ -126,7 +126,7 @@ def process(root: Path, *, uids: str = "7 7 7 7", secure: int = 0, mnt: str = "m
 
 
 def test_whose_it_is(tmp_path: Path) -> None:
-    assert owner.owner_of(55, process(tmp_path)) == owner.Owner(7, 7, (8, 9), 777)
+    assert owner.owner_of(55, process(tmp_path)) == owner.ProcessOwner(7, 7, (8, 9), 777)
 
 
 def test_one_with_two_user_ids_is_nobodys(tmp_path: Path) -> None:
@@ -152,4 +152,4 @@ def test_whose_things_may_be_used(
 ) -> None:
     monkeypatch.setattr(owner.os, "geteuid", lambda: me)  # type: ignore[attr-defined]
     proc = process(tmp_path, mnt=mnt)
-    assert owner.may_be_imitated(55, owner.Owner(uid, uid, (), 1), proc) is may
+    assert owner.may_be_imitated(55, owner.ProcessOwner(uid, uid, (), 1), proc) is may

@@ -36,12 +36,12 @@ def test_a_process_may_be_called_anything(comm: str) -> None:
 
 def test_the_pid_inside_a_container_is_the_last_of_its_pids() -> None:
     data = b"Uid:\t0\t1000\t0\t0\nNSpid:\t4711\t20\t1\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
-    assert procfs.parse_status(data, 4711) == procfs.Status(1000, 1, 5, 6)
+    assert procfs.parse_status(data, 4711) == procfs.ProcessStatus(1000, 1, 5, 6)
 
 
 def test_old_kernels_do_not_tell_the_inner_pid() -> None:
     data = b"Uid:\t0\t0\t0\t0\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
-    assert procfs.parse_status(data, 4711) == procfs.Status(0, 4711, 5, 6)
+    assert procfs.parse_status(data, 4711) == procfs.ProcessStatus(0, 4711, 5, 6)
 
 
 def test_limits() -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from collectors.node import files, patient, ranks, search
-from collectors.node.logs.numbered import Told
+from collectors.node import blocking, files, ranks, search
+from collectors.node.logs.numbered import ToldRank
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
@@ -197,7 +197,7 @@ def test_strangers_are_read_once_and_then_in_turn(bench: Bench, monkeypatch: pyt
         read.append(path)
         return original(path)
 
-    monkeypatch.setattr(patient, "read", note)
+    monkeypatch.setattr(blocking, "read", note)
     bench.look()
     assert len(read) == 121
     bench.clock.now += search.YOUNG
@@ -258,7 +258,7 @@ def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypa
             raise PermissionError(13, "Permission denied")
         return original(path)
 
-    monkeypatch.setattr(patient, "read", refuse)
+    monkeypatch.setattr(blocking, "read", refuse)
     with pytest.raises(Denied, match="1 Python processes belong to other users"):
         bench.look()
     bench.proc.add(51, env=rank_env(1))
@@ -280,7 +280,7 @@ def test_a_process_whose_memory_is_locked_hides_nobody_else(bench: Bench, monkey
             release.wait(10)
         return original(path)
 
-    monkeypatch.setattr(patient, "read", hang)
+    monkeypatch.setattr(blocking, "read", hang)
     bench.source._reader._patience = 0.05
     bench.proc.add(50, env=rank_env(0))
     bench.proc.add(51, env=rank_env(1))
@@ -387,7 +387,7 @@ def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
     bench.proc.link(bench.proc.root / "51" / "fd" / "9", "/tmp/fr_7.pipe")
     told = {process.pid: (process.rank, process.numbered_by) for process in of(bench.look(), RankProcess)}
     assert told == {50: (-1, ""), 51: (7, "recorder")}
-    bench.shared.told = {50: Told(6, 8)}
+    bench.shared.told = {50: ToldRank(6, 8)}
     (first, second) = of(bench.look(0.1), RankProcess)
     assert (first.rank, first.world_size, first.numbered_by) == (6, 8, "log")
     assert second.rank == 7

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.procfs import Status
-from collectors.node.slept import Wait, slept
+from collectors.node.procfs import ProcessStatus
+from collectors.node.slept import WaitStart, slept
 
 SLEEPER = "import sys, time; sys.stdin.readline(); print(1, flush=True); time.sleep(60)"
 
@@ -55,13 +55,13 @@ def test_what_is_not_there_or_is_nonsense_is_unknown(tmp_path: Path) -> None:
     assert slept(f"{tmp_path}/") is None
 
 
-def _status(voluntary: int, involuntary: int) -> Status:
-    return Status(uid=0, inner_pid=1, voluntary_switches=voluntary, involuntary_switches=involuntary)
+def _status(voluntary: int, involuntary: int) -> ProcessStatus:
+    return ProcessStatus(uid=0, inner_pid=1, voluntary_switches=voluntary, involuntary_switches=involuntary)
 
 
 def test_a_wait_is_asked_about_once_and_forgotten_when_it_ends(sleeper: tuple[int, float]) -> None:
     pid, since = sleeper
-    wait = Wait()
+    wait = WaitStart()
     told = [wait.since("/proc", pid, _status(5, 9), now=time.time()) for _ in range(5)]
     assert told[:2] == [None, None]
     assert told[2] == pytest.approx(since, abs=0.3)
@@ -70,6 +70,6 @@ def test_a_wait_is_asked_about_once_and_forgotten_when_it_ends(sleeper: tuple[in
 
 
 def test_a_process_that_spins_is_not_asleep(sleeper: tuple[int, float]) -> None:
-    wait = Wait()
+    wait = WaitStart()
     told = [wait.since("/proc", sleeper[0], _status(5, looks), now=time.time()) for looks in range(5)]
     assert told == [None] * 5

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from collectors.node.patient import Patient
+from collectors.node.blocking import BlockingGuard
 from collectors.node.runner import Runner
-from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, Shared, Silent, Source, identity
+from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, NotResponding, Shared, Source, identity
 from collectors.samples.control import Settings
 from collectors.samples.fabric import Interface, TcpCounters
 from collectors.samples.host import HostSample
@@ -103,7 +103,7 @@ def raising(error: Exception) -> Callable[[], Iterable[NamedTuple]]:
     [
         (Absent("no driver"), "absent", "no driver"),
         (Denied("needs root"), "denied", "needs root"),
-        (Silent("/data (nfs4 srv:/x)"), "late", "no answer from /data (nfs4 srv:/x)"),
+        (NotResponding("/data (nfs4 srv:/x)"), "late", "no answer from /data (nfs4 srv:/x)"),
         (KeyError("bug"), "failed", "KeyError: 'bug'"),
     ],
 )
@@ -204,18 +204,18 @@ def test_a_look_over_its_deadline_is_late_once_and_then_well_again() -> None:
 
 def test_one_question_that_hangs_leaves_the_others_answered() -> None:
     release = threading.Event()
-    patient: Patient[bool] = Patient(0.05)
+    guard: BlockingGuard[bool] = BlockingGuard(0.05)
 
     def error() -> bool:
         raise FileNotFoundError
 
-    answers = patient.ask({"a": lambda: True, "b": error, "c": lambda: release.wait(10), "d": lambda: True})
+    answers = guard.ask({"a": lambda: True, "b": error, "c": lambda: release.wait(10), "d": lambda: True})
     assert answers["a"] is True
     assert isinstance(answers["b"], FileNotFoundError)
     assert set(answers) == {"a", "b"}
-    assert patient.stuck == {"c"}
-    assert patient.ask({"c": lambda: True, "d": lambda: True}) == {"d": True}
+    assert guard.stuck == {"c"}
+    assert guard.ask({"c": lambda: True, "d": lambda: True}) == {"d": True}
     release.set()
-    while patient.stuck:
+    while guard.stuck:
         time.sleep(0.001)
-    assert patient.ask({"c": lambda: True}) == {"c": True}
+    assert guard.ask({"c": lambda: True}) == {"c": True}

@@ -11,7 +11,7 @@ from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
-from hangtop.diagnosis.preflight.scene import Cell, Preflight
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from tests.support.made import hello
 
@@ -56,7 +56,7 @@ def scene(*nodes: Node, **changed: Observation) -> Preflight:
     )
 
 
-def red(found: list[Cell]) -> list[tuple[str, str, str]]:
+def red(found: list[CheckCell]) -> list[tuple[str, str, str]]:
     return [(cell.node, cell.kind, cell.check) for cell in found if cell.state in ("fail", "warn")]
 
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from collectors.fleet import bounds
 from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import Progress, Recording
+from collectors.node.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce import reports
 from collectors.probes.decoding import Unreadable, answer, one_of
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
-from collectors.probes.trace.remote.program import Done, Listed
-from collectors.probes.trace.remote.ways import Way
+from collectors.probes.trace.remote.program import Done, ListedTrace
+from collectors.probes.trace.remote.ways import TraceWay
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.traces import RankTrace
 
 KINDS: list[type[Any]] = [
-    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, Progress, Recording, WantsPySpy,
-    RankTrace, Way, Listed, Done,
+    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, FlameProgress, FlameRecording,
+    WantsPySpy, RankTrace, TraceWay, ListedTrace, Done,
 ]  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}
 VALUES = st.recursive(
@@ -55,7 +55,7 @@ def test_texts_and_numbers_beyond_their_bounds_are_refused(kind: type[Any]) -> N
             decode(json.dumps([kind.__name__, [*good[:place], too_much, *good[place + 1 :]]]).encode())
 
 
-@pytest.mark.parametrize("kind", [Observation, Curable, Way], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Observation, Curable, TraceWay], ids=lambda kind: kind.__name__)
 def test_control_codes_are_taken_out(kind: type[Any]) -> None:
     hostile = [value if value != "" else "\x1b]0;x\x07ok\u202e" for value in fields(kind)]
     found = DECODERS[kind.__name__](json.dumps([kind.__name__, hostile]).encode())
@@ -82,7 +82,7 @@ def test_any_line_decodes_or_is_refused(line: bytes) -> None:
 
 
 def test_another_kind_is_none() -> None:
-    told = one_of(Way, Done)
+    told = one_of(TraceWay, Done)
     assert told(b'["Done",[3]]') == Done(3)
     assert told(b'["Observation",["a","b",null,""]]') is None
 
@@ -94,12 +94,12 @@ MEMBERS = ["id", "rank", "ranks", "port", "op", "bytes", "seconds", "why"]
 @given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(MEMBERS), VALUES))
 def test_any_report_of_a_worker_is_read_or_none(name: str, values: dict[str, Any]) -> None:
     found = reports.read(json.dumps([name, values]).encode())
-    assert found is None or (isinstance(found, reports.Report) and not isinstance(found, reports.Gone))
+    assert found is None or (isinstance(found, reports.WorkerReport) and not isinstance(found, reports.Gone))
 
 
 def test_reports_of_a_worker() -> None:
     assert reports.read(b'["done",{"id":1,"rank":0,"segments":5,"retransmitted":1}]') == reports.Finished(1, 0, 5, 1)
-    assert reports.read(b'["failed",{"id":1,"rank":0,"stage":"store","why":"\\u001b[31mno"}]') == reports.Failed(
+    assert reports.read(b'["failed",{"id":1,"rank":0,"stage":"store","why":"\\u001b[31mno"}]') == reports.RankFailed(
         1, 0, "store", "no"
     )
     assert reports.read(b'["figure",{"id":1,"bytes":-1}]') is None

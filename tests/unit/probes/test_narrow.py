@@ -12,8 +12,8 @@ import pytest
 
 from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.ports import Port, facing, used
-from collectors.probes.allreduce.rounds import Outcome, Rounds, Seat, Work, _note
+from collectors.probes.allreduce.ports import LocalPort, facing, used
+from collectors.probes.allreduce.rounds import RoundOutcome, Rounds, Seat, Work, _note
 from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.probes.allreduce.workers import Worker, _visible
 from collectors.samples.probes import ProbePair, ProbeReport
@@ -68,7 +68,9 @@ class Fabric:
 def node(name: str, gpus: int = 1, ports: Sequence[str] = ()) -> ProbeNode:
     kind = "hca" if "mlx5" in "".join(ports) else "interface"
     held = tuple(
-        Port(port, "hca") if kind == "hca" else Port(port, "interface", f"10.{i}.0.{name[1:]}", f"10.{i}.0.0/24")
+        LocalPort(port, "hca")
+        if kind == "hca"
+        else LocalPort(port, "interface", f"10.{i}.0.{name[1:]}", f"10.{i}.0.0/24")
         for i, port in enumerate(ports)
     )
     return ProbeNode(name, name, gpus=gpus, ports=held)
@@ -196,15 +198,18 @@ def test_what_there_was_no_time_or_no_partner_for_is_said() -> None:
 
 
 def test_ports_face_those_of_their_network_and_of_their_name() -> None:
-    mine = [Port("eth0", "interface", "10.0.0.1", "10.0.0.0/24"), Port("eth1", "interface", "10.1.0.1", "10.1.0.0/24")]
-    others = [Port("ens3", "interface", "10.0.0.2", "10.0.0.0/24"), Port("mlx5_0/1", "hca")]
+    mine = [
+        LocalPort("eth0", "interface", "10.0.0.1", "10.0.0.0/24"),
+        LocalPort("eth1", "interface", "10.1.0.1", "10.1.0.0/24"),
+    ]
+    others = [LocalPort("ens3", "interface", "10.0.0.2", "10.0.0.0/24"), LocalPort("mlx5_0/1", "hca")]
     assert facing(mine, others) == [(mine[0], others[0])]
-    cards = [Port("mlx5_0/1", "hca"), Port("mlx5_3/1", "hca")]
+    cards = [LocalPort("mlx5_0/1", "hca"), LocalPort("mlx5_3/1", "hca")]
     assert facing(cards, cards[::-1]) == [(card, card) for card in cards]
 
 
 def test_ports_that_are_tried_are_those_in_use() -> None:
-    ports = [Port("eth0", "interface"), Port("mlx5_0/1", "hca"), Port("mlx5_1/1", "hca")]
+    ports = [LocalPort("eth0", "interface"), LocalPort("mlx5_0/1", "hca"), LocalPort("mlx5_1/1", "hca")]
     assert used(ports, "gloo", {}) == ports[:1]
     assert used(ports, "nccl", {}) == ports[1:]
     assert used(ports, "nccl", {"network": "Socket"}) == ports[:1]
@@ -240,11 +245,11 @@ def test_the_devices_of_a_worker_are_numbered_as_nvidia_smi_does() -> None:
 def test_reports_of_ranks_that_a_round_does_not_have_are_passed_over() -> None:
     one, other = node("n1"), node("n2")
     workers = [Worker(which, lambda *_: None) for which in (one, other)]
-    outcome = Outcome([Seat(worker, 0) for worker in workers])
+    outcome = RoundOutcome([Seat(worker, 0) for worker in workers])
     for report in (
         reports.Finished(rank=7, segments=1),
-        reports.Failed(rank=9, stage="x", why="y"),
-        reports.Absent(ranks=[5]),
+        reports.RankFailed(rank=9, stage="x", why="y"),
+        reports.MissingRanks(ranks=[5]),
     ):
         _note(outcome, report)
     assert outcome.good

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.probes.allreduce.ports import Port
+from collectors.probes.allreduce.ports import LocalPort
 from collectors.samples.fabric import Interface, PortFacts
 from hangtop.diagnosis.job import NetworkUse, Node
 from hangtop.diagnosis.job import Port as Hca
@@ -29,11 +29,12 @@ def test_interfaces_that_lead_to_other_nodes() -> None:
         interface("ib0", "fd00:1::7/64", kind="ipoib"),
     )))  # fmt: skip
     assert list(ports_of(node)) == [
-        Port("eth0", "interface", "10.0.0.1", "10.0.0.0/24"), Port("ib0", "interface", "fd00:1::7", "fd00:1::/64"),
+        LocalPort("eth0", "interface", "10.0.0.1", "10.0.0.0/24"),
+        LocalPort("ib0", "interface", "fd00:1::7", "fd00:1::/64"),
     ]  # fmt: skip
 
 
 def test_of_hcas_the_fastest_that_are_active() -> None:
     node = Node("node1", ports=(hca("mlx5_0", 400.0), hca("mlx5_1", 100.0), hca("mlx5_2", 400.0, "DOWN"),
                                 hca("mlx5_3", 400.0)))  # fmt: skip
-    assert list(ports_of(node)) == [Port("mlx5_0/1", "hca"), Port("mlx5_3/1", "hca")]
+    assert list(ports_of(node)) == [LocalPort("mlx5_0/1", "hca"), LocalPort("mlx5_3/1", "hca")]

@@ -18,7 +18,7 @@ from collectors.fleet import payload
 from collectors.fleet.local import Local, LocalProcess
 from collectors.fleet.transport import TransportError
 from collectors.node import watchdog
-from collectors.probes.running import Limits, Lines, Running
+from collectors.probes.running import Limits, OutputLines, Running
 from collectors.samples.asked import Observation
 from tests.support.node_agent import alive
 
@@ -210,7 +210,7 @@ def test_lines_of_chunks_of_any_size() -> None:
     whole = b"one\n\ntwo" + b"x" * 20 + b"\nthree\nrest"
     for size in range(1, len(whole)):
         lines: list[bytes] = []
-        split = Lines(lines.append, limit=10)
+        split = OutputLines(lines.append, limit=10)
         for start in range(0, len(whole), size):
             split.feed(whole[start : start + size])
         assert (lines, split.left_out) == ([b"one", b"", b"three"], 1)

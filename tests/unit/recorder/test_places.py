@@ -41,6 +41,24 @@ def test_a_pipe_that_nobody_reads_does_not_block(tmp_path: Path) -> None:
     assert "is no pipe of the rank's" in ask(str(pipe), os.getuid() + 1)
 
 
+def test_what_takes_the_pipe_s_place_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the folder may put a link to any file there between the look and the opening."""
+    pipe, other = tmp_path / "fr_0.pipe", tmp_path / "shadow"
+    os.mkfifo(pipe)
+    other.write_text("root:x")
+    opened = os.open
+
+    def swap(path: str, flags: int) -> int:
+        pipe.unlink()
+        pipe.symlink_to(other)
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", swap)
+    assert "is no pipe of the rank's" in ask(str(pipe), os.getuid())
+    monkeypatch.undo()
+    assert other.read_text() == "root:x"
+
+
 def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
     process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None

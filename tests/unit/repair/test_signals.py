@@ -12,7 +12,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.repair import ask
-from collectors.probes.repair.remote.act import Target, continue_all, end_all
+from collectors.probes.repair.remote.act import SignalTarget, continue_all, end_all
 from tests.support import orphans
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -42,8 +42,8 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def target(pid: int, later: int = 0) -> Target:
-    return Target(pid, orphans.start_ticks(pid) + later)
+def target(pid: int, later: int = 0) -> SignalTarget:
+    return SignalTarget(pid, orphans.start_ticks(pid) + later)
 
 
 @pytest.mark.usefixtures("ways")

@@ -11,7 +11,7 @@ from collectors.samples.ranks import Helper
 from hangtop.session.allowance import THINGS
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.shares import Shares, size_of
+from hangtop.session.shares import NodeShares, size_of
 from tests.support.made import hello, process, tick
 
 
@@ -76,14 +76,14 @@ def test_one_node_cannot_push_out_what_others_said() -> None:
 
 @pytest.mark.parametrize("size", [10, 4000])
 def test_what_one_node_says_takes_a_bounded_memory(size: int) -> None:
-    shares: Shares[LogLines] = Shares(memory=1 << 20)
+    shares: NodeShares[LogLines] = NodeShares(memory=1 << 20)
     for _ in range(3000):
         shares.add("bad", LogLines("p", 1, 0, "stdout", 0.0, ["y" * size] * 10, 0))
     assert sum(size_of(lines) for _, lines in shares) <= 1 << 20
 
 
 def test_of_a_node_alone_as_much_is_kept_as_there_is_room() -> None:
-    shares: Shares[LogEvent] = Shares(most=1000, share=100)
+    shares: NodeShares[LogEvent] = NodeShares(most=1000, share=100)
     for number in range(3000):
         shares.add("only", event(number))
     assert [item.line for _, item in shares] == list(range(2000, 3000))

@@ -11,15 +11,15 @@ from collectors.fleet.local import Local
 from collectors.probes.repair.remote.words import Curable
 from collectors.samples.stream import SourceState
 from hangtop.session.asking import repairs
-from hangtop.session.asking.repairs import Order, Patient, RepairRefused
+from hangtop.session.asking.repairs import Order, Repairable, RepairRefused
 from tests.support.screens import NOW, Paper, PaperSession
 
 
-def patient(pid: int = 812, node: str = "node1", *, sure: bool = True, **fields: object) -> Patient:
+def repairable(pid: int = 812, node: str = "node1", *, sure: bool = True, **fields: object) -> Repairable:
     one = Curable(
         "orphan", pid, 5, 0.0, 0, "rank", "ada", "old", "torchrun", "python train.py", "S", [29500], sure, "why"
     )
-    return Patient(node, one._replace(**fields), 7200.0, 3 << 30)  # type: ignore[arg-type]
+    return Repairable(node, one._replace(**fields), 7200.0, 3 << 30)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -44,30 +44,30 @@ async def test_a_session_that_may_only_look_signals_nobody(
     session.options = replace(session.options, read_only=True)
     monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
     with pytest.raises(RepairRefused, match="--read-only"):
-        await repairs.carry_out(session, Order("TERM", (patient(),)))
+        await repairs.carry_out(session, Order("TERM", (repairable(),)))
 
 
 async def test_a_node_that_does_not_answer_has_no_result_rather_than_a_good_one() -> None:
-    (result,) = await repairs.carry_out(Paper(nodes=1).session(), Order("TERM", (patient(),)))
+    (result,) = await repairs.carry_out(Paper(nodes=1).session(), Order("TERM", (repairable(),)))
     assert (result.good, result.signalled.outcome) == (False, "unreachable")
 
 
 def test_the_command_of_every_node_with_both_signals() -> None:
-    text = Order("TERM", (patient(), patient(813), patient(9, "node2")), 3.0).command()
+    text = Order("TERM", (repairable(), repairable(813), repairable(9, "node2")), 3.0).command()
     assert "on node1: kill -TERM 812 813; sleep 3; kill -KILL 812 813" in text
     assert "on node2: kill -TERM 9; sleep 3; kill -KILL 9" in text
     assert "only if the pid still has the start time that was seen" in text
-    assert "KILL" not in Order("CONT", (patient(),)).command()
+    assert "KILL" not in Order("CONT", (repairable(),)).command()
 
 
 def test_what_decides_is_in_the_line() -> None:
-    told = patient().told()
+    told = repairable().told()
     for part in ("node1", "pid 812", "2.0 h old", "user ada", "3.0 GiB of GPU memory", "port 29500", "python train.py"):
         assert part in told
 
 
 def test_without_names_only_the_certain_ones_are_meant() -> None:
-    sure, doubtful = patient(1), patient(2, sure=False)
+    sure, doubtful = repairable(1), repairable(2, sure=False)
     assert repairs.chosen((sure, doubtful), ()) == (sure,)
     assert repairs.chosen((sure, doubtful), (), doubtful=True) == (sure, doubtful)
     assert repairs.chosen((sure, doubtful), ("node1:2",)) == (doubtful,)

@@ -278,7 +278,7 @@ ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
-    from hangtop.session.picture import Frame, Picture
+    from hangtop.session.picture import Picture, PictureContext
     from hangtop.session.progress import Progress
 
     wire = Wire()
@@ -288,7 +288,7 @@ def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedT
         wire.now += 1.0
         wire.store.samples("node1", chunk, 10)
         progress.look(wire.now)
-        job = picture.job(Frame(wire.now, 1.0, True, 60.0, progress.stood_still))
+        job = picture.job(PictureContext(wire.now, 1.0, True, 60.0, progress.stood_still))
         assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:

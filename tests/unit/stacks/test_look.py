@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collectors.node import process_state, tracing
-from collectors.node.look import Look, Manner, Sudo
+from collectors.node.look import LookUnderWay, Manner, Sudo
 from collectors.node.pyspy import PySpy
 
 SPY = PySpy("/usr/bin/py-spy", False)
@@ -40,8 +40,10 @@ def sudo(works: bool = True) -> Sudo:
     return made
 
 
-def a_look(*, native: bool = False, blocking: bool = True, spy: PySpy | None = SPY, may_sudo: bool = False) -> Look:
-    return Look(7, 7, Manner(native, blocking), spy, sudo(may_sudo))
+def a_look(
+    *, native: bool = False, blocking: bool = True, spy: PySpy | None = SPY, may_sudo: bool = False
+) -> LookUnderWay:
+    return LookUnderWay(7, 7, Manner(native, blocking), spy, sudo(may_sudo))
 
 
 def answer(*names: str) -> bytes:
@@ -49,7 +51,7 @@ def answer(*names: str) -> bytes:
     return json.dumps([{"thread_id": 1, "os_thread_id": 7, "thread_name": "MainThread", "frames": frames}]).encode()
 
 
-def methods(look: Look, outcome: bytes) -> list[str]:
+def methods(look: LookUnderWay, outcome: bytes) -> list[str]:
     """Methods that are tried one after another when each fails in the same way."""
     tried = []
     while not look.finished:
@@ -137,7 +139,7 @@ def test_a_refusal_is_tried_with_sudo_once(process: Process) -> None:
 
 
 def test_sudo_is_not_tried_unasked(process: Process) -> None:
-    look = Look(7, 7, Manner(False, True), SPY, Sudo())
+    look = LookUnderWay(7, 7, Manner(False, True), SPY, Sudo())
     look.command()
     look.take(1, b"", DENIED)
     assert look.finished
@@ -152,7 +154,7 @@ def test_sudo_is_given_the_name_that_its_rules_have(process: Process) -> None:
 
 def test_sudo_that_refuses_is_remembered_and_quoted(process: Process) -> None:
     shared = sudo()
-    first = Look(7, 7, Manner(False, True), SPY, shared)
+    first = LookUnderWay(7, 7, Manner(False, True), SPY, shared)
     first.command()
     first.take(1, b"", DENIED)
     first.command()
@@ -160,7 +162,7 @@ def test_sudo_that_refuses_is_remembered_and_quoted(process: Process) -> None:
     assert first.finished
     assert first.result().error == "denied: Permission Denied: Try running again; sudo: a password is required"
     assert first.result().way_out == "connect as root"
-    second = Look(8, 8, Manner(False, True), SPY, shared)
+    second = LookUnderWay(8, 8, Manner(False, True), SPY, shared)
     second.command()
     second.take(1, b"", DENIED)
     assert second.finished

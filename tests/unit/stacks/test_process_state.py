@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import capabilities, process_state, tracing
+from collectors.node import capabilities, process_state, socket_tables, tracing
 
 
 def make_process(folder: Path, *, stat: str, **others: str) -> Path:
@@ -83,13 +83,13 @@ def test_a_call_without_a_name_keeps_its_number(tmp_path: Path) -> None:
     ],
 )
 def test_addresses_of_proc_net_tcp(text: str, shown: str) -> None:
-    assert process_state.address(text) == shown
+    assert socket_tables.address(text) == shown
 
 
 @pytest.mark.parametrize("text", ["", "zz:1", "01:1", "0100007F:xyz"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        process_state.address(text)
+        socket_tables.address(text)
 
 
 def test_names_of_calls_are_unique_on_each_architecture() -> None:

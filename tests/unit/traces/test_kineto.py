@@ -14,7 +14,7 @@ from collectors.formats import BadFormat, kineto
 from collectors.probes.trace.remote import loose, scan
 from collectors.probes.trace.remote.collectives import op_of
 from collectors.probes.trace.remote.reduction import Reduction
-from collectors.probes.trace.remote.scan import Scanner
+from collectors.probes.trace.remote.scan import EventScanner
 from collectors.samples.traces import RankTrace, TraceCall
 from tests.support.traces import collective, document, event, rank_document
 
@@ -96,7 +96,7 @@ def remote(data: bytes, path: str) -> RankTrace:
         part, rest[0] = rest[0][:count], rest[0][count:]
         return part
 
-    scanner, reduction = Scanner(read, loose.decode), Reduction()
+    scanner, reduction = EventScanner(read, loose.decode), Reduction()
     for events in scanner:
         loose.take(reduction, events)
     return loose.with_rank(reduction.result(scanner.about, path, 0, scanner.damaged, ""))

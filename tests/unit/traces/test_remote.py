@@ -17,11 +17,11 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
 from collectors.node import debug_server
-from collectors.node.owner import Owner
+from collectors.node.owner import ProcessOwner
 from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import capture, ways
-from collectors.probes.trace.remote.program import Listed
-from collectors.probes.trace.remote.ways import Way
+from collectors.probes.trace.remote.program import ListedTrace
+from collectors.probes.trace.remote.ways import TraceWay
 from hangtop.session.asking.traces import share
 from tests.support.traces import rank_document
 
@@ -78,9 +78,13 @@ async def test_traces_are_reduced_where_they_lie(tmp_path: Path) -> None:
 
 
 def test_a_file_on_shared_storage_is_read_once() -> None:
-    shared = [Listed(f"/shared/{rank}.json", 100 - rank, 5) for rank in range(4)]
-    own = Listed("/tmp/own.json", 200, 7)
-    found = {"node1": [*shared, own], "node2": shared, "node3": [Listed("/shared/*", -1, 0), own._replace(modified=8)]}
+    shared = [ListedTrace(f"/shared/{rank}.json", 100 - rank, 5) for rank in range(4)]
+    own = ListedTrace("/tmp/own.json", 200, 7)
+    found = {
+        "node1": [*shared, own],
+        "node2": shared,
+        "node3": [ListedTrace("/shared/*", -1, 0), own._replace(modified=8)],
+    }
     assert share(found) == {
         "node1": ["/tmp/own.json", "/shared/3.json"],
         "node2": [f"/shared/{rank}.json" for rank in range(3)],
@@ -99,7 +103,7 @@ async def test_a_rank_is_traced_by_its_debug_server(tmp_path: Path) -> None:
     with rank_process(trace, "torch_profile") as (pid, port):
         pairs = [(7, pid), (8, os.getpid())]
         asked = await fetch.survey(Local("node1"), sys.executable, pairs)
-        assert asked[0] == Way(7, pid, ways.SERVER, port, "")
+        assert asked[0] == TraceWay(7, pid, ways.SERVER, port, "")
         assert (asked[1].way, "neither a debug server" in asked[1].why) == ("", True)
         assert fetch.shown_commands(asked, 0.2, "ab") == [
             f"curl -X POST 'http://localhost:{port}/handler/torch_profile?duration=0.2'"
@@ -155,8 +159,9 @@ def test_a_rank_that_registers_with_dynolog_is_asked_by_it(dyno: Path) -> None:
         process.kill()
 
 
-def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path) -> None:
-    asked = [Way(3, 41, ways.DYNOLOG, 1778, ""), Way(4, 42, ways.DYNOLOG, 1778, "")]
+def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "owner_of", lambda _pid: ProcessOwner(os.getuid(), 7, (), 1))
+    asked = [TraceWay(3, 41, ways.DYNOLOG, 1778, ""), TraceWay(4, 42, ways.DYNOLOG, 1778, "")]
     found: list[object] = []
     capture.from_dynolog(asked, 0.1, "ab", lambda trace: found.append((trace.rank, round(trace.compute, 6), trace.why)))
     assert found == [(3, 0.36, ""), (4, 0.0, "asked, but it wrote no trace in 0 s")]
@@ -167,11 +172,11 @@ def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path) -> None:
 def test_a_dyno_that_fails_says_why(dyno: Path) -> None:
     (dyno / "fail").touch()
     found: list[str] = []
-    capture.from_dynolog([Way(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append(trace.why))
+    capture.from_dynolog([TraceWay(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append(trace.why))
     assert found == ["dyno failed: no daemon"]
 
 
-@pytest.mark.parametrize("planted", ["link", "fifo", "strangers"])
+@pytest.mark.parametrize("planted", ["link", "fifo", "strangers", "nobody knows whose"])
 def test_a_file_that_somebody_else_put_there_is_not_read(
     dyno: Path, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
@@ -180,14 +185,16 @@ def test_a_file_that_somebody_else_put_there_is_not_read(
     make = {"link": lambda: where.symlink_to(dyno / "trace"), "fifo": lambda: os.mkfifo(where)}
     make.get(planted, lambda: where.write_text(rank_document(0)))()
     (dyno / "dyno").write_text("#!/bin/sh\n")
-    stranger = Owner(os.getuid() + 1, 7, (), 1)
-    monkeypatch.setattr(capture, "owner_of", lambda _pid: stranger if planted == "strangers" else None)
+    uid = os.getuid() + (planted == "strangers")
+    owner = None if planted == "nobody knows whose" else ProcessOwner(uid, 7, (), 1)
+    monkeypatch.setattr(capture, "owner_of", lambda _pid: owner)
     found: list[tuple[float, str]] = []
     capture.from_dynolog(
-        [Way(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
+        [TraceWay(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
     )
     [(compute, why)] = found
     assert compute == 0.0
     assert why == {
         "link": "Too many levels of symbolic links", "fifo": "no regular file", "strangers": "no file of the rank's",
+        "nobody knows whose": "whose process it is cannot be told: its trace is not read",
     }[planted]  # fmt: skip

@@ -47,10 +47,10 @@ def _write(output: int, data: bytes) -> None:
         view = view[os.write(output, view) :]
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``command``: tcpdump's words after its name, ``seconds``, ``most``: bytes."""
     seconds = float(str(arguments.get("seconds", 5)))
-    watchdog.watch()
     words = arguments.get("command")
     rest: List[str] = [str(word) for word in words] if isinstance(words, list) else []
     tool = find("tcpdump")
@@ -67,4 +67,3 @@ def main(arguments: Dict[str, object]) -> None:
             child.end()
     sys.stderr.buffer.write(wire.encode(Observation("capture", "tcpdump", [done, status], said[-600:])))
     sys.stderr.buffer.flush()
-    watchdog.leave()

@@ -9,7 +9,7 @@ import os
 from typing import Callable, Dict, List
 
 from collectors.node import watchdog
-from collectors.node.child import Child, Ended, run
+from collectors.node.child import Child, ChildEnded, run
 from collectors.node.files import list_folder, text
 from collectors.node.say import say_all
 from collectors.node.served import last_line, start_server
@@ -45,7 +45,7 @@ def look() -> List[Observation]:
     return found
 
 
-def _ended(words: List[str], seconds: float) -> "Ended | str":
+def _ended(words: List[str], seconds: float) -> "ChildEnded | str":
     """A tool's end, or why there was none."""
     try:
         ended = run(words, seconds)
@@ -88,9 +88,9 @@ def measure(words: List[str], seconds: float) -> Observation:
     return Observation("result", words[0], list(found) if isinstance(found, (list, tuple)) else None, "")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. Without arguments: look. ``serve``: words of a server; ``run``: words of a client, ``seconds``."""
-    watchdog.watch()
     server, client = arguments.get("serve"), arguments.get("run")
     if isinstance(server, list):
         answers = [serve([str(word) for word in server])]
@@ -103,4 +103,3 @@ def main(arguments: Dict[str, object]) -> None:
     say_all(answers)
     if isinstance(server, list) and not answers[0].error:
         watchdog.stay()
-    watchdog.leave()

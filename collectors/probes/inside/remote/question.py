@@ -46,9 +46,9 @@ def write(pid: int, number: int, check: str, at_step: int, seconds: float, proc:
     return Asked(pid, True, "")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pids``, ``number`` (positive), ``check`` (of ``CHECKS``), ``at_step``, ``seconds``."""
-    watchdog.watch()
     pids, number, check = arguments["pids"], arguments["number"], arguments["check"]
     at_step, seconds = arguments["at_step"], arguments["seconds"]
     assert isinstance(pids, list)
@@ -59,4 +59,3 @@ def main(arguments: Dict[str, object]) -> None:
     for pid in pids:
         say(write(pid, number, check, at_step, float(seconds)))
     say(Asked(-1, False, ""))
-    watchdog.leave()

@@ -101,9 +101,9 @@ def ping(address: str, tool: str) -> Observation:
     return Observation("ping", address, list(found), "")
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``names``: to resolve; ``addresses``: of the others; ``measure``: ping them too."""
-    watchdog.watch()
     names, addresses = _texts(arguments, "names"), _texts(arguments, "addresses")
     tools = {name: find(name) for name in TOOLS}
     questions: Dict[Tuple[str, str], Callable[[], Observation]] = {}
@@ -119,7 +119,6 @@ def main(arguments: Dict[str, object]) -> None:
     answers = [*own, *hosts([*names, socket.gethostname()]), *ask(questions, WHOLE_SECONDS)]
     answers.append(Observation("done", "", True, ""))
     say_all(answers)
-    watchdog.leave()
 
 
 def ask(questions: Dict[Tuple[str, str], Callable[[], Observation]], seconds: float) -> List[Observation]:

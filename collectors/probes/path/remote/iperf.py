@@ -60,11 +60,11 @@ def measure(tool: str, host: str, port: int, size: int) -> Observation:
     return Observation("iperf3", version, None if rate is None else [rate, again], wrong)
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``serve``: be a server; else ``host``, ``port``, ``bytes``: be a client."""
     # Python ignores SIGPIPE, and a child would inherit that.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    watchdog.watch()
     tool = find("iperf3")
     answers: List[Observation] = []
     if tool is None:
@@ -77,4 +77,3 @@ def main(arguments: Dict[str, object]) -> None:
     say_all(answers)
     if arguments.get("serve") and not answers[0].error:
         watchdog.stay()
-    watchdog.leave()

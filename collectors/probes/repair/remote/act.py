@@ -26,7 +26,7 @@ _SEND = getattr(signal, "pidfd_send_signal", None)
 """Python 3.9 and newer."""
 
 
-class Target:
+class SignalTarget:
     """One process, known by pid and start time."""
 
     def __init__(self, pid: int, start_ticks: int, proc: str = "/proc") -> None:
@@ -87,10 +87,10 @@ _NOTHING_SENT = {
 }
 
 
-def end_all(targets: List[Target], grace: float) -> List[Signalled]:
+def end_all(targets: List[SignalTarget], grace: float) -> List[Signalled]:
     """SIGTERM to all; what is there after ``grace`` seconds gets SIGKILL."""
     said: Dict[int, Signalled] = {}
-    asked: List[Target] = []
+    asked: List[SignalTarget] = []
     for target in targets:
         outcome, why = target.send(signal.SIGTERM)
         if outcome:
@@ -115,7 +115,7 @@ def end_all(targets: List[Target], grace: float) -> List[Signalled]:
     return [said[target.pid] for target in targets]
 
 
-def continue_all(targets: List[Target]) -> List[Signalled]:
+def continue_all(targets: List[SignalTarget]) -> List[Signalled]:
     """SIGCONT to all, and whether they go on."""
     said: List[Signalled] = []
     for target in targets:
@@ -133,15 +133,14 @@ def continue_all(targets: List[Target]) -> List[Signalled]:
     return said
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start ticks] pairs; ``grace``: seconds."""
     grace = float(str(arguments.get("grace", 5.0)))
-    watchdog.watch()
     rows = arguments.get("targets")
     pairs = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, list) and len(row) == 2]
-    targets = [Target(int(str(pid)), int(str(ticks))) for pid, ticks in pairs]
+    targets = [SignalTarget(int(str(pid)), int(str(ticks))) for pid, ticks in pairs]
     said = continue_all(targets) if arguments.get("signal") == "CONT" else end_all(targets, grace)
     for target in targets:
         target.close()
     say_all([*said, END])
-    watchdog.leave()

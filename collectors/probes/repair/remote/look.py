@@ -14,16 +14,17 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import watchdog
 from collectors.node.adopted import Adopters
+from collectors.node.blocking import GuardedReader
 from collectors.node.environ import presentable_command
 from collectors.node.facts import users
-from collectors.node.family import Kin, Member, arrange
+from collectors.node.family import FamilyMember, Kin, arrange
 from collectors.node.files import link, read_or_none
-from collectors.node.patient import PatientReader
-from collectors.node.ports import held_sockets, listening
+from collectors.node.ports import held_sockets
 from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
 from collectors.node.pulse import read_stat
 from collectors.node.say import say_all
 from collectors.node.search import Search
+from collectors.node.socket_tables import listening, read_tables
 from collectors.probes.repair.remote.words import Curable
 
 YOUNG = 60.0
@@ -49,20 +50,20 @@ class Relatives:
         self._keep = keep
         self._young = young
         self._pause = pause
-        self._reader = PatientReader()
+        self._reader = GuardedReader()
         self._booted = boot_time()
         self._users = users()
         self._states: Dict[int, str] = {}
         self.members = self._members()
         self.places: Dict[int, Kin] = arrange(self.members)
 
-    def _members(self) -> Dict[int, Member]:
+    def _members(self) -> Dict[int, FamilyMember]:
         adopters = Adopters(self._proc)
         present = {int(name) for name in os.listdir(self._proc) if name.isdigit()} - {os.getpid()}
         found = Search(self._proc, self._reader, nameless=False).find(present, set())
         paths = {one.pid: "%s/%d/cmdline" % (self._proc, one.pid) for one in found}
         answers = self._reader.read_all(list(paths.values()))
-        members: Dict[int, Member] = {}
+        members: Dict[int, FamilyMember] = {}
         for one in found:
             stat, answer = read_stat(self._proc, one.pid), answers.get(paths[one.pid])
             if stat is None or stat.state in ("Z", "X"):
@@ -70,7 +71,7 @@ class Relatives:
             words = split_zeros(answer) if isinstance(answer, bytes) else []
             executable = link("%s/%d/exe" % (self._proc, one.pid))
             self._states[one.pid] = stat.state
-            members[one.pid] = Member(
+            members[one.pid] = FamilyMember(
                 one.pid, stat.parent, stat.start_ticks, one.env, words, stat.comm, executable, adopters.adopted(stat)
             )  # fmt: skip
         return members
@@ -166,7 +167,7 @@ class Relatives:
         base = "%s/%d" % (self._proc, pid)
         status = parse_status(read_or_none(base + "/status") or b"", pid)
         uid = status.uid if status is not None else -1
-        tables = [read_or_none(base + "/net/" + name) or b"" for name in ("tcp", "tcp6")]
+        tables = read_tables(base + "/net")
         held = held_sockets(self._proc, pid)
         return Curable(
             what=what,
@@ -186,11 +187,10 @@ class Relatives:
         )
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``keep``: pids of the running job's ranks here; ``young``: seconds that a run may take to start."""
-    watchdog.watch()
     keep = arguments.get("keep")
     young = float(str(arguments.get("young", YOUNG)))
     scene = Relatives("/proc", {int(str(pid)) for pid in (keep if isinstance(keep, list) else [])}, young)
     say_all([*scene.curable(), END])
-    watchdog.leave()

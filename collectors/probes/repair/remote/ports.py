@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Dict, List
 
 from collectors.node import watchdog
-from collectors.node.files import read_or_none, read_text
-from collectors.node.ports import local_ports
+from collectors.node.files import read_text
 from collectors.node.say import say
+from collectors.node.socket_tables import local_ports, read_tables
 from collectors.probes.repair.remote.words import PortsInUse
 
-TABLE_LIMIT = 64 << 20
-"""Bytes: a busy node has tens of thousands of sockets."""
 DEFAULT_RANGE = (32768, 60999)
 """net.ipv4.ip_local_port_range of a kernel that was not told otherwise (Documentation/networking/ip-sysctl)."""
 
@@ -22,14 +20,13 @@ def look(proc: str = "/proc") -> PortsInUse:
     words = read_text(settings + "ip_local_port_range").split()
     known = len(words) == 2 and all(word.isdigit() for word in words)
     lowest, highest = (int(words[0]), int(words[1])) if known else DEFAULT_RANGE
-    tables = [read_or_none("%s/net/%s" % (proc, name), TABLE_LIMIT) for name in ("tcp", "tcp6")]
-    error = "/proc/net/tcp may not be read" if tables[0] is None else ""
-    found: List[int] = sorted(local_ports([table for table in tables if table is not None]))
+    tables = read_tables(proc + "/net")
+    error = "" if tables[0] else "/proc/net/tcp may not be read"  # what can be read has its heading at the least
+    found: List[int] = sorted(local_ports(tables))
     return PortsInUse(lowest, highest, read_text(settings + "ip_local_reserved_ports"), found, error)
 
 
+@watchdog.program
 def main(_arguments: Dict[str, object]) -> None:
     """Entry; takes no arguments and says one line."""
-    watchdog.watch()
     say(look())
-    watchdog.leave()

@@ -17,7 +17,7 @@ _Row = Tuple[float, float, str, str, int, int]
 """Start, seconds, operation, group, bytes or -1, number or -1."""
 
 
-class Told(NamedTuple):
+class CallTotals(NamedTuple):
     """What is told of them; times from the trace's beginning."""
 
     first: List[TraceCall]
@@ -63,12 +63,12 @@ class Calls:
         self._rows.sort()
         del self._rows[FIRST:]
 
-    def told(self, zero: float) -> Told:
+    def told(self, zero: float) -> CallTotals:
         """What was collected; ``zero`` is the time that starts are counted from."""
         self._rows.sort()
         longest = sorted({*self._longest, *self._rows}, key=_seconds, reverse=True)[:LONGEST]
         totals = sorted(self._totals.values(), key=lambda total: -total.seconds)
-        return Told(
+        return CallTotals(
             [_call(row, zero) for row in self._rows[:FIRST]],
             [_call(row, zero) for row in longest],
             [total._replace(seconds=round(total.seconds, 9), worst=round(total.worst, 9)) for total in totals],

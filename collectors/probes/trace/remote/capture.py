@@ -14,8 +14,8 @@ from collectors.node.source import Absent
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile, reason
 from collectors.probes.trace.remote.reduction import Reduction
-from collectors.probes.trace.remote.scan import BadTrace, Scanner
-from collectors.probes.trace.remote.ways import HANDLER, Way
+from collectors.probes.trace.remote.scan import BadTrace, EventScanner
+from collectors.probes.trace.remote.ways import HANDLER, TraceWay
 from collectors.samples.traces import RankTrace
 
 WRITING = 90.0
@@ -32,7 +32,7 @@ def unread(path: str, why: str) -> RankTrace:
 
 def reduced(read: Callable[[int], bytes], path: str, size: int, why: Callable[[], str]) -> RankTrace:
     """The figures of a stream; ``why`` tells afterwards why it ended too soon."""
-    scanner, reduction = Scanner(read, loose.decode), Reduction()
+    scanner, reduction = EventScanner(read, loose.decode), Reduction()
     try:
         for events in scanner:
             loose.take(reduction, events)
@@ -56,7 +56,7 @@ def request(seconds: float) -> str:
     return "/handler/%s?duration=%g" % (HANDLER, seconds)
 
 
-def from_server(way: Way, seconds: float) -> RankTrace:
+def from_server(way: TraceWay, seconds: float) -> RankTrace:
     """One rank's trace from its own debug server, reduced while it comes."""
     path = "http://%s%s" % (way.path or "localhost:%d" % way.port, request(seconds))
     failed: List[str] = []
@@ -98,10 +98,10 @@ def log_of(token: str) -> str:
     return "%s/hangtop-%s.json" % (FOLDER, token)
 
 
-def from_dynolog(ways: Sequence[Way], seconds: float, token: str, say: Callable[[RankTrace], None]) -> None:
+def from_dynolog(ways: Sequence[TraceWay], seconds: float, token: str, say: Callable[[RankTrace], None]) -> None:
     """Traces of several ranks by dynolog, each told as soon as it is written whole; the files are removed."""
     log = log_of(token)
-    waiting: Dict[str, Way] = {"%s_%d.json" % (log[: -len(".json")], way.pid): way for way in ways}
+    waiting: Dict[str, TraceWay] = {"%s_%d.json" % (log[: -len(".json")], way.pid): way for way in ways}
     owners = {way.pid: owner_of(way.pid) for way in ways}
     why = _dyno(dyno_command([way.pid for way in ways], seconds, log))
     until = time.monotonic() + seconds + WRITING
@@ -111,7 +111,8 @@ def from_dynolog(ways: Sequence[Way], seconds: float, token: str, say: Callable[
         for path in [path for path in waiting if os.path.lexists(path)]:
             way = waiting.pop(path)
             owner = owners[way.pid]
-            trace = from_file(path, -1 if owner is None else owner.uid)
+            strange = "whose process it is cannot be told: its trace is not read"
+            trace = unread(path, strange) if owner is None else from_file(path, owner.uid)
             say(_removed(path, trace)._replace(rank=way.rank))
     for path, way in waiting.items():
         say(unread(path, why or "asked, but it wrote no trace in %.0f s" % (seconds + WRITING))._replace(rank=way.rank))

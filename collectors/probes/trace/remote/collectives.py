@@ -35,7 +35,7 @@ _BYTES = {
 }  # fmt: skip
 
 
-class Told(NamedTuple):
+class ToldCollective(NamedTuple):
     """What an event says of its collective; None and empty where it says nothing."""
 
     op: str
@@ -59,7 +59,7 @@ def op_of(name: str) -> str:
     return name[:_OTHER]
 
 
-def told(name: str, args: Mapping[str, object]) -> Told:
+def told(name: str, args: Mapping[str, object]) -> ToldCollective:
     """What a communication event says; ``args`` may hold anything."""
     collective = args.get("Collective name")
     group = args.get("Process Group Name")
@@ -67,7 +67,7 @@ def told(name: str, args: Mapping[str, object]) -> Told:
     ranks = args.get("Process Group Ranks")
     named = group if isinstance(group, str) and group else ""
     words = description if isinstance(description, str) and description not in ("", "undefined") else ""
-    return Told(
+    return ToldCollective(
         op_of(collective if isinstance(collective, str) and collective else name),
         ("%s %s" % (named, words)).strip()[:100],
         ranks[:200] if isinstance(ranks, str) else str(ranks)[:200] if isinstance(ranks, list) else "",

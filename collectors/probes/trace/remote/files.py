@@ -26,7 +26,7 @@ class TraceFile:
     """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`.
 
     With ``new`` it is one that a rank has just written where others may write too: a link is not followed, and a file
-    of anybody but ``new``, a uid, or of any owner where that is negative, is not read.
+    of anybody but ``new``, a uid, is not read.
     """
 
     def __init__(self, path: str, new: Optional[int] = None) -> None:
@@ -36,7 +36,7 @@ class TraceFile:
         found = os.fstat(self._file.fileno())
         self.size = found.st_size
         wrong = 0 if stat.S_ISREG(found.st_mode) else errno.EINVAL
-        if new is not None and 0 <= new != found.st_uid:
+        if new not in (None, found.st_uid):
             wrong = errno.EPERM
         if wrong:
             self._file.close()

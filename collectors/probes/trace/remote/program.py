@@ -17,7 +17,7 @@ from collectors.probes.trace.remote import capture, files, ways
 from collectors.samples.traces import RankTrace
 
 
-class Listed(NamedTuple):
+class ListedTrace(NamedTuple):
     """One file. The same one on shared storage has the same three on every node."""
 
     path: str
@@ -46,9 +46,9 @@ class _Teller:
             self.told += 1
 
 
+@watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry."""
-    watchdog.watch()
     tell = _Teller()
     patterns, paths, ranks = map(arguments.get, ("patterns", "paths", "ranks"))
     seconds = arguments.get("seconds")
@@ -66,15 +66,14 @@ def main(arguments: Dict[str, object]) -> None:
             for rank, pid in pairs:
                 say(ways.find(rank, pid))
     say(Done(tell.told))
-    watchdog.leave()
 
 
-def _listed(path: str) -> Listed:
+def _listed(path: str) -> ListedTrace:
     try:
         status = os.stat(path)
     except OSError:
-        return Listed(path, -1, 0)
-    return Listed(path, status.st_size, status.st_mtime_ns)
+        return ListedTrace(path, -1, 0)
+    return ListedTrace(path, status.st_size, status.st_mtime_ns)
 
 
 def _trace(pairs: List[Tuple[int, int]], seconds: float, token: str, tell: _Teller) -> None:

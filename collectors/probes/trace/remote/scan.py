@@ -41,7 +41,7 @@ def looks_like(head: bytes) -> bool:
     return _ARRAY.match(head) is not None and b'"ph"' in head
 
 
-class Scanner:
+class EventScanner:
     """Iterates over lists of decoded events; the other attributes hold once it has ended.
 
     ``decode`` makes a list of the bytes of a JSON array, or raises :class:`ValueError`.

@@ -8,21 +8,19 @@ listens on port 1778 and is asked by ``dyno gputrace``.
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from typing import Dict, NamedTuple
+from typing import NamedTuple
 
 from collectors.node import debug_server, environ
 from collectors.node.files import read_or_none
+from collectors.node.socket_tables import listening, read_tables
 
 SERVER, DYNOLOG = "debug server", "dynolog"
 HANDLER = "torch_profile"
 DYNO_PORT = 1778
 
-_ANY_LISTENER = re.compile(rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A ", re.MULTILINE)
 
-
-class Way(NamedTuple):
+class TraceWay(NamedTuple):
     """How one rank can be asked; ``way`` is empty when it cannot be, and ``why`` says why."""
 
     rank: int
@@ -35,29 +33,32 @@ class Way(NamedTuple):
     """Of that socket."""
 
 
-def find(rank: int, pid: int) -> Way:
+def find(rank: int, pid: int) -> TraceWay:
     """The way to one rank."""
     if not os.path.isdir("/proc/%d" % pid):
-        return Way(rank, pid, "", 0, "no such process")
+        return TraceWay(rank, pid, "", 0, "no such process")
     why = "neither a debug server (torch.distributed.debug) nor KINETO_USE_DAEMON"
     if debug_server.has_server(pid):
         server = debug_server.find(pid, HANDLER)
         if server is not None:
             at = server.address
-            return Way(rank, pid, SERVER, 0, "", at) if isinstance(at, str) else Way(rank, pid, SERVER, at[1], "")
+            return (
+                TraceWay(rank, pid, SERVER, 0, "", at)
+                if isinstance(at, str)
+                else TraceWay(rank, pid, SERVER, at[1], "")
+            )
         why = "its debug server has no %s, or may not be found without root" % HANDLER
     data = read_or_none("/proc/%d/environ" % pid)
     if data is None:
-        return Way(rank, pid, "", 0, "%s; its environment may not be read" % why)
+        return TraceWay(rank, pid, "", 0, "%s; its environment may not be read" % why)
     if not environ.parse(data).get("KINETO_USE_DAEMON", ""):
-        return Way(rank, pid, "", 0, why)
+        return TraceWay(rank, pid, "", 0, why)
     if shutil.which("dyno") is None:
-        return Way(rank, pid, "", 0, "KINETO_USE_DAEMON is set, but this node has no dyno in its PATH")
+        return TraceWay(rank, pid, "", 0, "KINETO_USE_DAEMON is set, but this node has no dyno in its PATH")
     if not _listens(DYNO_PORT):
-        return Way(rank, pid, "", 0, "KINETO_USE_DAEMON is set, but no dynolog listens on port %d" % DYNO_PORT)
-    return Way(rank, pid, DYNOLOG, DYNO_PORT, "")
+        return TraceWay(rank, pid, "", 0, "KINETO_USE_DAEMON is set, but no dynolog listens on port %d" % DYNO_PORT)
+    return TraceWay(rank, pid, DYNOLOG, DYNO_PORT, "")
 
 
 def _listens(port: int) -> bool:
-    tables: Dict[str, bytes] = {name: read_or_none("/proc/net/" + name) or b"" for name in ("tcp", "tcp6")}
-    return any(int(found, 16) == port for table in tables.values() for found in _ANY_LISTENER.findall(table))
+    return any(found == port for found, _ in listening(read_tables("/proc/net")))

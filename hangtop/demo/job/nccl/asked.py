@@ -10,7 +10,7 @@ from hangtop.demo.job.nccl.stream import LAUNCH_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NcclJobOptions:
     """Options of one job. Times are seconds."""
 
     common: Arguments
@@ -29,7 +29,7 @@ class Asked:
     uneven: float
 
 
-def parse(description: str) -> Asked:
+def parse(description: str) -> NcclJobOptions:
     """Read the command line; a mistake in it ends the process with a usage message."""
     reads = parser(description)
     reads.add_argument("--library", type=Path, required=True, help="the C library that stands for libcudart")
@@ -46,7 +46,7 @@ def parse(description: str) -> Asked:
     reads.add_argument("--heartbeat", type=float, default=0.0, help="seconds between two signs of life in the log")
     reads.add_argument("--uneven", type=float, default=0.0, help="by what share the last rank's GPU is slower")
     given = reads.parse_args()
-    return Asked(
+    return NcclJobOptions(
         arguments(given),
         given.library,
         given.launch_queue,

@@ -19,9 +19,9 @@ from hangtop.demo.job.data import LENGTH, ShardedTokens, write_shards
 from hangtop.demo.job.faults import Plan
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
-from hangtop.demo.job.nccl.asked import Asked, parse
+from hangtop.demo.job.nccl.asked import NcclJobOptions, parse
 from hangtop.demo.job.nccl.habits import between_steps, settle
-from hangtop.demo.job.nccl.stream import Stream
+from hangtop.demo.job.nccl.stream import SimulatedStream
 
 LAYERS, BUCKETS = 4, 3
 BATCH = 8
@@ -30,7 +30,7 @@ BATCH = 8
 class Averager:
     """Averages gradients over all ranks, bucket by bucket."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: SimulatedStream) -> None:
         self._stream = stream
         self._buckets = [torch.zeros(4096) for _ in range(BUCKETS)]
         self.norms = dist.new_group(group_desc="grad_norm")
@@ -47,7 +47,7 @@ class Averager:
             self._stream.all_reduce(torch.zeros(1), self.norms)
 
 
-def batches(asked: Asked) -> Iterator[Tensor]:
+def batches(asked: NcclJobOptions) -> Iterator[Tensor]:
     """Batches without end, epoch after epoch; on a rank with a planted fault they end."""
     dataset = ShardedTokens(asked.common.folder / f"shards-{dist.get_rank()}")
     while True:
@@ -66,7 +66,7 @@ def augment(batch: Tensor, seconds: float) -> Tensor:
     return noisy
 
 
-def train_step(averager: Averager, stream: Stream, seconds: float) -> None:
+def train_step(averager: Averager, stream: SimulatedStream, seconds: float) -> None:
     """Launch forward, backward with the exchange of gradients, and the update."""
     if faults.struck("gpu-hang"):
         stream.hang()
@@ -77,7 +77,7 @@ def train_step(averager: Averager, stream: Stream, seconds: float) -> None:
     stream.compute(seconds / 100)
 
 
-def log_metrics(stream: Stream, step: int, started: float, asked: Asked, averager: Averager) -> None:
+def log_metrics(stream: SimulatedStream, step: int, started: float, asked: NcclJobOptions, averager: Averager) -> None:
     """Ask the GPU for the loss and print it; with a planted fault this rank alone wants the mean over all ranks."""
     if faults.struck("conditional"):
         stream.all_reduce(torch.zeros(1), averager.norms)
@@ -87,11 +87,11 @@ def log_metrics(stream: Stream, step: int, started: float, asked: Asked, average
         print(f"step {step} loss {8 / (1 + step / 50) + 2:.4f} ({time.monotonic() - started:.2f} s)", flush=True)
 
 
-def train(asked: Asked) -> None:
+def train(asked: NcclJobOptions) -> None:
     """Train until the steps are done."""
     rank, arguments = dist.get_rank(), asked.common
     write_shards(arguments.folder / f"shards-{rank}")
-    stream = Stream(asked.library, (30 + rank % 3) << 30, asked.launch_queue)
+    stream = SimulatedStream(asked.library, (30 + rank % 3) << 30, asked.launch_queue)
     averager, budget = Averager(stream), TokenBudget()
     weights = torch.nn.Linear(LENGTH, LENGTH)
     dist.barrier()

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class GroupSizes:
     """How many ranks each kind of group has."""
 
     tensor: int
@@ -41,7 +41,7 @@ class Sizes:
         ]
 
 
-class Groups:
+class JobGroups:
     """The groups that this rank is in; every rank makes all of them in the same order."""
 
     def __init__(self, tensor: int, pipeline: int) -> None:
@@ -49,7 +49,7 @@ class Groups:
         world, self.rank = dist.get_world_size(), dist.get_rank()
         if world % (tensor * pipeline):
             raise ValueError(f"{world} ranks are no grid of {tensor} × {pipeline}")
-        self.sizes = Sizes(tensor, world // (tensor * pipeline), pipeline)
+        self.sizes = GroupSizes(tensor, world // (tensor * pipeline), pipeline)
         self.data = self._mine("data", "DATA_PARALLEL_GROUP")
         self.model = self._mine("tensor+pipeline", "MODEL_PARALLEL_GROUP")
         self.tensor = self._mine("tensor", "TENSOR_MODEL_PARALLEL_GROUP")

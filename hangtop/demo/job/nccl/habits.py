@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from hangtop.demo.job.nccl.asked import Asked
-from hangtop.demo.job.nccl.stream import Stream
+from hangtop.demo.job.nccl.asked import NcclJobOptions
+from hangtop.demo.job.nccl.stream import SimulatedStream
 
 NICENESS = 10
 """A main thread that spins leaves the processor to whoever else wants it, gloo's threads and those of the GPU first."""
@@ -48,7 +48,7 @@ def compile_model(seconds: float) -> None:
     space["compile_fx_inner"](40, seconds, time.monotonic)  # type: ignore[operator]
 
 
-def evaluate(stream: Stream, seconds: float) -> None:
+def evaluate(stream: SimulatedStream, seconds: float) -> None:
     """Evaluate for so long: the GPU computes, the host waits for each batch, no peer takes part."""
     until, batch = time.monotonic() + seconds, 0
     print("evaluating on rank 0", flush=True)
@@ -60,7 +60,7 @@ def evaluate(stream: Stream, seconds: float) -> None:
     print(f"evaluated {batch} batches", flush=True)
 
 
-def between_steps(asked: Asked, stream: Stream, rank: int, step: int) -> None:
+def between_steps(asked: NcclJobOptions, stream: SimulatedStream, rank: int, step: int) -> None:
     """Do before ``step`` what is due."""
     if step == asked.compile_at and rank == asked.common.plan.rank:
         compile_model(asked.compile_for)

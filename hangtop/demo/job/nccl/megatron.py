@@ -17,19 +17,19 @@ from hangtop.demo.job.checkpoint import save_checkpoint
 from hangtop.demo.job.data import LENGTH, SEQUENCES, ShardedTokens, write_shards
 from hangtop.demo.job.join import join
 from hangtop.demo.job.mishaps import TokenBudget, suffer
-from hangtop.demo.job.nccl.asked import Asked, parse
-from hangtop.demo.job.nccl.groups import Groups
+from hangtop.demo.job.nccl.asked import NcclJobOptions, parse
+from hangtop.demo.job.nccl.groups import JobGroups
 from hangtop.demo.job.nccl.habits import between_steps, settle
 from hangtop.demo.job.nccl.schedule import forward_backward
-from hangtop.demo.job.nccl.stream import Stream
+from hangtop.demo.job.nccl.stream import SimulatedStream
 
 LAYERS = 2
 
 
-class Stage:
+class MegatronStage:
     """The layers of one stage, of which this rank has its tensor-parallel share."""
 
-    def __init__(self, asked: Asked, groups: Groups, stream: Stream) -> None:
+    def __init__(self, asked: NcclJobOptions, groups: JobGroups, stream: SimulatedStream) -> None:
         self.asked, self.groups, self.stream = asked, groups, stream
         self._budget = TokenBudget()
         self._samples = self._read()
@@ -84,13 +84,13 @@ class Stage:
         self.stream.compute(self._layer)
 
 
-def train(asked: Asked) -> None:
+def train(asked: NcclJobOptions) -> None:
     """Train until the steps are done."""
     arguments = asked.common
-    groups = Groups(asked.tensor_parallel, asked.pipeline_parallel)
+    groups = JobGroups(asked.tensor_parallel, asked.pipeline_parallel)
     write_shards(arguments.folder / f"shards-{groups.rank}")
-    stream = Stream(asked.library, (44 + 6 * groups.stage) << 30, asked.launch_queue)
-    stage = Stage(asked, groups, stream)
+    stream = SimulatedStream(asked.library, (44 + 6 * groups.stage) << 30, asked.launch_queue)
+    stage = MegatronStage(asked, groups, stream)
     weights = torch.nn.Linear(LENGTH, LENGTH)
     dist.barrier()
     settle(asked.heartbeat)

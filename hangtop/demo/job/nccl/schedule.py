@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from hangtop.demo.job.nccl.groups import Groups
-from hangtop.demo.job.nccl.stream import Stream, Transfer
+from hangtop.demo.job.nccl.groups import JobGroups
+from hangtop.demo.job.nccl.stream import SimulatedStream, Transfer
 
 WIDTH = 1024
 
@@ -16,7 +16,7 @@ WIDTH = 1024
 class Neighbours:
     """Exchanges activations and gradients with the stages before and after."""
 
-    def __init__(self, groups: Groups, stream: Stream) -> None:
+    def __init__(self, groups: JobGroups, stream: SimulatedStream) -> None:
         self._groups = groups
         self._stream = stream
 
@@ -64,7 +64,11 @@ class Neighbours:
 
 
 def forward_backward(
-    groups: Groups, stream: Stream, micro_batches: int, forward: Callable[[], None], backward: Callable[[], None]
+    groups: JobGroups,
+    stream: SimulatedStream,
+    micro_batches: int,
+    forward: Callable[[], None],
+    backward: Callable[[], None],
 ) -> None:
     """Run one step's micro-batches through this stage: a few forward, then one forward one backward, then the rest."""
     near = Neighbours(groups, stream)

@@ -20,7 +20,7 @@ LAUNCH_QUEUE = 1024
 Start = Callable[[], Sequence[dist.Work]]
 
 
-class Stream:
+class SimulatedStream:
     """The one stream of this rank's GPU.
 
     ``compute``, ``all_reduce`` and ``exchange`` launch and return at once; ``synchronize`` and ``item`` spin in C until

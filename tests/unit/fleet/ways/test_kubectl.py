@@ -13,7 +13,7 @@ from collectors.fleet.target_error import TargetError
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.ways import kubectl
-from collectors.fleet.ways.kubectl import Kubectl, Place, list_pods
+from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import reach
 from tests.unit.fleet.test_pods import JOBSET, RUNNING, listed, pod
@@ -36,11 +36,11 @@ def prints(folder: Path, monkeypatch: pytest.MonkeyPatch, *pods: Any) -> None:
 
 
 def test_words() -> None:
-    way = Kubectl(Place("lab", "app=x", "main"), read_pods(listed(pod("a-0", {}, RUNNING))))
+    way = Kubectl(PodSelection("lab", "app=x", "main"), read_pods(listed(pod("a-0", {}, RUNNING))))
     assert way.words(target("a-0")) == [
         "kubectl", "--namespace=lab", "exec", "-i", "a-0", "--container=main", "--", "sh"
     ]  # fmt: skip
-    assert Kubectl(Place(), read_pods(listed(pod("a", {}, RUNNING)))).words(target("a")) == [
+    assert Kubectl(PodSelection(), read_pods(listed(pod("a", {}, RUNNING)))).words(target("a")) == [
         "kubectl", "exec", "-i", "a", "--", "sh"
     ]  # fmt: skip
     assert "-it" in way.terminal(target("a-0"))
@@ -50,7 +50,7 @@ def test_words() -> None:
 
 async def test_a_pod_under_another_name_is_the_same_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubectl, "_FRESH", 0.0)
-    way = Kubectl(Place("lab", "app=x"), read_pods(listed(pod("w-1-abcde", JOBSET, RUNNING))))
+    way = Kubectl(PodSelection("lab", "app=x"), read_pods(listed(pod("w-1-abcde", JOBSET, RUNNING))))
     node = target("w-1-abcde")
     assert way.names == ["w-1-abcde"]
     prints(tmp_path, monkeypatch)
@@ -73,21 +73,21 @@ async def test_a_pod_under_another_name_is_the_same_node(tmp_path: Path, monkeyp
 
 def test_pods_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prints(tmp_path, monkeypatch, pod("a", {}, RUNNING))
-    assert [found.name for found in list_pods(Place("lab"), ["a"])] == ["a"]
+    assert [found.name for found in list_pods(PodSelection("lab"), ["a"])] == ["a"]
     assert (tmp_path / "called").read_text().split() == ["--namespace=lab", "get", "pods", "--output=json", "a"]
     with pytest.raises(TargetError, match="choose them by -l"):
-        list_pods(Place("lab"), [])
+        list_pods(PodSelection("lab"), [])
     with pytest.raises(TargetError, match="is no name of a pod"):
-        list_pods(Place(), ["A_b"])
+        list_pods(PodSelection(), ["A_b"])
     tool(tmp_path, monkeypatch, "echo 'Error from server (Forbidden): pods is forbidden' >&2; exit 1")
     with pytest.raises(TargetError, match="kubectl get pods: Error from server"):
-        list_pods(Place(), ["a"])
+        list_pods(PodSelection(), ["a"])
     tool(tmp_path, monkeypatch, "echo no json")
     with pytest.raises(TargetError, match="no JSON"):
-        list_pods(Place(), ["a"])
+        list_pods(PodSelection(), ["a"])
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TargetError, match="kubectl is not here"):
-        list_pods(Place(), ["a"])
+        list_pods(PodSelection(), ["a"])
 
 
 def test_a_session_of_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +117,6 @@ def test_a_session_of_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_advice(said: str, advice: str) -> None:
-    found = Kubectl(Place(), ()).advice(said)
+    found = Kubectl(PodSelection(), ()).advice(said)
     assert advice in found
     assert bool(found) == bool(advice)

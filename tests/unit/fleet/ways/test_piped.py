@@ -113,7 +113,7 @@ async def test_silence_is_the_end_of_it() -> None:
         process = await made.start(["sleep", "60"], on_stdout=print, on_stderr=print)
         states = []
         for seconds in (piped.SILENCE - 1, piped.SILENCE + 1):
-            made.fell_silent(seconds)
+            made.not_responding(seconds)
             states.append(made.connected)
         assert states == [True, False]
         assert "no answer for 12 s" in made.why

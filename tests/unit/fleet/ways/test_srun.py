@@ -7,12 +7,15 @@ import os
 
 import pytest
 
-from collectors.fleet.slurm import Part
+from collectors.fleet.slurm import SlurmComponent
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused
 from collectors.fleet.ways.srun import Srun
 
-PARTS = (Part("3", "3+0", "RUNNING", "gpu[1-2]", "eve"), Part("4", "3+1", "RUNNING", "big7,gpu2", "eve"))
+PARTS = (
+    SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]", "eve"),
+    SlurmComponent("4", "3+1", "RUNNING", "big7,gpu2", "eve"),
+)
 
 
 def target(name: str) -> Target:
@@ -27,7 +30,7 @@ def test_each_node_by_its_own_part() -> None:
     assert {"--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none"} <= set(words)
     assert not {"-u", "--unbuffered", "--pty"} & set(words[: words.index("env")])
     assert way.words(target("big7"))[1:3] == ["--jobid=3", "--het-group=1"]
-    task = Srun([Part("5", "2_1", "RUNNING", "gpu3", "eve")])
+    task = Srun([SlurmComponent("5", "2_1", "RUNNING", "gpu3", "eve")])
     assert task.words(target("gpu3"))[1:3] == ["--jobid=5", "--nodelist=gpu3"], "srun takes no 2_1"
     assert way.words(target("gpu2"))[1] == "--jobid=3"
     assert "--pty" in way.terminal(target("gpu2"))

@@ -15,7 +15,7 @@ from collectors.node.files import read
 T = TypeVar("T")
 
 
-class Patient(Generic[T]):
+class BlockingGuard(Generic[T]):
     """Asks in a thread that is left behind when an answer does not come."""
 
     def __init__(self, patience: float) -> None:
@@ -54,7 +54,7 @@ class Patient(Generic[T]):
 Answer = Union[bytes, OSError]
 
 
-class PatientReader(Patient[bytes]):
+class GuardedReader(BlockingGuard[bytes]):
     """Reads files of /proc that may hang."""
 
     def __init__(self, patience: float = 2.0) -> None:

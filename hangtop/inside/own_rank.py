@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, List, Mapping, Optional, Tuple
 
-from hangtop.inside.page import Standing
+from hangtop.inside.page import OwnRank
 
 _NAMES = {
     "rank": ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
@@ -15,13 +15,13 @@ _NAMES = {
 }
 
 
-def standing(env: Mapping[str, str] = os.environ) -> Standing:
+def own_rank(env: Mapping[str, str] = os.environ) -> OwnRank:
     """Rank, size and local rank; -1 for what is not known."""
     told = {field: _first(env, names) for field, names in _NAMES.items()}
     distributed = distributed_now()
     if distributed is not None:
         told["rank"], told["world_size"] = distributed.get_rank(), distributed.get_world_size()
-    return Standing(**told)
+    return OwnRank(**told)
 
 
 def identity(mesh: Any = None) -> str:
@@ -29,7 +29,7 @@ def identity(mesh: Any = None) -> str:
 
     ``mesh`` is a DeviceMesh whose coordinates are told; without one, none are.
     """
-    own = standing()
+    own = own_rank()
     parts = [
         "rank %s of %s" % (_known(own.rank), _known(own.world_size)),
         "local rank %s" % _known(own.local_rank),

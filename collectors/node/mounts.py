@@ -38,6 +38,11 @@ class Mount(NamedTuple):
             return "%s %s" % (self.kind, self.source)
         return ""
 
+    @property
+    def remote(self) -> bool:
+        """True for one that may hang because somebody else does: a server, or the program behind FUSE."""
+        return bool(self.shared) or self.kind.startswith("fuse")
+
 
 class Mounts:
     """The mounts of this process's namespace, read again at most once in ``age`` seconds."""
@@ -45,14 +50,22 @@ class Mounts:
     def __init__(self, proc: str = "/proc", age: float = 60.0) -> None:
         self._path = proc + "/self/mountinfo"
         self._age = age
-        self._read = float("-inf")
+        self._read_at = float("-inf")
         self._by_folder: Dict[str, Mount] = {}
 
     def of(self, path: str, now: float) -> Mount:
-        """The file system of an absolute path."""
-        if not 0 <= now - self._read <= self._age:
-            self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
-            self._read = now
+        """The file system of an absolute path, by its name alone: asking the file system itself might hang."""
+        if not 0 <= now - self._read_at <= self._age:
+            self.read()
+            self._read_at = now
+        return self.known(path)
+
+    def read(self) -> None:
+        """Read them anew."""
+        self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
+
+    def known(self, path: str) -> Mount:
+        """As :meth:`of`, by what was read last."""
         folder = os.path.normpath(path)
         while folder not in self._by_folder and folder not in ("/", "", "."):
             folder = os.path.dirname(folder)
