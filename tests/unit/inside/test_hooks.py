@@ -11,7 +11,7 @@ import pytest
 
 import hangtop.inside
 from collectors.samples.page import PHASE_NAMES
-from hangtop.inside import hooks
+from hangtop.inside import hooks, page
 from hangtop.inside.frameworks import lightning
 from hangtop.inside.hooks import Hooked
 from hangtop.inside.page import Page
@@ -21,19 +21,26 @@ from hangtop.inside.steps import telling
 class Told:
     """What was told, in order: phases, and steps as numbers."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.words: list[str | int] = []
-        phase, step = page.phase, page.step
 
-        def on_phase(number: int) -> bool:
-            self.words.append(PHASE_NAMES[number])
-            return phase(number)
+        def put_pair(view: memoryview, place: int, number: int, at: float) -> None:
+            assert at > 0.0
+            self.words.append(number if place == page.STEP else PHASE_NAMES[number])
+            page.put_pair(view, place, number, at)
 
-        def on_step(number: int) -> bool:
-            self.words.append(number)
-            return step(number)
+        def put_both(view: memoryview, place: int, step: int, at: float, phase: int, begun: float) -> None:
+            assert (place, at) == (page.STEP, begun), "the time is read once"
+            self.words += [step, PHASE_NAMES[phase]]
+            page.put_both(view, place, step, at, phase, begun)
 
-        page.phase, page.step = on_phase, on_step
+        monkeypatch.setattr(hooks, "put_pair", put_pair)
+        monkeypatch.setattr(hooks, "put_both", put_both)
+        step, phase = Page.step, Page.phase
+        monkeypatch.setattr(Page, "step", lambda own, number: (self.words.append(number), step(own, number))[1])
+        monkeypatch.setattr(
+            Page, "phase", lambda own, number: (self.words.append(PHASE_NAMES[number]), phase(own, number))[1]
+        )
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     telling.by_hand = False
     hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
     assert telling.page is not None
-    yield Told(telling.page)
+    yield Told(monkeypatch)
     hangtop.inside.stop()
 
 
