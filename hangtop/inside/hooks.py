@@ -66,9 +66,16 @@ def follow(model: Any, *optimizers: Any, group: Any = None) -> None:
     """
     try:
         remember(model, optimizers, group)
-        hooked.handles += [model.register_forward_pre_hook(entering), model.register_forward_hook(left)]
+        told = _evaluated(model)
+        first = {} if told is model else {"prepend": True}  # before it fetches what its parameters need
+        hooked.handles += [told.register_forward_pre_hook(entering, **first), told.register_forward_hook(left)]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         telling.trouble("follow(): %s: %s" % (type(error).__name__, error))
+
+
+def _evaluated(model: Any) -> Any:
+    """The module that says whether it is trained or evaluated: DeepSpeed's engine only hands that on."""
+    return model.module if type(model).__module__.startswith("deepspeed.") else model
 
 
 def remember(model: Any, optimizers: Iterable[Any], group: Any = None) -> None:

@@ -12,6 +12,7 @@ import pytest
 import hangtop.inside
 from collectors.samples.page import PHASE_NAMES
 from hangtop.inside import hooks, page
+from hangtop.inside.checks.items import whole
 from hangtop.inside.frameworks import lightning
 from hangtop.inside.hooks import Hooked
 from hangtop.inside.page import Page
@@ -82,6 +83,48 @@ def test_an_optimizer_counts_and_a_model_tells_the_phases(told: Told) -> None:
     hangtop.inside.step(100)
     train()
     assert [word for word in told.words if isinstance(word, int)] == [100], "numbers that the job gives count alone"
+
+
+def test_an_engine_of_deepspeed_evaluates_where_its_module_does(told: Told) -> None:
+    torch = pytest.importorskip("torch")
+    inner = torch.nn.Linear(2, 2)
+
+    class Engine(torch.nn.Module):  # type: ignore[misc]  # torch is not followed
+        """As deepspeed.runtime.engine has it (0.19): train() goes to the module alone."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = inner
+
+        def train(self, mode: bool = True) -> Any:
+            return self.module.train(mode)
+
+        def forward(self, batch: Any) -> Any:
+            return self.module(batch)
+
+    Engine.__module__ = "deepspeed.runtime.engine"
+    engine = Engine()
+    hangtop.inside.follow(engine)
+    engine(torch.ones(1, 2))
+    engine.eval()
+    engine(torch.ones(1, 2))
+    assert told.words == ["forward", "backward", "evaluation"]
+    assert hooks.followed() is engine
+
+
+def test_states_that_are_shared_out_are_not_compared_unasked() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    both = torch.optim.SGD(model.parameters(), lr=0.1)
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in model)
+    flat = torch.optim.SGD([torch.zeros(6, requires_grad=True)], lr=0.1)
+    assert whole([both], model) == [both]
+    assert whole([first, second], model) == [first, second]
+    assert whole([first], model) == [], "another rank may have the states of the rest (ZeroRedundancyOptimizer)"
+    assert whole([flat], model) == [], "a part of all parameters in one row (ZeRO)"
+    for parameter in model[1].parameters():
+        parameter.requires_grad = False
+    assert whole([first, flat], model) == [first]
 
 
 def test_hooks_are_taken_away_at_the_end(told: Told) -> None:
