@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
-from collectors.node import asking, process_state, pyspy_output, served_stacks
+from collectors.node import asking, process_state, pyspy_output, served_stacks, signalled_stacks
 from collectors.node.child import Child
 from collectors.node.look import Look, Manner, Sudo
 from collectors.node.say import say
@@ -45,6 +45,8 @@ class Request(NamedTuple):
     """Path of the py-spy to use; empty: look for one."""
     sudo: bool = False
     """Where this login may not trace, ``sudo -n`` may be tried."""
+    signal: bool = False
+    """Where py-spy may not look, a process that opened a way for it may be signalled: only if somebody agreed."""
 
 
 class _Running(NamedTuple):
@@ -156,7 +158,7 @@ class Dumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        say(self._or_served(result))
+        say(self._or_signalled(self._or_served(result)))
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
             for pid in process_state.children(look.pid):
@@ -174,6 +176,15 @@ class Dumper:
         except OSError as error:
             self._unserved = True
             return dump._replace(error="%s; its debug server: %s" % (dump.error, error.strerror or error))
+
+    def _or_signalled(self, dump: StackDump) -> StackDump:
+        """What it writes on the signal that it named for this, where that was agreed to."""
+        if not self._request.signal:
+            return dump
+        try:
+            return signalled_stacks.instead(dump) or dump
+        except OSError as error:
+            return dump._replace(error="%s; its faulthandler: %s" % (dump.error, error.strerror or error))
 
 
 def _advance(running: Dict[int, _Running]) -> List[Look]:

@@ -21,6 +21,7 @@ def watched(run: Callable[[int], object], world: int = 3) -> list[tuple[str, int
     """What stopped each rank, empty for nothing, and how many collectives were compared."""
 
     def work(rank: int) -> tuple[str, int]:
+        dist.barrier()  # however late one of them came up
         with_calls = check_calls(seconds=2.0)
         try:
             with with_calls:

@@ -66,9 +66,9 @@ class Sends:
             return waits(work, *args, **kwargs)
 
         def undo() -> None:
-            Work.wait = waits
+            setattr(Work, "wait", waits)  # noqa: B010 - a method, which may not be assigned to
 
-        Work.wait = wait
+        setattr(Work, "wait", wait)  # noqa: B010
         self._undo = undo
 
     def end(self, *, settle: bool) -> None:

@@ -38,10 +38,17 @@ class Told:
         monkeypatch.setattr(hooks, "put_pair", put_pair)
         monkeypatch.setattr(hooks, "put_both", put_both)
         step, phase = Page.step, Page.phase
-        monkeypatch.setattr(Page, "step", lambda own, number: (self.words.append(number), step(own, number))[1])
-        monkeypatch.setattr(
-            Page, "phase", lambda own, number: (self.words.append(PHASE_NAMES[number]), phase(own, number))[1]
-        )
+
+        def on_step(own: Page, number: int) -> bool:
+            self.words.append(number)
+            return step(own, number)
+
+        def on_phase(own: Page, number: int) -> Any:
+            self.words.append(PHASE_NAMES[number])
+            return phase(own, number)
+
+        monkeypatch.setattr(Page, "step", on_step)
+        monkeypatch.setattr(Page, "phase", on_phase)
 
 
 @pytest.fixture
@@ -89,7 +96,9 @@ def test_an_engine_of_deepspeed_evaluates_where_its_module_does(told: Told) -> N
     torch = pytest.importorskip("torch")
     inner = torch.nn.Linear(2, 2)
 
-    class Engine(torch.nn.Module):  # type: ignore[misc]  # torch is not followed
+    module: Any = torch.nn.Module
+
+    class Engine(module):  # type: ignore[misc]  # torch is not followed
         """As deepspeed.runtime.engine has it (0.19): train() goes to the module alone."""
 
         def __init__(self) -> None:

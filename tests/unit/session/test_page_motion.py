@@ -36,7 +36,7 @@ class Told:
             if number is not None:
                 self.page.step(number(second))
             samples = list(self._source.look(self.job.now))
-            ours = [s._replace(pid=PID) for s in samples if not isinstance(s, InsideFacts)]  # type: ignore[call-arg]
+            ours = [s._replace(pid=PID) for s in samples if not isinstance(s, InsideFacts)]
             self.job.store.samples("node1", ours, 1)
             self.job.run(1, spins)
 
