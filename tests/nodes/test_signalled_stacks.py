@@ -29,7 +29,7 @@ def refused(tmp_path: Path) -> str:
     """An interpreter below which nobody may look into another process."""
     source, program, python = ROOT / "tests/support/refuse_ptrace.c", tmp_path / "refuse", tmp_path / "python3"
     subprocess.run([compiler(), "-O1", "-o", str(program), str(source)], check=True)
-    python.write_text(f'#!/bin/sh\nexec {program} {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {program} -m {sys.executable} "$@"\n')
     python.chmod(0o755)
     return str(python)
 

@@ -240,19 +240,6 @@ def test_who_may_trace(tmp_path: Path, scope: str, word: str) -> None:
     assert said.startswith("tracing: ")
 
 
-def test_threads_get_the_names_that_python_knows() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="reader of shards")
-    thread.start()
-    try:
-        names.name_threads(threading.enumerate())
-        assert Path(f"/proc/self/task/{thread.native_id}/comm").read_text().strip() == "reader of shard"
-        assert names.name_threads([thread]) == 0
-    finally:
-        done.set()
-        thread.join()
-
-
 def test_identity_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "8")
