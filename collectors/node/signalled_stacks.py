@@ -113,7 +113,7 @@ def _ask(dump: StackDump, number: int, file: int, descriptor: int) -> bytes:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two that ask at once would read one another's
     os.ftruncate(file, 0)
     if descriptor >= 0:
-        signal.pidfd_send_signal(descriptor, signal.Signals(number))
+        signal.pidfd_send_signal(descriptor, number)
     else:
         os.kill(dump.pid, number)
     until, size, grown = time.monotonic() + SECONDS, 0, 0.0
