@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from collectors.fleet.local import Local
 from collectors.node import signalled_stacks
 from collectors.node.pages import find, memfd_device, read_head
 from collectors.probes.stacks.dump import Manner, dump
 from collectors.samples.stacks import StackDump
+from hangtop.cli.stacks import command
 from hangtop.demo.job.nccl.library import compiler
 from tests.support.torch_ranks import free_port
 
@@ -39,7 +42,7 @@ def ranks(start: str = "") -> Iterator[list[int]]:
     """Pids of two ranks over gloo that make steps; ``start`` are words for their ``start()``."""
     job = (ROOT / "tests/support/inside_job.py").read_text().replace("recorder=False", f"recorder=False{start}")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-           "MASTER_PORT": str(free_port())}  # fmt: skip
+           "MASTER_PORT": str(free_port()), "HX_MARK": str(os.getpid())}  # fmt: skip
     started = [
         subprocess.Popen([sys.executable, "-c", job], env={**env, "RANK": str(rank)}, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL)
@@ -91,6 +94,26 @@ def test_ranks_write_their_stacks_on_the_signal_that_they_named_and_go_on(refuse
             asyncio.run(asyncio.sleep(0.1))
         else:
             pytest.fail("the ranks make no more steps")
+
+
+def test_the_command_says_what_it_sends_and_asks_first(refused: str) -> None:
+    with ranks() as pids:
+        words = ["--json", "--python", refused, "--job", f"HX_MARK={os.getpid()}"]
+
+        def ask(*more: str) -> Result:
+            return CliRunner().invoke(command, [*words, *more], catch_exceptions=False)
+
+        told = ask()
+        assert told.exit_code == 1
+        assert "ranks 0-1 would write their stacks on a signal: --signal asks first" in told.stderr
+        assert [one["error"][:6] for one in json.loads(told.stdout)["ranks"]] == ["denied"] * 2
+        nobody = ask("--signal")
+        assert (nobody.exit_code, nobody.stdout) == (2, "")
+        assert f"kill -63 {pids[0]} {pids[1]}" in nobody.stderr or f"kill -63 {pids[1]} {pids[0]}" in nobody.stderr
+        assert "--yes" in nobody.stderr
+        yes = ask("--signal", "--yes")
+        assert yes.exit_code == 0, yes.stderr
+        assert all(one["frames"] and not one["error"] for one in json.loads(yes.stdout)["ranks"])
 
 
 def test_a_rank_that_named_no_signal_is_left_alone(refused: str) -> None:
