@@ -61,7 +61,14 @@ def ranks(start: str = "") -> Iterator[list[int]]:
 
 
 def look(python: str, pids: list[int], *, signal: bool) -> list[StackDump]:
-    return asyncio.run(dump(Local("node1"), pids, manner=Manner(signal=signal), python=python))
+    async def looked() -> list[StackDump]:
+        node = Local("node1")
+        try:
+            return await dump(node, pids, manner=Manner(signal=signal), python=python)
+        finally:
+            await node.close()
+
+    return asyncio.run(looked())
 
 
 def step_of(pid: int) -> int:
