@@ -117,6 +117,7 @@ HOW = {
     "blocking": "paused for a moment while it was read",
     "native": "paused for a moment, with native frames",
     "debug server": "told by its own debug server, where py-spy may not look",
+    "faulthandler": "written by its own faulthandler, on a signal",
     "none": "no stack could be read",
 }
 """How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""

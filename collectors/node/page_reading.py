@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import text
 from collectors.samples import page as layout
@@ -36,7 +36,6 @@ class PageHead(NamedTuple):
     started: float
     rank: int
     signal: int
-    sequence: int
     step: int
     step_at: float
     phase: int
@@ -46,15 +45,20 @@ class PageHead(NamedTuple):
 
     def pulse(self, pid: int) -> InsidePulse:
         """Where the process is, which is known by this pid here."""
-        stepped = self.step >= 0
-        named = 0 < self.phase < len(layout.PHASE_NAMES)
+        step_at, phase_at = _moment(self.step_at), _moment(self.phase_at)
+        stepped = self.step >= 0 and step_at is not None
+        named = 0 < self.phase < len(layout.PHASE_NAMES) and phase_at is not None
         return InsidePulse(
             pid,
             self.step if stepped else None,
-            _moment(self.step_at) if stepped else None,
+            step_at if stepped else None,
             layout.PHASE_NAMES[self.phase] if named else "",
-            _moment(self.phase_at) if named else None,
+            phase_at if named else None,
         )
+
+    def moving(self) -> Tuple[int, float, int, float]:
+        """What moves: two reads in which it is the same met no write under way."""
+        return self.step, self.step_at, self.phase, self.phase_at
 
 
 def head_of(data: bytes) -> Optional[PageHead]:
@@ -69,7 +73,6 @@ def head_of(data: bytes) -> Optional[PageHead]:
         started=floats[layout.STARTED],
         rank=words[layout.RANK],
         signal=words[layout.SIGNAL] if 0 < words[layout.SIGNAL] < 128 else 0,
-        sequence=words[layout.SEQUENCE],
         step=words[layout.STEP],
         step_at=floats[layout.STEP_AT],
         phase=words[layout.PHASE],

@@ -108,15 +108,14 @@ class PageSource(Source):
         if head is None or head.pid != page.inner:
             yield self._drop(page.pid, now)
             return
-        if head.sequence % 2 == 0:  # else its process was stopped while it wrote: what was told stands
-            pulse = head.pulse(page.pid)
-            yield pulse
-            if pulse.step is not None:
-                page.grown += max(0, pulse.step - page.step) if page.step is not None else 0
-                page.step = pulse.step
-                path = "hangtop.inside, pid %d" % page.pid
-                number = None if rank.rank < 0 else rank.rank
-                yield StepCount(path, page.pid, number, "step", float(pulse.step), pulse.step_at, page.grown, 0)
+        pulse = head.pulse(page.pid)
+        yield pulse
+        if pulse.step is not None:
+            page.grown += max(0, pulse.step - page.step) if page.step is not None else 0
+            page.step = pulse.step
+            path = "hangtop.inside, pid %d" % page.pid
+            number = None if rank.rank < 0 else rank.rank
+            yield StepCount(path, page.pid, number, "step", float(pulse.step), pulse.step_at, page.grown, 0)
         whole = page.read(layout.SIZE) if not page.facts or self._answered(page) else b""
         if len(whole) == layout.SIZE and not page.facts:
             page.facts = True
@@ -145,7 +144,7 @@ def read_head(page: OpenPage) -> Optional[page_reading.PageHead]:
     head = page_reading.head_of(page.read(page_reading.HEAD))
     for _ in range(TRIES):
         again = page_reading.head_of(page.read(page_reading.HEAD))
-        if head is None or again is None or (again.sequence == head.sequence and head.sequence % 2 == 0):
+        if head is None or again is None or again.moving() == head.moving():
             return again
         head = again
     return head

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
-from collectors.node import asking, process_state, pyspy_output, served_stacks
+from collectors.node import asking, process_state, pyspy_output, served_stacks, signalled_stacks
 from collectors.node.child import Child
 from collectors.node.look import LookUnderWay, Manner, Sudo
 from collectors.node.say import say
@@ -46,6 +46,8 @@ class DumpRequest(NamedTuple):
     """Path of the py-spy to use; empty: look for one."""
     sudo: bool = False
     """Where this login may not trace, ``sudo -n`` may be tried."""
+    signal: bool = False
+    """Where py-spy may not look, a process that opened a way for it may be signalled: only if somebody agreed."""
 
 
 class _Running(NamedTuple):
@@ -157,7 +159,7 @@ class StackDumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        say(self._or_served(result))
+        say(self._or_signalled(self._or_served(result)))
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
             for pid in process_state.children(look.pid):
@@ -175,6 +177,15 @@ class StackDumper:
         except OSError as error:
             self._unserved = True
             return dump._replace(error="%s; its debug server: %s" % (dump.error, error.strerror or error))
+
+    def _or_signalled(self, dump: StackDump) -> StackDump:
+        """What it writes on the signal that it named for this, where that was agreed to."""
+        if not self._request.signal:
+            return dump
+        try:
+            return signalled_stacks.instead(dump) or dump
+        except OSError as error:
+            return dump._replace(error="%s; its faulthandler: %s" % (dump.error, error.strerror or error))
 
 
 def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:

@@ -5,8 +5,9 @@ that process's open files, which its own user and root alone may do. Numbers are
 integers, or floats where it says "seconds". Times are the wall clock.
 
 Who writes: the process itself, everything but the question; whoever asks, the question, and of that its number last.
-What moves stands between two equal even values of :data:`SEQUENCE`, and so does an answer: a reader that meets an odd
-or a changed one looks again.
+What moves is told as pairs of a number and its time, each in one go that fills both with zeros first: a pair whose time
+is 0 is none, and a reader takes what it has met twice. An answer stands between two equal even values of
+:data:`ANSWER_SEQUENCE`; a reader that meets an odd or a changed one looks again.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ SIZE = 16384
 writes its stacks into the file :data:`STACKS` (0: none); ranks are -1 where they are not known."""
 
 # what moves
-(SEQUENCE, STEP, STEP_AT, PHASE, PHASE_AT) = range(9, 14)
-"""``STEP`` is -1 before the first, ``PHASE`` an index of :data:`PHASE_NAMES`; half of ``SEQUENCE`` counts what was
-told."""
+(STEP, STEP_AT, PHASE, PHASE_AT) = range(9, 13)
+"""``STEP`` is -1 before the first, ``PHASE`` an index of :data:`PHASE_NAMES`."""
+PAIR = "=qd"
+"""A number and its time, as :mod:`struct` packs them."""
 
 # the question
 (QUESTION, CHECK, AT_STEP, DEADLINE, ASKED_AT, SEEN) = range(16, 22)

@@ -38,7 +38,7 @@ class StackDump(NamedTuple):
     """The rank that the process belongs to; itself, or the parent of a data worker."""
     at: float
     method: str
-    """``nonblocking``, ``blocking``, ``native``, ``debug server`` or ``none``."""
+    """``nonblocking``, ``blocking``, ``native``, ``debug server``, ``faulthandler`` or ``none``."""
     state: str
     wchan: str
     syscall: str

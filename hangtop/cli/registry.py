@@ -30,6 +30,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "probe": CommandEntry(
         "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
     ),
+    "check": CommandEntry(
+        "hangtop.cli.check:command", "Ask a job that runs hangtop.inside for a check of its own: replicas, mesh, …"
+    ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",
         "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from hangtop.inside.checks.barrier import barrier
+from hangtop.inside.checks.items import whole
 from hangtop.inside.checks.meshes import check_mesh
 from hangtop.inside.checks.placement import check_placement
 from hangtop.inside.checks.same import check_same
@@ -31,7 +32,8 @@ def consider(page: Page, step: int) -> None:
 
 
 def _same(question: PageQuestion) -> None:
-    things: List[Any] = [thing for thing in (followed(), *hooked.optimizers) if thing is not None]
+    model = followed()
+    things: List[Any] = list(hooked.optimizers) if model is None else [model, *whole(hooked.optimizers, model)]
     if not things:
         _refuse(question, "no model and no optimizer is known here: call hangtop.inside.follow(model, optimizer)")
         return

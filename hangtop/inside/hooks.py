@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any, Iterable, List, Optional
+from typing import Any, Callable, Iterable, List, Optional
 
 from collectors.samples.page import PHASE_NAMES
-from hangtop.inside.steps import counted, telling
+from hangtop.inside.page import PHASE, QUESTION, STEP, now, put_both, put_pair
+from hangtop.inside.steps import seldom, telling
 
 _UNKNOWN, _DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _EVALUATION = (
     PHASE_NAMES.index(name) for name in ("", "data", "forward", "backward", "optimizer", "evaluation")
@@ -24,8 +25,8 @@ class Hooked:
 
     def __init__(self) -> None:
         self.handles: List[Any] = []
-        self.counter: "Optional[weakref.ReferenceType[Any]]" = None
-        """The optimizer whose steps are the job's."""
+        self.counter: Callable[[], Any] = _nobody
+        """Gives the optimizer whose steps are the job's; None without one."""
         self.model: "Optional[weakref.ReferenceType[Any]]" = None
         self.group: Any = None
         """Whose ranks are replicas of one another; None for all."""
@@ -33,6 +34,12 @@ class Hooked:
         """Those that have stepped, or were named."""
         self.told = False
         """A framework's callback tells all phases: in some, the whole step runs inside that of the optimizer."""
+        self.between = _UNKNOWN
+        """The phase after a step: of one in which nothing else is told nobody knows which part comes next."""
+
+
+def _nobody() -> None:
+    """No optimizer."""
 
 
 hooked = Hooked()
@@ -59,14 +66,21 @@ def follow(model: Any, *optimizers: Any, group: Any = None) -> None:
     """
     try:
         remember(model, optimizers, group)
-        hooked.handles += [model.register_forward_pre_hook(entering), model.register_forward_hook(left)]
+        told = _evaluated(model)
+        first = {} if told is model else {"prepend": True}  # before it fetches what its parameters need
+        hooked.handles += [told.register_forward_pre_hook(entering, **first), told.register_forward_hook(left)]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         telling.problem("follow(): %s: %s" % (type(error).__name__, error))
 
 
+def _evaluated(model: Any) -> Any:
+    """The module that says whether it is trained or evaluated: DeepSpeed's engine only hands that on."""
+    return model.module if type(model).__module__.startswith("deepspeed.") else model
+
+
 def remember(model: Any, optimizers: Iterable[Any], group: Any = None) -> None:
     """Have these at hand for a check that is asked for from the screen."""
-    hooked.model, hooked.group = weakref.ref(model), group
+    hooked.model, hooked.group, hooked.between = weakref.ref(model), group, _DATA
     for optimizer in optimizers:
         hooked.optimizers.add(optimizer)
 
@@ -83,49 +97,53 @@ def remove() -> None:
     hooked.handles = []
 
 
-def stepping(optimizer: Any, args: Any, kwargs: Any) -> None:
+# What follows runs in every step of the job, so it calls nothing that need not be called.
+
+
+def stepping(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - torch's signature
     """Torch's hook before the step of any optimizer."""
-    del args, kwargs
     page = telling.page
-    if page is not None and _counts(optimizer) and not hooked.told:
-        page.phase(_OPTIMIZER)
+    if page is not None and not hooked.told and (hooked.counter() is optimizer or _counts(optimizer)):
+        put_pair(page.bytes, PHASE, _OPTIMIZER, now())
 
 
-def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
     """Torch's hook after it."""
-    del args, kwargs
     page = telling.page
-    if page is not None and _counts(optimizer):
-        counted()
-        if hooked.told:
-            return
-        # Of a step in which nothing else is told nobody knows which part comes next.
-        page.phase(_DATA if hooked.model is not None else _UNKNOWN)
+    if page is None or (hooked.counter() is not optimizer and not _counts(optimizer)):
+        return
+    if telling.by_hand:
+        if not hooked.told:
+            put_pair(page.bytes, PHASE, hooked.between, now())
+        return
+    number = page.last_step + 1 or 1
+    page.last_step, at = number, now()
+    if hooked.told:
+        put_pair(page.bytes, STEP, number, at)
+    else:
+        put_both(page.bytes, STEP, number, at, hooked.between, at)
+    if number >= page.seldom_from or page.words[QUESTION]:
+        seldom(page)
+
+
+def entering(module: Any, args: Any) -> None:  # noqa: ARG001
+    """Torch's hook before the forward of the model that is followed."""
+    page = telling.page
+    if page is not None:
+        put_pair(page.bytes, PHASE, _FORWARD if module.training else _EVALUATION, now())
+
+
+def left(module: Any, args: Any, output: Any) -> None:  # noqa: ARG001
+    """Torch's hook after it."""
+    page = telling.page
+    if page is not None and module.training:
+        put_pair(page.bytes, PHASE, _BACKWARD, now())
 
 
 def _counts(optimizer: Any) -> bool:
-    """Whether its steps are the job's: of several optimizers those of the first that stepped, while it lives."""
-    known = hooked.counter
-    counter = None if known is None else known()
-    if counter is optimizer:
-        return True
+    """Whether the steps of one that is not known yet are the job's: the first's are, while it lives."""
     hooked.optimizers.add(optimizer)
-    if counter is None:
-        hooked.counter = weakref.ref(optimizer)
-    return counter is None
-
-
-def entering(module: Any, args: Any) -> None:
-    """Torch's hook before the forward of the model that is followed."""
-    del args
-    page = telling.page
-    if page is not None:
-        page.phase(_FORWARD if module.training else _EVALUATION)
-
-
-def left(module: Any, args: Any, output: Any) -> None:
-    """Torch's hook after it."""
-    del args, output
-    page = telling.page
-    if page is not None and module.training:
-        page.phase(_BACKWARD)
+    if hooked.counter() is not None:
+        return False
+    hooked.counter = weakref.ref(optimizer)
+    return True

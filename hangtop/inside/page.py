@@ -1,8 +1,8 @@
 """The shared page of this process: written here with a few stores, read by the node side without a word to us.
 
 :mod:`collectors.samples.page` says what lies where. What runs in every step takes no lock and no system call but the
-clock's. Where two threads write at once, or a processor shows its stores to another in another order, a reader may meet
-the time of one step beside the number of the next: a matter of microseconds, and of no weight.
+clock's, and keeps nothing of what it makes; torch's hooks (:mod:`hangtop.inside.hooks`) call the packing itself. Of two
+threads that tell at once the later one's number stands.
 """
 
 from __future__ import annotations
@@ -10,11 +10,21 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import struct
 import time
+from operator import index
 from types import TracebackType
-from typing import Callable, List, NamedTuple, Optional, Type
+from typing import List, NamedTuple, Optional, Type
 
 from collectors.samples import page as layout
+
+put_pair = struct.Struct(layout.PAIR).pack_into
+"""``put_pair(page.bytes, STEP or PHASE, number, now())``: one number that moves."""
+put_both = struct.Struct(layout.PAIR + layout.PAIR[1:]).pack_into
+"""``put_both(page.bytes, STEP, number, at, phase, at)``: a step is done, and a phase begins with it."""
+now = time.time
+STEP, PHASE = 8 * layout.STEP, 8 * layout.PHASE
+QUESTION = layout.QUESTION
 
 
 class PageQuestion(NamedTuple):
@@ -46,22 +56,22 @@ class Page:
             view = memoryview(mmap.mmap(file, layout.SIZE))
         finally:
             os.close(file)  # the map has one of its own, and closes it when nobody writes any more
-        self._bytes = view
-        self._words = view.cast("q")
+        self.bytes = view
+        self.words = view.cast("q")
         self._floats = view.cast("d")
-        self.step = _writer(view, layout.STEP)
-        """Writes the number of a step that is done; True while somebody asks something."""
-        self.phase = _writer(view, layout.PHASE)
-        """Writes the number of the phase that begins."""
+        self.last_step = -1
+        """Number of the last step; -1 before the first."""
+        self.seldom_from = 0
+        """The step from which on there may be more to do than to write its number."""
         self.back_to = [PhaseContext(self, number) for number in range(len(layout.PHASE_NAMES))]
         """For each phase what goes back to it: made once, not in every step."""
         self._name(own)
-        self._words[layout.STEP] = -1
+        self.words[layout.STEP] = -1
         # last: whoever finds the magic finds the rest
         view[:8] = layout.MAGIC
 
     def _name(self, own: OwnRank) -> None:
-        words = self._words
+        words = self.words
         words[layout.VERSION_WORD] = layout.VERSION
         words[layout.SIZE_WORD] = layout.SIZE
         words[layout.PID] = os.getpid()
@@ -70,26 +80,42 @@ class Page:
 
     def say_rank(self, own: OwnRank) -> None:
         """Say who this process is, once it is known."""
-        words = self._words
+        words = self.words
         words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = own
 
-    @property
-    def last_step(self) -> int:
-        """Number of the last step; -1 before the first."""
-        return self._words[layout.STEP]
+    # --- what moves -----------------------------------------------------------------------------------------------
+
+    def step(self, number: int) -> bool:
+        """Write the number of a step that is done; whether there is more to do: see :attr:`seldom_from`.
+
+        After a number of more than 64 bits none is told until the next one: raises :class:`struct.error`.
+        """
+        if type(number) is not int:  # a tensor is nothing to keep
+            number = index(number)
+        put_pair(self.bytes, STEP, number, now())
+        self.last_step = number
+        return number >= self.seldom_from or self.words[QUESTION] != 0
+
+    def phase(self, number: int) -> "PhaseContext":
+        """Write the number of the phase that begins; gives what goes back to the one before."""
+        before = self.words[layout.PHASE]
+        put_pair(self.bytes, PHASE, number, now())
+        return self.back_to[before]
 
     @property
     def phase_now(self) -> int:
         """Number of the phase that began last."""
-        return self._words[layout.PHASE]
+        return self.words[layout.PHASE]
 
     # --- what is asked, said and answered: seldom ---------------------------------------------------------------
 
     def question(self) -> Optional[PageQuestion]:
         """The question that has not been taken yet; None for none, or for one that is none."""
-        words = self._words
+        words = self.words
         number, check = words[layout.QUESTION], words[layout.CHECK]
-        if number <= 0 or not 0 < check < len(layout.CHECKS):
+        if number == 0:
+            return None
+        if number < 0 or not 0 < check < len(layout.CHECKS):
             self.take(number)
             return None
         deadline = self._floats[layout.DEADLINE]
@@ -98,52 +124,30 @@ class Page:
 
     def take(self, number: int) -> None:
         """Say that a question was seen, whatever comes of it."""
-        self._words[layout.SEEN] = number
-        self._words[layout.QUESTION] = 0
+        self.words[layout.SEEN] = number
+        self.words[layout.QUESTION] = 0
 
     def opened(self, did: List[str], pipe: str, signal: int) -> None:
         """Say what start() opened."""
-        self._words[layout.SIGNAL] = signal
+        self.words[layout.SIGNAL] = signal
         text = "\n".join([pipe, *did]).encode("utf-8", "replace")
         self._put(layout.SAID, text[: layout.SAID_LIMIT])
 
     def answer(self, text: bytes) -> None:
         """Write the latest results, JSON of at most :data:`~collectors.samples.page.ANSWER_LIMIT` bytes."""
-        words = self._words
+        words = self.words
         words[layout.ANSWER_SEQUENCE] += 1
         self._put(layout.ANSWER, text)
         words[layout.ANSWER_SEQUENCE] += 1
 
     def _put(self, place: int, text: bytes) -> None:
-        self._bytes[place : place + 4] = len(text).to_bytes(4, "little")
-        self._bytes[place + 4 : place + 4 + len(text)] = text
+        self.bytes[place : place + 4] = len(text).to_bytes(4, "little")
+        self.bytes[place + 4 : place + 4 + len(text)] = text
 
     def close(self) -> None:
         """Take it away: no watcher takes it for a page from now on, and what still writes to it harms nobody."""
-        self._bytes[:8] = bytes(8)
+        self.bytes[:8] = bytes(8)
         self.back_to.clear()
-
-
-def _writer(view: memoryview, value: int) -> Callable[[int], bool]:
-    """What writes one number that moves and, in the word behind it, the time.
-
-    All that it uses is at hand: this runs in every step of the job. Without a lock: of two threads that come at once
-    the later one's number stands, and the sequence ends even.
-    """
-    words, times, at = view.cast("q"), view.cast("d"), value + 1
-    clock, sequence, question = time.time, layout.SEQUENCE, layout.QUESTION
-
-    def write(number: int) -> bool:
-        odd = words[sequence] | 1
-        words[sequence] = odd
-        try:
-            words[value] = number
-            times[at] = clock()
-        finally:  # also where the number is none
-            words[sequence] = odd + 1
-        return words[question] != 0
-
-    return write
 
 
 class PhaseContext:

@@ -49,28 +49,13 @@ def step(number: Optional[int] = None) -> None:
     if page is None:
         return
     try:
+        telling.by_hand = True
         if number is None:
             number = page.last_step + 1
-        telling.by_hand = True
-        asked = page.step(number)
-        if asked or not number & (number - 1):
-            _seldom(page, number, asked)
+        if page.step(number):
+            seldom(page)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         telling.problem("step(): %s: %s" % (type(error).__name__, error))
-
-
-def counted() -> None:
-    """A framework's hook saw a step end: counted, unless the job gives the numbers itself."""
-    page = telling.page
-    if page is None or telling.by_hand:
-        return
-    try:
-        number = max(1, page.last_step + 1)
-        asked = page.step(number)
-        if asked or not number & (number - 1):
-            _seldom(page, number, asked)
-    except Exception as error:  # noqa: BLE001 - as in step()
-        telling.problem("a hook: %s: %s" % (type(error).__name__, error))
 
 
 def phase(name: str) -> PhaseContext:
@@ -82,17 +67,22 @@ def phase(name: str) -> PhaseContext:
     if page is None:
         return NOTHING
     try:
-        before = page.phase_now
-        page.phase(NUMBERS[name])
-        return page.back_to[before]
+        return page.phase(NUMBERS[name])
     except Exception as error:  # noqa: BLE001 - as in step()
         telling.problem("phase(%r): %s" % (name, type(error).__name__))
         return NOTHING
 
 
-def _seldom(page: Page, number: int, asked: bool) -> None:
-    """At the 1st, 2nd, 4th, 8th … step, as threads come in the first steps, and where somebody asks something."""
-    if not number & (number - 1):
-        names.name_threads(threading.enumerate())
-    if asked and telling.asked is not None:
-        telling.asked(page, number)
+def seldom(page: Page) -> None:
+    """What is done at the first step, after twice as many each time, and where somebody asks something.
+
+    Never raises.
+    """
+    try:
+        if page.last_step >= page.seldom_from:
+            page.seldom_from = max(1, 2 * page.last_step)
+            names.name_threads(threading.enumerate())  # they come in the first steps
+        if telling.asked is not None:
+            telling.asked(page, page.last_step)
+    except Exception as error:  # noqa: BLE001 - as in step()
+        telling.problem("after step %d: %s: %s" % (page.last_step, type(error).__name__, error))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from hangtop.session.options import SessionOptions
 
-REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage"))
+REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check"))
 """Commands that connect to nodes and so take the options of the connection."""
 
 

@@ -30,6 +30,8 @@ class Glance:
     """py-spy on the nodes; empty looks for one."""
     sudo: bool = False
     """``sudo -n`` may be tried where the login may not trace."""
+    signal: bool = False
+    """Somebody agreed that ranks which opened that way are signalled where they may not be looked at."""
 
 
 class StackLooks:
@@ -96,7 +98,7 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: G
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
     manner = DumpManner(
         native=glance.native, blocking=not glance.unasked, samples=glance.samples, py_spy=glance.py_spy,
-        sudo=glance.sudo,
+        sudo=glance.sudo, signal=glance.signal,
     )  # fmt: skip
     try:
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))

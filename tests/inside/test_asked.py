@@ -27,7 +27,6 @@ from tests.support.torch_ranks import free_port
 from tui.handlers.inside import TITLES
 
 ROOT = Path(__file__).parents[2]
-BEGAN = time.time()  # the test takes less than half a minute
 pytestmark = pytest.mark.torch
 
 
@@ -51,10 +50,13 @@ def pids() -> Iterator[list[int]]:
         rank.communicate()
 
 
-def told(session: PaperSession, source: PageSource) -> None:
-    """Let the pages of this machine come in as node1's, half a minute before the session's own standing clock."""
+def told(session: PaperSession, source: PageSource, began: float) -> None:
+    """Let the pages of this machine come in as node1's, half a minute before the session's own standing clock.
+
+    ``began`` is when the test did: it takes less than that.
+    """
     samples = list(source.look(time.time()))
-    shift = BEGAN - NOW + 30.0
+    shift = began - NOW + 30.0
     told = [s._replace(at=s.at - shift) if isinstance(s, StepCount) and s.at else s for s in samples]
     session.samples("node1", [*told, Tick(1, NOW, 0.01, 0.1, 9 << 20)], 1)
 
@@ -68,6 +70,7 @@ def stepped(session: PaperSession, pid: int) -> int | None:
 async def test_a_key_asks_and_the_answer_is_a_finding(monkeypatch: pytest.MonkeyPatch, pids: list[int]) -> None:
     monkeypatch.setattr(PaperSession, "transport", lambda _session, node: Local(node))
     monkeypatch.setattr(PaperSession, "python", lambda _session, _node: sys.executable)
+    began = time.time()
     session = Paper(nodes=1, gpus=1).session()
     ranks = [process(rank, pid, world_size=2, uid=os.getuid(), started=NOW - 60) for rank, pid in enumerate(pids)]
     session.samples("node1", ranks, 1)
@@ -76,13 +79,13 @@ async def test_a_key_asks_and_the_answer_is_a_finding(monkeypatch: pytest.Monkey
     source = PageSource(shared)
     for pid in [pid for pid in session.state.nodes["node1"].ranks if pid not in pids]:
         del session.state.nodes["node1"].ranks[pid]
-    told(session, source)
+    told(session, source, began)
     until = time.monotonic() + 20
     while len({stepped(session, pid) for pid in pids} - {None, 0}) == 0 and time.monotonic() < until:
         await asyncio.sleep(0.1)
-        told(session, source)
+        told(session, source, began)
     await asyncio.sleep(1.0)
-    told(session, source)
+    told(session, source, began)
     async with screen(session) as shown:
         await shown.press("C")
         assert "Compare replicas bit by bit" in shown.text()
@@ -95,7 +98,7 @@ async def test_a_key_asks_and_the_answer_is_a_finding(monkeypatch: pytest.Monkey
     found: list[InsideResult] = []
     while time.monotonic() < until and not found:
         await asyncio.sleep(0.1)
-        told(session, source)
+        told(session, source, began)
         inside = session.state.nodes["node1"].ranks[pids[0]].inside
         found = [] if inside is None else list(inside.results)
     (result,) = found

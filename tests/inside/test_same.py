@@ -154,3 +154,20 @@ def test_without_a_process_group_it_says_so() -> None:
     result = check_same(torch.ones(3))
     assert "there is no process group" in result.summary
     assert not result
+
+
+@pytest.mark.parametrize("originals", [False, True])
+def test_shards_of_the_older_fsdp_are_no_replicas(originals: bool) -> None:
+    def work(rank: int) -> CheckResult:
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+        sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=originals)
+        if rank == 1:
+            model[1].running_mean[3] = 2.0
+        optimizer = torch.optim.Adam(sharded.parameters())
+        return check_same(sharded, optimizer, seconds=20)
+
+    for result in run_ranks(2, work):
+        (finding,) = result.findings
+        assert "running_mean differs on rank 1" in finding.summary, "what all hold is compared all the same"

@@ -43,6 +43,9 @@ class PaperSession(Session):
         self.clock = clock
         self.viewed: list[set[str]] = []
         self.dumped: list[tuple[set[int] | None, bool]] = []
+        self.looked: list[tuple[str, StackDump]] = []
+        """What a look gives."""
+        self.signalled: list[set[int]] = []
         self.started = False
         self.closed = False
 
@@ -62,12 +65,17 @@ class PaperSession(Session):
         if not self.viewed or self.viewed[-1] != set(paths):
             self.viewed.append(set(paths))
 
+    async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
+        """Take note of it."""
+        self.signalled.append(set(ranks))
+        return []
+
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
         self.dumped.append((None if ranks is None else set(ranks), native))
         await asyncio.sleep(0)
-        return []
+        return self.looked
 
 
 @dataclass

@@ -23,7 +23,7 @@ TITLES = {
 
 def open_checks(app: Host) -> None:
     """List the checks."""
-    from hangtop.session.asking.inside import COSTS, InsideRefused, plan
+    from hangtop.session.asking.inside import COSTS, InsideRefused, plan, step_seconds
     from tui.dialogs.asking import ConfirmDialog
     from tui.dialogs.choosing import Choice, ChoiceDialog
 
@@ -33,7 +33,7 @@ def open_checks(app: Host) -> None:
         if place is None:
             return
         try:
-            order = plan(app.session.job(), names[place], step_seconds(app))
+            order = plan(app.session.job(), names[place], step_seconds(app.scene.nodes))
         except InsideRefused as refused:
             app.say(str(refused), "warning")
             return
@@ -47,18 +47,6 @@ def open_checks(app: Host) -> None:
 
     choices = [Choice(TITLES[name], COSTS[name]) for name in names]
     app.push_screen(ChoiceDialog("checks that the job makes of itself", choices, []), take)
-
-
-def step_seconds(app: Host) -> float | None:
-    """Seconds of a step, as the ranks' pages were seen to go on; None while nobody knows."""
-    found = []
-    for node in app.scene.nodes:
-        for log in node.steps.values():
-            if log.count.path.startswith("hangtop.inside") and len(log.told) > 1:
-                (began, _, first), (ended, _, last) = log.told[0], log.told[-1]
-                if last > first and ended > began:
-                    found.append((ended - began) / (last - first))
-    return min(found) if found else None
 
 
 async def _ask(app: Host, order: CheckOrder) -> None:

@@ -24,7 +24,8 @@ class DumpManner:
     ``native`` adds native frames (half a second of CPU and up to 25 ms of pause a process). ``blocking`` allows a pause
     of under 1 ms where reads without one stay torn. ``helpers`` also looks at the children that a process waits for.
     ``deadline`` is how long one py-spy may take, in seconds. ``py_spy`` is a path on the node; empty: look for one.
-    ``sudo`` lets ``sudo -n`` be tried where the login may not trace.
+    ``sudo`` lets ``sudo -n`` be tried where the login may not trace. ``signal`` lets a process that py-spy may not look
+    at, and that opened that way itself, be signalled: somebody must have agreed to it.
     """
 
     native: bool = False
@@ -35,6 +36,7 @@ class DumpManner:
     deadline: float = 3.0
     py_spy: str = ""
     sudo: bool = False
+    signal: bool = False
 
 
 def shown_command(pids: Sequence[int], manner: DumpManner) -> str:
@@ -98,6 +100,7 @@ def _request(pids: Sequence[int], manner: DumpManner) -> DumpRequest:
         deadline=max(manner.deadline, NATIVE_DEADLINE) if manner.native else manner.deadline,
         py_spy=manner.py_spy,
         sudo=manner.sudo,
+        signal=manner.signal,
     )
 
 

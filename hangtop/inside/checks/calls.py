@@ -1,9 +1,10 @@
 """``check_calls``: a mode for a debugging run in which every collective is compared among its ranks before it starts.
 
-Each rank leaves at the job's store what it is about to call on a group (operation, shapes, types, line of the
-script), numbered by group, and looks at what the others of the group left. The first difference, or a rank that does
-not come in time, stops the run with the lines of both; a collective that would hang is never launched. It sees all that
-goes through torch's dispatcher, which DDP, FSDP and DTensors do, too. Point-to-point calls are not compared.
+Each rank leaves at the job's store what it is about to call on a group (operation, shapes, types, reduction, line of
+the script), numbered by group, and looks at what the others of the group left. The first difference, or a rank that
+does not come in time, stops the run with the lines of both; a collective that would hang is never launched. It sees all
+that goes through torch's dispatcher, which DDP, FSDP and DTensors do, too. Sends and receives, batched or not, are held
+against each other where the job waits for them: :mod:`hangtop.inside.checks.sends`.
 
 What it costs: every operation of the run passes through Python (tens of microseconds each), and each collective waits
 for a round at the store (a millisecond or more). TORCH_DISTRIBUTED_DEBUG=DETAIL compares operation and shapes over a
@@ -13,19 +14,22 @@ second gloo group, without the line of the other rank, and hangs or times out wh
 from __future__ import annotations
 
 import json
+import sys
 import time
 from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from hangtop.inside.checks.desk import Desk
 from hangtop.inside.checks.meeting import place_in_code, ranks_text, store_of_job
+from hangtop.inside.checks.sends import SENDS, Sends
 from hangtop.inside.results import CheckResult, Noted, publish
 
 UNEVEN = ("alltoall", "all_to_all", "gather_", "scatter_", "allgather_")
 """Operations whose shapes may differ among ranks."""
 ALIKE = ("allgather_into", "_allgather_base", "all_gather_into", "reduce_scatter")
 """… and those with such a name in theirs whose shapes may not."""
-P2P = ("send", "recv", "wait_tensor", "monitored_barrier")
+LOCAL = ("wait_tensor", "monitored_barrier", "_wrap_tensor_autograd")
+"""Operations that are no collective of their own."""
 CLASSES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 
 
@@ -39,11 +43,12 @@ class CheckCalls:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.compared = 0
-        """Collectives that were compared and found alike."""
+        """Calls that were compared and found alike."""
         self._counts: Dict[Tuple[int, ...], int] = {}
         self._mode: Any = None
         self._desk: Optional[Desk] = None
         self._me = 0
+        self._sends: Optional[Sends] = None
 
     def __enter__(self) -> "CheckCalls":
         from torch.distributed import get_rank
@@ -56,12 +61,15 @@ class CheckCalls:
 
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 del types
-                if func.namespace in CLASSES:
-                    watch.before(func._schema.name.partition("::")[2], args, kwargs or {})  # noqa: SLF001
-                return func(*args, **(kwargs or {}))
+                if func.namespace not in CLASSES:
+                    return func(*args, **(kwargs or {}))
+                name = func._schema.name.partition("::")[2]  # noqa: SLF001
+                return watch.launch(name, func, args, kwargs or {})
 
         self._me = get_rank()
         self._desk = Desk(store_of_job(), float("inf"))
+        self._sends = Sends(self._desk, self._me, self.seconds, self._stop)
+        self._sends.begin()
         self._mode = Mode()
         self._mode.__enter__()
         return self
@@ -70,22 +78,42 @@ class CheckCalls:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         self._mode.__exit__(kind, error, trace)
-        if self._desk is not None:
-            self._desk.close()
+        try:
+            if self._sends is not None:
+                self._sends.end(settle=error is None)
+                self.compared += self._sends.compared
+        finally:
+            if self._desk is not None:
+                self._desk.close()
         if not isinstance(error, CallsDiffer):
-            publish(CheckResult("calls", (), "%d collectives compared, all alike" % self.compared), speaks=False)
+            publish(CheckResult("calls", (), "%d calls compared, all alike" % self.compared), speaks=False)
+
+    def launch(self, name: str, func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
+        """Make a call of torch's once it has been compared, or left for its other side to compare."""
+        if name not in SENDS or self._sends is None:
+            self.before(name, args, kwargs)
+            return func(*args, **kwargs)
+        group = _group_of([*args, *kwargs.values()])
+        ranks = () if group is None else _ranks(group)
+        post = self._sends.post(name, group, ranks, [*args, *kwargs.values()]) if len(ranks) > 1 else None
+        result = func(*args, **kwargs)
+        if post is not None:
+            self._sends.launched(post, result)
+        return result
 
     def before(self, name: str, args: Sequence[Any], kwargs: Dict[str, Any]) -> None:
         """Compare a call that is about to be made with those of the other ranks of its group."""
-        ranks = _ranks_of([*args, *kwargs.values()])
-        if name.startswith(P2P) or any(part in name for part in P2P) or len(ranks) < 2 or self._desk is None:
+        group = _group_of([*args, *kwargs.values()])
+        ranks = () if group is None else _ranks(group)
+        if any(part in name for part in LOCAL) or len(ranks) < 2 or self._desk is None:
             return
         number = self._counts[ranks] = self._counts.get(ranks, 0) + 1
-        mine = {"call": _shown(name, [*args, *kwargs.values()]), "where": place_in_code()}
+        reduction = _reduction() if "reduce" in name else ""
+        mine = {"call": _shown(name, [*args, *kwargs.values()]), "reduction": reduction, "where": place_in_code()}
         base = "hangtop/calls/%s/%d/" % ("-".join(map(str, ranks)), number)
         desk = self._desk
         desk.until = time.monotonic() + self.seconds + 5.0
-        told = "%s at %s, call %d of ranks %s" % (mine["call"], mine["where"], number, ",".join(map(str, ranks)))
+        told = "%s, call %d of ranks %s" % (_told(mine), number, ",".join(map(str, ranks)))
         desk.set("hangtop/calls/last/%d" % self._me, told.encode())
         desk.set(base + str(self._me), json.dumps(mine).encode())
         keys = {rank: base + str(rank) for rank in ranks if rank != self._me}
@@ -93,18 +121,19 @@ class CheckCalls:
             self._absent([rank for rank, key in keys.items() if not desk.present([key])], ranks, mine, desk)
         others = {rank: json.loads(desk.get(key)) for rank, key in keys.items()}
         for rank, other in others.items():
-            if other["call"] != mine["call"]:
+            # one that C++ launches, as DDP does, does not say its reduction
+            known = mine["reduction"] and other["reduction"]
+            if other["call"] != mine["call"] or (known and other["reduction"] != mine["reduction"]):
                 self._differ(rank, other, mine, ranks)
         self.compared += 1
 
     def _differ(self, rank: int, other: Dict[str, str], mine: Dict[str, str], ranks: Tuple[int, ...]) -> None:
-        lines = ["rank %d: %s at %s" % (self._me, mine["call"], mine["where"]),
-                 "rank %d: %s at %s" % (rank, other["call"], other["where"])]  # fmt: skip
+        lines = ["rank %d: %s" % (self._me, _told(mine)), "rank %d: %s" % (rank, _told(other))]
         self._stop("ranks %d and %d call different collectives" % (min(rank, self._me), max(rank, self._me)), lines,
                    sorted((rank, self._me)), ranks)  # fmt: skip
 
     def _absent(self, absent: List[int], ranks: Tuple[int, ...], mine: Dict[str, str], desk: Desk) -> None:
-        lines = ["rank %d: %s at %s" % (self._me, mine["call"], mine["where"])]
+        lines = ["rank %d: %s" % (self._me, _told(mine))]
         for rank in absent[:8]:
             key = "hangtop/calls/last/%d" % rank
             last = desk.get(key).decode() if desk.present([key]) else "nothing so far"
@@ -128,26 +157,53 @@ def check_calls(seconds: float = 30.0) -> CheckCalls:
     return CheckCalls(seconds)
 
 
-def _ranks_of(values: Sequence[Any]) -> Tuple[int, ...]:
-    """Global ranks of the group among a call's arguments: a boxed process group, or the name of one."""
-    from torch.distributed import ProcessGroup, get_process_group_ranks
+def _group_of(values: Sequence[Any]) -> Any:
+    """The group among a call's arguments: a boxed process group, or the name of one; None for none."""
+    from torch.distributed import ProcessGroup
     from torch.distributed import distributed_c10d as c10d
 
     for value in values:
-        group: Any = None
         if type(value).__name__ == "ScriptObject":
             try:
-                group = ProcessGroup.unbox(value)
+                return ProcessGroup.unbox(value)
             except (RuntimeError, TypeError):
                 continue  # a reduce operation is one, too
         elif isinstance(value, str):
             try:
-                group = c10d._resolve_process_group(value)  # noqa: SLF001 - as torch's own functional collectives do
+                return c10d._resolve_process_group(value)  # noqa: SLF001 - as torch's own functional collectives do
             except (RuntimeError, ValueError, LookupError):
                 continue  # the name of an operation
-        if group is not None:
-            return tuple(get_process_group_ranks(group))
-    return ()
+    return None
+
+
+def _ranks(group: Any) -> Tuple[int, ...]:
+    """Global ranks of a group, by their number in it."""
+    from torch.distributed import get_process_group_ranks
+
+    return tuple(get_process_group_ranks(group))
+
+
+def _reduction() -> str:
+    """``max``: what torch's own function was told to reduce by; empty where none of its frames says so.
+
+    What goes through the dispatcher is an object that tells nobody, so it is taken from the options beside it.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("distributed_c10d.py"):
+            reduction = getattr(frame.f_locals.get("opts"), "reduceOp", None)
+            if reduction is not None:
+                name = getattr(getattr(reduction, "op", None), "name", "").lower()
+                return "%s %s" % (name, reduction.factor) if name == "premul_sum" else name
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""
+
+
+def _told(said: Dict[str, str]) -> str:
+    """``allreduce_ float32[4] max at train.py:88``."""
+    return "%s%s at %s" % (said["call"], " " + said["reduction"] if said["reduction"] else "", said["where"])
 
 
 def _shown(name: str, values: Sequence[Any]) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+
+from hangtop.inside.own_rank import distributed_now
 
 SCALARS = (int, float, bool, str, type(None), tuple)
 """Settings of a parameter group that are compared (learning rate, betas)."""
@@ -57,11 +59,15 @@ _PARTIAL = "partial"
 """Cell of a DTensor that is a sum still to be made: its parts differ by nature."""
 
 
-def item_of(name: str, tensor: Any) -> Item:
-    """One tensor, or the local part of a DTensor."""
+SHARDED = ("_fsdp_flattened", "ds_id")
+"""Marks of a plain tensor of which each rank has a part of its own: FSDP before DTensors, and ZeRO 3."""
+
+
+def item_of(name: str, tensor: Any, of: Any = None) -> Item:
+    """One tensor, or the local part of a DTensor; ``of`` is the parameter that a state belongs to."""
     local = getattr(tensor, "to_local", None)
     if local is None:
-        return Item(name, "", tensor)
+        return Item(name, _own_part() if any(hasattr(tensor if of is None else of, m) for m in SHARDED) else "", tensor)
     mesh = tensor.device_mesh
     coordinate = mesh.get_coordinate()
     if coordinate is None:
@@ -76,6 +82,29 @@ def item_of(name: str, tensor: Any) -> Item:
     return Item(name, " ".join(cell), local().detach())
 
 
+def _own_part() -> str:
+    """A cell that no other rank has."""
+    distributed = distributed_now()
+    return "rank=%d" % (-1 if distributed is None else distributed.get_rank())
+
+
+def whole(optimizers: Iterable[Any], model: Any) -> List[Any]:
+    """Of these optimizers those whose states can be compared among replicas of a model, unasked.
+
+    None where they do not have all parameters of the model that are trained: then each rank has the states of a part
+    (ZeRO, ``ZeroRedundancyOptimizer``), and what differs among ranks may well be right.
+    """
+    trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    known = {id(parameter) for parameter in model.parameters()}
+    kept, covered = [], set()
+    for optimizer in optimizers:
+        own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if own <= known and not hasattr(optimizer, "consolidate_state_dict"):
+            kept.append(optimizer)
+            covered |= own
+    return kept if trained <= covered else []
+
+
 def _states(optimizer: Any, torch: Any) -> Iterator[Item]:
     number = 0
     for place, group in enumerate(optimizer.param_groups):
@@ -87,7 +116,7 @@ def _states(optimizer: Any, torch: Any) -> Iterator[Item]:
             for name, value in sorted(state.items()):
                 label = "optimizer state %d %s" % (number, name)
                 if torch.is_tensor(value):
-                    yield item_of(label, value)
+                    yield item_of(label, value, parameter)
                 elif isinstance(value, SCALARS):
                     yield Item(label, "", None, repr(value))
             number += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
+from hangtop.session.state import StepState
 
 AHEAD = 6.0
 """Seconds that the step of the question lies ahead: all nodes have written it by then."""
@@ -41,6 +42,19 @@ COSTS: Mapping[str, str] = {
 
 class InsideRefused(Exception):
     """It cannot be asked; the text says why."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
+        """It may be asked as soon as more is known."""
+
+
+class Counting(Protocol):
+    """A node whose steps are known."""
+
+    @property
+    def steps(self) -> Mapping[str, StepState]:
+        """What each of its logs and pages tells of them."""
 
 
 class Askable(Connections, Protocol):
@@ -97,10 +111,22 @@ def plan(job: Job, check: str, every: float | None) -> CheckOrder:
     if job.motion.moving is False:
         raise InsideRefused("the job stands still: no rank comes to the end of a step")
     if not every:
-        raise InsideRefused("not yet known how long a step takes: ask again after the next steps")
+        raise InsideRefused("not yet known how long a step takes: ask again after the next steps", passing=True)
     ahead = max(LEAST, math.ceil(AHEAD / every))
     last = max(rank.inside.pulse.step or 0 for rank in tells if rank.inside is not None)
     return CheckOrder(check, last + ahead, tuple(tells), int(time.time() * 1000))
+
+
+def step_seconds(nodes: Iterable[Counting]) -> float | None:
+    """Seconds of a step, as the ranks' pages were seen to go on; None while nobody knows."""
+    found = []
+    for node in nodes:
+        for log in node.steps.values():
+            if log.count.path.startswith("hangtop.inside") and len(log.told) > 1:
+                (began, _, first), (ended, _, last) = log.told[0], log.told[-1]
+                if last > first and ended > began:
+                    found.append((ended - began) / (last - first))
+    return min(found) if found else None
 
 
 async def ask_ranks(session: Askable, order: CheckOrder) -> list[str]:

@@ -74,6 +74,7 @@ def test_the_exit_code(entries: list[tuple[int, object]], missing: set[int], see
         (["--json", "--folded"], "two answers"),
         (["--native", "--read-only"], "pauses every rank"),
         (["--samples", "0"], "samples"),
+        (["--signal", "--read-only"], "refuses --signal"),
     ],
 )
 def test_wrong_usage(words: list[str], said: str) -> None:

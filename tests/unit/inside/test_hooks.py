@@ -11,7 +11,8 @@ import pytest
 
 import hangtop.inside
 from collectors.samples.page import PHASE_NAMES
-from hangtop.inside import hooks
+from hangtop.inside import hooks, page
+from hangtop.inside.checks.items import whole
 from hangtop.inside.frameworks import lightning
 from hangtop.inside.hooks import Hooked
 from hangtop.inside.page import Page
@@ -21,19 +22,33 @@ from hangtop.inside.steps import telling
 class Told:
     """What was told, in order: phases, and steps as numbers."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.words: list[str | int] = []
-        phase, step = page.phase, page.step
 
-        def on_phase(number: int) -> bool:
-            self.words.append(PHASE_NAMES[number])
-            return phase(number)
+        def put_pair(view: memoryview, place: int, number: int, at: float) -> None:
+            assert at > 0.0
+            self.words.append(number if place == page.STEP else PHASE_NAMES[number])
+            page.put_pair(view, place, number, at)
 
-        def on_step(number: int) -> bool:
+        def put_both(view: memoryview, place: int, step: int, at: float, phase: int, begun: float) -> None:
+            assert (place, at) == (page.STEP, begun), "the time is read once"
+            self.words += [step, PHASE_NAMES[phase]]
+            page.put_both(view, place, step, at, phase, begun)
+
+        monkeypatch.setattr(hooks, "put_pair", put_pair)
+        monkeypatch.setattr(hooks, "put_both", put_both)
+        step, phase = Page.step, Page.phase
+
+        def on_step(own: Page, number: int) -> bool:
             self.words.append(number)
-            return step(number)
+            return step(own, number)
 
-        page.phase, page.step = on_phase, on_step
+        def on_phase(own: Page, number: int) -> Any:
+            self.words.append(PHASE_NAMES[number])
+            return phase(own, number)
+
+        monkeypatch.setattr(Page, "step", on_step)
+        monkeypatch.setattr(Page, "phase", on_phase)
 
 
 @pytest.fixture
@@ -42,7 +57,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     telling.by_hand = False
     hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
     assert telling.page is not None
-    yield Told(telling.page)
+    yield Told(monkeypatch)
     hangtop.inside.stop()
 
 
@@ -75,6 +90,50 @@ def test_an_optimizer_counts_and_a_model_tells_the_phases(told: Told) -> None:
     hangtop.inside.step(100)
     train()
     assert [word for word in told.words if isinstance(word, int)] == [100], "numbers that the job gives count alone"
+
+
+def test_an_engine_of_deepspeed_evaluates_where_its_module_does(told: Told) -> None:
+    torch = pytest.importorskip("torch")
+    inner = torch.nn.Linear(2, 2)
+
+    module: Any = torch.nn.Module
+
+    class Engine(module):  # type: ignore[misc]  # torch is not followed
+        """As deepspeed.runtime.engine has it (0.19): train() goes to the module alone."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = inner
+
+        def train(self, mode: bool = True) -> Any:
+            return self.module.train(mode)
+
+        def forward(self, batch: Any) -> Any:
+            return self.module(batch)
+
+    Engine.__module__ = "deepspeed.runtime.engine"
+    engine = Engine()
+    hangtop.inside.follow(engine)
+    engine(torch.ones(1, 2))
+    engine.eval()
+    engine(torch.ones(1, 2))
+    assert told.words == ["forward", "backward", "evaluation"]
+    assert hooks.followed() is engine
+
+
+def test_states_that_are_shared_out_are_not_compared_unasked() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    both = torch.optim.SGD(model.parameters(), lr=0.1)
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in model)
+    flat = torch.optim.SGD([torch.zeros(6, requires_grad=True)], lr=0.1)
+    assert whole([both], model) == [both]
+    assert whole([first, second], model) == [first, second]
+    assert whole([first], model) == [], "another rank may have the states of the rest (ZeroRedundancyOptimizer)"
+    assert whole([flat], model) == [], "a part of all parameters in one row (ZeRO)"
+    for parameter in model[1].parameters():
+        parameter.requires_grad = False
+    assert whole([first, flat], model) == [first]
 
 
 def test_hooks_are_taken_away_at_the_end(told: Told) -> None:

@@ -58,6 +58,10 @@ def word(data: bytes, place: int) -> int:
     return int(struct.unpack_from("=q", data, 8 * place)[0])
 
 
+def moment(data: bytes, place: int) -> float:
+    return float(struct.unpack_from("=d", data, 8 * place)[0])
+
+
 def test_says_who_it_is_and_where(started: list[str]) -> None:
     hangtop.inside.step(41)
     hangtop.inside.phase("data")
@@ -67,9 +71,7 @@ def test_says_who_it_is_and_where(started: list[str]) -> None:
     places = (layout.VERSION_WORD, layout.PID, layout.RANK, layout.WORLD_SIZE, layout.LOCAL_RANK, layout.STEP)
     assert [word(data, place) for place in places] == [1, os.getpid(), 5, 8, 1, 41]
     assert layout.PHASE_NAMES[word(data, layout.PHASE)] == "data"
-    assert word(data, layout.SEQUENCE) == 4
-    step_at, phase_at = struct.unpack_from("=d", data, 8 * layout.STEP_AT), struct.unpack_from("=d", data, 104)
-    assert 0.0 < step_at[0] <= phase_at[0]
+    assert 0.0 < moment(data, layout.STEP_AT) <= moment(data, layout.PHASE_AT)
 
 
 def test_only_its_user_may_open_it(started: list[str]) -> None:
@@ -96,10 +98,12 @@ def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
     with hangtop.inside.phase(nonsense):  # type: ignore[arg-type]
         pass
     assert telling.problems
-    assert word(page_bytes(), layout.STEP) in {7, 8}
+    beyond = nonsense == 1 << 80
+    assert word(page_bytes(), layout.STEP) in ({0} if beyond else {7, 8})
+    assert (moment(page_bytes(), layout.STEP_AT) == 0.0) is beyond, "a pair without a time is none"
     hangtop.inside.step(9)
     assert word(page_bytes(), layout.STEP) == 9
-    assert not word(page_bytes(), layout.SEQUENCE) % 2
+    assert moment(page_bytes(), layout.STEP_AT) > 0.0
 
 
 def test_without_start_nothing_happens() -> None:
@@ -137,7 +141,9 @@ def test_threads_that_come_at_once_leave_it_whole(started: list[str]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not word(page_bytes(), layout.SEQUENCE) % 2
+    data = page_bytes()
+    assert (word(data, layout.STEP), layout.PHASE_NAMES[word(data, layout.PHASE)]) == (1999, "forward")
+    assert min(moment(data, layout.STEP_AT), moment(data, layout.PHASE_AT)) > 0.0
     assert telling.problems == []
 
 
@@ -150,6 +156,7 @@ def test_a_question_is_taken_once(started: list[str]) -> None:
         other.write(struct.pack("=qqdd", layout.CHECKS.index("same"), 120, 30.0, 0.0))
         other.seek(8 * layout.QUESTION)
         other.write(struct.pack("=q", 77))
+    page.seldom_from = 10
     assert page.step(1) is True
     question = page.question()
     assert question is not None
@@ -165,8 +172,22 @@ def test_a_question_that_is_none_is_dropped(started: list[str]) -> None:
     with Path(page_path()).open("r+b") as other:
         other.seek(8 * layout.QUESTION)
         other.write(struct.pack("=qq", 78, 4711))
+    page.seldom_from = 10
     assert page.question() is None
     assert page.step(2) is False
+
+
+def test_threads_are_named_again_after_twice_as_many_steps(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[int] = []
+    page = telling.page
+    assert page is not None
+    monkeypatch.setattr(names, "name_threads", lambda _threads: named.append(page.last_step))
+    for number in (0, *range(1, 40)):
+        hangtop.inside.step(number)
+    assert named == [0, 1, 2, 4, 8, 16, 32]
+    hangtop.inside.step(10_000)
+    hangtop.inside.step(10_001)
+    assert named[-1] == 10_000
 
 
 def test_what_start_did_is_listed_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,19 +238,6 @@ def test_who_may_trace(tmp_path: Path, scope: str, word: str) -> None:
     # where the kernel has no Yama, it refuses the call; both are said
     assert word in said
     assert said.startswith("tracing: ")
-
-
-def test_threads_get_the_names_that_python_knows() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="reader of shards")
-    thread.start()
-    try:
-        names.name_threads(threading.enumerate())
-        assert Path(f"/proc/self/task/{thread.native_id}/comm").read_text().strip() == "reader of shard"
-        assert names.name_threads([thread]) == 0
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_identity_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,20 @@ def test_any_numbers_make_a_pulse_that_the_wire_takes(noise: bytes) -> None:
     assert 0 <= head.signal < 128
 
 
+def test_a_write_that_is_under_way_tells_nothing() -> None:
+    """It fills a pair with zeros, writes its number, then its time."""
+    begun = {"STEP": 7, "PHASE": 2}
+    head = page_reading.head_of(page(**begun))
+    assert head is not None
+    assert head.pulse(12) == InsidePulse(12, None, None, "", None)
+    data = bytearray(page(**begun))
+    for place in (layout.STEP_AT, layout.PHASE_AT):
+        struct.pack_into("=d", data, 8 * place, 1.8e9)
+    head = page_reading.head_of(bytes(data))
+    assert head is not None
+    assert head.pulse(12) == InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
