@@ -172,4 +172,4 @@ async def test_under_a_dialog_the_verdict_is_live_and_in_the_first_row(key: str,
         assert not any(JUNK in line for line in terminal.lines())
         if size == SIZES[-1] and key != "question_mark":  # large enough: the box leaves the first lines free
             assert "Findings 2" in terminal.lines()[1]
-            assert "utilisation %  from 0 to 0" in terminal.lines()[2]
+            assert "31 ranks wait   next" in terminal.lines()[2]

@@ -128,5 +128,5 @@ class Onset(Lines):
         return pieces
 
 
-def _order(each: OnsetRow) -> tuple[bool, float, int]:
-    return each.stopped is None, each.stopped or 0.0, each.row.number
+def _order(each: OnsetRow) -> tuple[bool, bool, float, int]:
+    return not each.suspect, each.stopped is None, each.stopped or 0.0, each.row.number

@@ -45,6 +45,7 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
                 place in held_up,
                 known,
                 next(iter(own.values()), ""),
+                tuple(own.get(other, "") for other in known),
             )
         )
     return tuple(boxes)
