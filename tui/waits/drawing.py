@@ -10,6 +10,8 @@ from tui.text import CUT, cells, fit, wrap
 from tui.waits.levels import Folded, FoldedBox, fold, nodes_within, ranks_within
 
 WIDEST = 44
+EASY = 26
+"""Cells of a box of a chain that is too long to be seen whole."""
 """Cells of a box, borders included; what is longer is wrapped."""
 NARROWEST = 11
 LABEL = 30
@@ -106,6 +108,9 @@ def _shrunk(widths: list[int], gaps: list[tuple[int, int]], width: int) -> tuple
         over = sum(widths) + sum(between) - width
         if over > sum(max(0, each - least) for each in widths) and words:
             continue
+        if over > sum(max(0, each - least) for each in widths):
+            # to be gone along with the cursor: then it should be easy to read
+            return [min(EASY, each) for each in widths], [gap[True] for gap in gaps], True
         made = list(widths)
         while over > 0 and max(made) > least:
             made[made.index(max(made))] -= 1
