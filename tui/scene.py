@@ -105,6 +105,7 @@ class Scene:
         self._parts: dict[str, Part] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
         self._waiting = Waiting(())
+        self._blamed: tuple[Waiting, Lists, list[RankRow]] = (self._waiting, self._lists, [])
 
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
@@ -151,6 +152,15 @@ class Scene:
         if self._waiting.boxes is not self.waits:
             self._waiting = Waiting(self.waits)
         return self._waiting
+
+    @property
+    def blamed(self) -> list[RankRow]:
+        """Ranks that the verdict blames."""
+        waiting, lists = self.waiting, self.lists
+        if self._blamed[0] is not waiting or self._blamed[1] is not lists:
+            rows = [row for row in lists.ranks if waiting.blames(row.number)] if waiting.blamed else []
+            self._blamed = waiting, lists, rows
+        return self._blamed[2]
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""

@@ -74,7 +74,7 @@ def _hung(width: int, time: int, left: int, nodes: int) -> Shares:
     rest = left - heat - 1
     if beside:
         graph = min(16, max(GRAPH, rest * 3 // 5))
-        return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 4 else 0, lines=rest >= GRAPH + 4)
+        return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 5 else 0, lines=rest >= GRAPH + 5)
     graph = min(12, rest - 4) if rest >= GRAPH + 4 else 0
     spare = rest - graph - 6
     return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)

@@ -102,8 +102,8 @@ class Totals:
 
     def _since(self) -> float | None:
         """Since when those who are blamed stand still, else the first of all."""
-        history, blamed = self.scene.timeline.head.history, set(self.scene.waiting.blamed)
-        rows = [row for row in self.scene.ranks if row.number in blamed] or self.scene.ranks[:MANY]
+        history = self.scene.timeline.head.history
+        rows = self.scene.blamed or self.scene.ranks[:MANY]
         found = [
             stopped
             for row in rows

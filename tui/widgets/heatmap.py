@@ -23,6 +23,7 @@ from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
 FIGURE = 6
@@ -286,18 +287,3 @@ def _hot(style: Style, under: bool) -> tuple[Style, Style]:
     """Styles of a rank's number and of its value: adding them up anew for each cell takes longer than the rest."""
     plain = style + _UNDER if under else style
     return plain, plain + _BOLD
-
-
-_LINKS = {
-    "live": ("●", Tone.OK),
-    "limited": ("◐", Tone.WARN),
-    "connecting": ("○", Tone.DIM),
-    "stale": ("◌", Tone.WARN),
-    "lost": ("✖", Tone.BAD),
-    "offline": ("■", Tone.DIM),
-}
-
-
-def link_glyph(link: str) -> tuple[str, Tone]:
-    """A glyph of its own for every state of a connection."""
-    return _LINKS[link]

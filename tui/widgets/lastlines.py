@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from textual.strip import Strip
 
 from hangtop.diagnosis.phrasing import ranks_text
@@ -14,6 +16,8 @@ from tui.widgets.lines import Lines, Piece, strip_of
 
 MOST = 4
 """Ranks whose lines are shown."""
+READ = 2_000
+"""Lines of all logs among which they are looked for."""
 
 
 class LastLines(Lines):
@@ -37,15 +41,14 @@ class LastLines(Lines):
     def paths(self) -> set[str]:
         """Files that these ranks write."""
         found = set[str]()
-        for row in self._blamed():
+        for row in self._rows_of():
             process = row.rank.process
             written = {process.stdout, process.stderr, process.nccl_log}
             found |= {path for path, file in row.node.log_files.items() if file.pid == process.pid or path in written}
         return found
 
-    def _blamed(self) -> list[RankRow]:
-        whose = set(self.ranks())
-        return [row for row in self.scene.ranks if row.number in whose]
+    def _rows_of(self) -> list[RankRow]:
+        return self.scene.blamed[:MOST]
 
     def feed(self) -> None:
         """Take what is new and draw."""
@@ -54,9 +57,9 @@ class LastLines(Lines):
             self.again()
             self._whose = whose
         self._book.take(self.scene.state)
-        nodes, paths = {row.node.name for row in self._blamed()}, self.paths()
+        nodes, paths = {row.node.name for row in self._rows_of()}, self.paths()
         found: list[LogLine] = []
-        for line in reversed(self._book.lines):
+        for line in islice(reversed(self._book.lines), READ):
             if len(found) >= max(0, self.size.height - 1):
                 break
             # what a node's kernel says has no rank

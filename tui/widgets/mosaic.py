@@ -16,14 +16,16 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.state import NodeState
+from tui.rolling import Rolling
 from tui.scene import Scene
 from tui.text import cells as width_of
 from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Tone
 from tui.waits.levels import letter_of
 from tui.widgets.heat import Cell
-from tui.widgets.heatmap import HeatMap, link_glyph
+from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
 ROUND = (10, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
@@ -55,12 +57,15 @@ class Mosaic(Lines):
         """Cells of a block."""
         self._wide = 1
         """Cells of a node that has no more than half of them each."""
+        self._colours = Rolling(self._colour)
+        self._meaning: tuple[object, object, object] = (None, None, None)
         self.room = 1
         """Lines that it may take."""
 
     def feed(self) -> None:
         """Take the latest nodes and draw."""
         self._rows = self.scene.nodes
+        self._learn()
         names = (width_of(node.name) for node in self._rows)
         self._label = min(max(names, default=4), 20) + 3
         width = self.size.width
@@ -74,6 +79,16 @@ class Mosaic(Lines):
             lines = -(-len(self._rows) // (self._across * self._deep))
         self.resize_to(width, max(1, lines))
         self.redraw()
+
+    def _learn(self) -> None:
+        """Work the colours out anew, of thousands of nodes a part a tick, or all when they mean something else."""
+        if self.view == 1:
+            return
+        meaning = self.scene.waits, self.heatmap.metric, self.ink
+        if any(new is not old for new, old in zip(meaning, self._meaning, strict=True)):
+            self._meaning = meaning
+            self._colours.forget()
+        self._colours.turn(self._rows)
 
     def _fitting(self, room: int) -> tuple[int, int]:
         """Cells of a node and nodes side by side, so that all are seen, and the larger the better."""
@@ -179,7 +194,7 @@ class Mosaic(Lines):
                 continue
             lower = index + across
             colours = [
-                ink.of(Tone.ACCENT).color if each == at else self._colour(self._rows[each])
+                ink.of(Tone.ACCENT).color if each == at else self._colours.of(self._rows[each].name)
                 for each in (index, lower) if each < len(self._rows)
             ]  # fmt: skip
             line.add(HALF * self._wide, _halves(colours[0], colours[1] if len(colours) > 1 else ground))

@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 from textual.strip import Strip
 
+from hangtop.diagnosis.finding import WaitBox
 from hangtop.session.state import NodeState
 from tui.format import age, number, percent, size
 from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
+from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
 from tui.text import cells, fit
 from tui.theme import Tone
 from tui.waits.levels import letter_of
-from tui.widgets.heatmap import link_glyph
 from tui.widgets.lines import Content, Lines, Piece, strip_of
+from tui.widgets.links import link_glyph
 
 APART = 5.0
 """Times the middle distance from the middle at which a node differs, …"""
@@ -116,47 +118,59 @@ class Odd(NamedTuple):
     why: str
 
 
-def odd_nodes(scene: Scene, nodes: Sequence[NodeState], shares: Sequence[float | None], figure: str) -> list[Odd]:
-    """Nodes that are blamed, lost, broken, or whose figure lies far from that of most nodes; ``shares`` are 0 to 1."""
-    blamed = set(scene.waiting.blamed)
-    known = [share for share in shares if share is not None]
-    middle = median(known) if known else 0.0
-    apart = max(LEAST, APART * median([abs(share - middle) for share in known])) if known else 1.0
-    found: list[Odd] = []
-    for node, share in zip(nodes, shares, strict=True):
-        if blamed and any(rank.process.rank in blamed for rank in node.ranks.values()):
-            found.append(Odd(0, 0.0, node.name, "holds the others up"))
-        elif node.link in ("lost", "stale"):
-            found.append(Odd(1, 0.0, node.name, f"{node.link} {node.why}".rstrip()))
-        elif scene.stale(node):
-            found.append(Odd(1, 0.0, node.name, f"silent for {age(scene.silence(node))}"))
-        elif (fault := _fault(node)) is not None:
-            found.append(Odd(2, 0.0, node.name, fault))
-        elif share is not None and abs(share - middle) > apart:
-            found.append(Odd(3, -abs(share - middle), node.name, f"{figure} {share:.0%} of most, others {middle:.0%}"))
-    return sorted(found)
-
-
 def _fault(node: NodeState) -> str | None:
     """What is broken on a node."""
     return next((f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault is not None), None)
 
 
 class OddNodes(Lines):
-    """Under a title, a node a line."""
+    """Under a title, a node a line: those that are blamed, lost or broken, or far from what most show."""
 
     DEFAULT_CSS = """
     OddNodes { scrollbar-size: 0 0; overflow: hidden; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scene: Scene) -> None:
         super().__init__(id="odd")
+        self.scene = scene
+        self._broken = Rolling(self._reason)
+        self._waits: tuple[WaitBox, ...] = ()
         self._found: list[Odd] = []
 
-    def feed(self, found: list[Odd]) -> None:
-        """Draw those that differ."""
-        self._found = found
+    def feed(self, shares: Sequence[float | None], figure: str) -> None:
+        """Take the nodes' shares, 0 to 1 of what is most of the figure on view, and draw."""
+        nodes = self.scene.nodes
+        if self.scene.waits is not self._waits:
+            self._waits = self.scene.waits
+            self._broken.forget()
+        found = [odd for odd in self._broken.turn(nodes) if odd is not None]
+        named = {odd.name for odd in found}
+        known = [share for share in shares if share is not None]
+        if known:
+            middle = median(known)
+            apart = max(LEAST, APART * median([abs(share - middle) for share in known]))
+            for node, share in zip(nodes, shares, strict=True):
+                if share is not None and abs(share - middle) > apart and node.name not in named:
+                    why = f"{figure} {share:.0%} of most, others {middle:.0%}"
+                    found.append(Odd(3, -abs(share - middle), node.name, why))
+        self._found = sorted(found)
         self.redraw()
+
+    def _reason(self, node: NodeState) -> Odd | None:
+        """What is wrong with a node by itself."""
+        waiting = self.scene.waiting
+        if any(waiting.blames(rank.process.rank) for rank in node.ranks.values()):
+            return Odd(0, 0.0, node.name, "holds the others up")
+        if node.link in ("lost", "stale"):
+            return Odd(1, 0.0, node.name, f"{node.link} {node.why}".rstrip())
+        if self.scene.stale(node):
+            return Odd(1, 0.0, node.name, f"silent for {age(self.scene.silence(node))}")
+        fault = _fault(node)
+        return None if fault is None else Odd(2, 0.0, node.name, fault)
+
+    def again(self) -> None:
+        """Another moment is shown."""
+        self._broken.forget()
 
     def paint(self, y: int, width: int) -> Strip:
         """One line."""

@@ -11,12 +11,13 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.phrasing import ranks_text
 from tui.scene import Scene
-from tui.text import cells
+from tui.text import cells, wrap
 from tui.theme import Ground, Ink, Tone
 from tui.waits.canvas import Part, Patch, patches
 from tui.waits.drawing import Drawing, drawing
-from tui.waits.levels import FoldedBox
+from tui.waits.levels import FoldedBox, folded_names, letter_of
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 NOBODY = "nobody waits for anybody, as far as is known"
@@ -55,6 +56,7 @@ class WaitMap(Lines):
         self._rows: list[list[Patch]] = []
         self._left = self._up = 0
         """Cells and lines of the picture that are out of sight."""
+        self._told: list[list[Piece]] = []
 
     def feed(self) -> None:
         """Take the verdict's boxes and draw."""
@@ -67,6 +69,7 @@ class WaitMap(Lines):
             self._rows = patches(self._drawing)
             self._cursor = self._place_of(known)
             self._follow()
+        self._tell()
         self.redraw()
 
     def _place_of(self, known: FoldedBox | None) -> int:
@@ -120,6 +123,7 @@ class WaitMap(Lines):
     def _go(self, at: int) -> None:
         self._cursor = at
         self._follow()
+        self._tell()
         self.redraw()
 
     def _follow(self) -> None:
@@ -144,13 +148,26 @@ class WaitMap(Lines):
             return strip_of([(f"  {NOBODY}" if y == 1 else "", Tone.DIM)], width, self.ink)
         at = y - 1 + self._up
         if at >= len(self._rows):
-            return strip_of([], width, self.ink)
+            told = y - len(self._rows) - 2
+            return strip_of(self._told[told] if 0 <= told < len(self._told) else [], width, self.ink)
         ink, plain = self.ink, self.ink.of(Tone.TEXT)
         segments = [Segment(" ", plain)]
         segments += [Segment(patch.text, self._style(ink, patch)) for patch in self._rows[at]]
         # more picture than room: what is out of sight is cut off on both sides
         strip = Strip(segments).crop(self._left, self._left + width)
         return strip.adjust_cell_length(width, plain)
+
+    def _tell(self) -> None:
+        """What there was no room for in the box under the cursor."""
+        width, lines = max(20, self._from[1] - 3), list[list[Piece]]()
+        for box in self.boxes() if self.active else ():
+            ranks, nodes = ranks_text(box.ranks), folded_names(box.nodes)
+            head = f"{ranks}{f' on {nodes}' if nodes else ''}: {box.doing}"
+            lines += [[(f" {text}", Tone.BAD if box.blamed else Tone.STRONG)] for text in wrap(head, width)]
+            for other, label in zip(box.waits_for, box.operations or ("",) * len(box.waits_for), strict=False):
+                whom = f"  waits for {letter_of(other)}, {ranks_text(self._from[0][other].ranks)}"
+                lines += [[(f" {text}", Tone.TEXT)] for text in wrap(whom + (f": {label}" if label else ""), width)]
+        self._told = lines
 
     def _style(self, ink: Ink, patch: Patch) -> Style:
         blamed = patch.box >= 0 and self._drawing.boxes[patch.box].box.blamed

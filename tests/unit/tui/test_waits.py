@@ -137,8 +137,8 @@ def test_whatever_waits_no_box_covers_another_and_no_edge_is_lost(
     for place, wait in enumerate(boxes):
         for other in wait.waits_for:
             here, there = place_of[place], place_of[other]
-            told = any(text.startswith("also for ") for text in shown.boxes[here].also)
-            assert here == there or (here, there) in drawn_edges or told
+            said = any(text.startswith("also for ") for text in shown.boxes[here].also)
+            assert here == there or (here, there) in drawn_edges or said
     assert len(levels_of(boxes)) == len(boxes)
 
 
