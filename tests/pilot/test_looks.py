@@ -290,6 +290,9 @@ async def test_a_small_job_shows_all_figures_and_a_large_one_the_chosen() -> Non
         assert "clock" in shown.text()
     async with screen(Paper(nodes=64).session(ticks=2), size=(250, 70)) as shown:
         assert "clock" not in shown.text()
+        assert " 9 9 9 9 9 9 9 9" in shown.text()
+        await shown.press("plus")
+        assert "clock" not in shown.text()
         assert "511" in shown.text()
 
 

@@ -34,40 +34,40 @@ class OverviewParts(Panel):
     """Has the parts and arranges them; what they show and what keys do is the overview's."""
 
     DEFAULT_CSS = """
-    OverviewPanel #split { height: 1fr; }
-    OverviewPanel #maps { height: auto; }
-    OverviewPanel HeatMap { height: auto; }
-    OverviewPanel Mosaic { height: auto; }
-    OverviewPanel #below { height: 1fr; min-height: 4; margin-top: 1; }
-    OverviewPanel #upper { height: auto; }
-    OverviewPanel #lower { height: 1fr; min-height: 4; }
-    OverviewPanel Onset { height: 1fr; }
-    OverviewPanel Happened { height: 1fr; width: 1fr; min-height: 4; }
-    OverviewPanel LastLines { height: 1fr; width: 1fr; }
-    OverviewPanel WaitMap { height: 1fr; width: 1fr; }
-    OverviewPanel.-ranks.-beside #below { layout: horizontal; }
-    OverviewPanel.-ranks.-beside #upper { width: 3fr; height: 1fr; }
-    OverviewPanel.-ranks.-beside #lower { width: 2fr; height: 1fr; margin-left: 1; }
-    OverviewPanel.-ranks.-beside.-waits #below { layout: vertical; }
-    OverviewPanel.-ranks.-beside.-waits #upper { layout: horizontal; width: 1fr; }
-    OverviewPanel.-ranks.-beside.-waits #lower { layout: horizontal; width: 1fr; margin: 1 0 0 0; }
-    OverviewPanel.-ranks.-beside.-waits WaitMap { margin-left: 1; }
-    OverviewPanel.-ranks.-beside.-waits LastLines { margin-left: 1; }
-    OverviewPanel.-side #split { layout: horizontal; }
-    OverviewPanel.-side #maps { width: 1fr; height: 1fr; }
-    OverviewPanel.-side HeatMap { height: 1fr; max-height: 100%; }
-    OverviewPanel.-side Mosaic { height: 1fr; }
-    OverviewPanel.-side #below { width: 62; height: 1fr; margin: 0 0 0 1; }
-    OverviewPanel.-side.-mosaic #below { width: 50; }
-    OverviewPanel.-row #below { layout: horizontal; }
-    OverviewPanel.-row #upper, OverviewPanel.-row NodeCard { width: 1fr; height: 1fr; margin-right: 1; }
-    OverviewPanel.-row #lower { width: 1fr; }
-    OverviewPanel.-graph #split { layout: vertical; }
-    OverviewPanel.-graph #below { layout: vertical; width: 1fr; margin: 0; }
-    OverviewPanel.-graph.-ranks.-beside.-waits #upper { width: 1fr; height: 1fr; }
-    OverviewPanel.-graph #upper { width: 1fr; height: 1fr; }
-    OverviewPanel.-graph WaitMap { margin: 0; }
-    OverviewPanel.-graph.-ranks.-beside.-waits WaitMap { margin: 0; }
+    OverviewParts #split { height: 1fr; }
+    OverviewParts #maps { height: auto; }
+    OverviewParts HeatMap { height: auto; }
+    OverviewParts Mosaic { height: auto; }
+    OverviewParts #below { height: 1fr; min-height: 4; margin-top: 1; }
+    OverviewParts #upper { height: auto; }
+    OverviewParts #lower { height: 1fr; min-height: 4; }
+    OverviewParts Onset { height: 1fr; }
+    OverviewParts Happened { height: 1fr; width: 1fr; min-height: 4; }
+    OverviewParts LastLines { height: 1fr; width: 1fr; }
+    OverviewParts WaitMap { height: 1fr; width: 1fr; }
+    OverviewParts.-ranks.-beside #below { layout: horizontal; }
+    OverviewParts.-ranks.-beside #upper { width: 3fr; height: 1fr; }
+    OverviewParts.-ranks.-beside #lower { width: 2fr; height: 1fr; margin-left: 1; }
+    OverviewParts.-ranks.-beside.-waits #below { layout: vertical; }
+    OverviewParts.-ranks.-beside.-waits #upper { layout: horizontal; width: 1fr; }
+    OverviewParts.-ranks.-beside.-waits #lower { layout: horizontal; width: 1fr; margin: 1 0 0 0; }
+    OverviewParts.-ranks.-beside.-waits WaitMap { margin-left: 1; }
+    OverviewParts.-ranks.-beside.-waits LastLines { margin-left: 1; }
+    OverviewParts.-side #split { layout: horizontal; }
+    OverviewParts.-side #maps { width: 1fr; height: 1fr; }
+    OverviewParts.-side HeatMap { height: 1fr; max-height: 100%; }
+    OverviewParts.-side Mosaic { height: 1fr; }
+    OverviewParts.-side #below { width: 62; height: 1fr; margin: 0 0 0 1; }
+    OverviewParts.-side.-mosaic #below { width: 50; }
+    OverviewParts.-row #below { layout: horizontal; }
+    OverviewParts.-row #upper, OverviewParts.-row NodeCard { width: 1fr; height: 1fr; margin-right: 1; }
+    OverviewParts.-row #lower { width: 1fr; }
+    OverviewParts.-graph #split { layout: vertical; }
+    OverviewParts.-graph #below { layout: vertical; width: 1fr; margin: 0; }
+    OverviewParts.-graph.-ranks.-beside.-waits #upper { width: 1fr; height: 1fr; }
+    OverviewParts.-graph #upper { width: 1fr; height: 1fr; }
+    OverviewParts.-graph WaitMap { margin: 0; }
+    OverviewParts.-graph.-ranks.-beside.-waits WaitMap { margin: 0; }
     """
 
     def __init__(self, scene: Scene) -> None:

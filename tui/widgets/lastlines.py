@@ -73,6 +73,11 @@ class LastLines(Lines):
         """Another moment is shown, of which other lines are known."""
         self._book = LogBook()
 
+    def on_resize(self) -> None:
+        """Lay out for the new size at once."""
+        super().on_resize()
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """A title, then the newest line first."""
         if y == 0:

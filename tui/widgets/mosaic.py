@@ -130,6 +130,11 @@ class Mosaic(Lines):
     def _line_of(self, index: int) -> int:
         return index % self._below if self.view == 1 else index // (self._across * self._deep)
 
+    def on_resize(self) -> None:
+        """Lay out for the new size at once."""
+        super().on_resize()
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
         if not self._rows:

@@ -140,6 +140,11 @@ class WaitMap(Lines):
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
+    def on_resize(self) -> None:
+        """Lay out for the new size at once."""
+        super().on_resize()
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """A title, then the picture."""
         if y == 0:
