@@ -183,7 +183,10 @@ class WaitMap(Lines):
             return ink.alarm[2]
         if patch.part is Part.TEXT and here:
             return ink.of(Tone.STRONG, Ground.CURSOR)
-        return ink.of(Tone.BAD if blamed else _TONES[patch.part])
+        tone = Tone.BAD if blamed else _TONES[patch.part]
+        if tone is Tone.BAD and ink.of(tone).underline:
+            tone = Tone.STRONG  # what tells alarms apart without colours is no use to lines
+        return ink.of(tone)
 
     def _title(self, width: int) -> Strip:
         verdict = self.scene.session.verdict
