@@ -67,7 +67,8 @@ async def test_g_goes_into_the_picture_and_enter_to_the_stack_and_back() -> None
     async with screen(hanging(stacks=True), size=(120, 36)) as shown:
         await shown.press("g")
         assert "arrows, Enter opens, Esc leaves" in shown.text()
-        assert "Space pause" in shown.text()  # time is still there
+        assert ", . scrub" in shown.text()  # time is still there, and says which keys are its own
+        assert "← → scrub" not in shown.text()
         assert overview(shown).chosen_ranks() == {11}
         await shown.press("right")
         assert len(overview(shown).chosen_ranks()) == 31

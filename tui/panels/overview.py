@@ -38,6 +38,7 @@ class OverviewPanel(OverviewParts):
     def draw(self) -> None:
         """Draw all that is shown."""
         self._share()
+        self.time.keys = not self.waitmap.active
         self.time.feed()
         self.heatmap.feed(self._shares[0].heat if self._shares else 10)
         first = self.totals.pieces()
