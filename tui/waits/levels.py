@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,9 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
+LONGEST = 9
+"""Digits of a number; what stands before them is part of the name."""
+_DIGITS = "0123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +183,14 @@ def folded_names(names: Iterable[str]) -> str:
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     plain: list[str] = []
     for name in names:
-        split = _NUMBERED.match(name)
-        if split is None:
-            plain.append(name)
+        stem = name.rstrip(_DIGITS)
+        number = name[max(len(stem), len(name) - LONGEST) :]
+        stem = name[: len(name) - len(number)]
+        if number:
+            padded = len(number) if number.startswith("0") and len(number) > 1 else 0
+            groups[stem, padded].append(int(number))
         else:
-            padded = len(split[2]) if split[2].startswith("0") and len(split[2]) > 1 else 0
-            groups[split[1], padded].append(int(split[2]))
+            plain.append(name)
     told = [_ranges(prefix, padded, sorted(set(numbers))) for (prefix, padded), numbers in groups.items()]
     return listed([*told, *plain], 3)
 
