@@ -37,8 +37,10 @@ from tui.widgets.blocks import Blocks
 from tui.widgets.footer import Footer
 from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Lines
+from tui.widgets.mosaic import Mosaic
 from tui.widgets.table import Table
 from tui.widgets.tabs import Tabs
+from tui.widgets.waitmap import WaitMap
 
 if TYPE_CHECKING:
     from tui.panels.stacks import StacksPanel
@@ -220,7 +222,7 @@ class HangtopApp(Host, inherit_bindings=False):
 
     def is_valid(self, action: Action) -> bool:
         """True when the panel on top can do it."""
-        return action.valid(self.panel.CAN)
+        return action.valid(self.panel.can)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tell Textual which keys are alive here."""
@@ -240,6 +242,8 @@ class HangtopApp(Host, inherit_bindings=False):
     @on(Table.Entered)
     @on(Blocks.Entered)
     @on(HeatMap.Entered)
+    @on(Mosaic.Entered)
+    @on(WaitMap.Entered)
     async def _entered(self) -> None:
         """A row, a group or a cell was clicked twice."""
         await self.action_do("enter")

@@ -38,7 +38,7 @@ class Edges:
         self.tabs.tell(host.stage.top, len(verdict.findings) if verdict else 0, hidden)
         self.crumbs.tell(host.stage.trail, panel.query_text)
         able = host.session.can_act
-        shown = [action for action in in_footer(panel.CAN) if able or not action.asks]
+        shown = [action for action in in_footer(panel.can) if able or not action.asks]
         self.footer.tell([FooterKey(action.id, self._keys_of(action), action.title) for action in shown])
 
     def _keys_of(self, action: Action) -> str:

@@ -69,6 +69,7 @@ class Stage(Clear, Container):
         self._way.clear()
         self._what = ""
         panel = await self.show(name)
+        panel.leave()
         if panel.scope:
             _narrow(panel, "", panel.query_text)
 

@@ -45,7 +45,7 @@ class ActionsProvider(Provider):
     def _offers(self) -> Iterator[_Offer]:
         app = self._host
         for action in ACTIONS:
-            if action.valid(app.panel.CAN) and not action.id.startswith("move."):
+            if action.valid(app.panel.can) and not action.id.startswith("move."):
                 keys = " ".join(shown_keys(app.options.keymap.get(action.id, action.keys)))
                 yield _Offer(f"{action.title} ({keys})", action.help, partial(app.start, action.id), first=True)
         yield from self._things(app)

@@ -1,4 +1,4 @@
-"""The incident report: what hangtop knows at this moment, for people (text) and for scripts (JSON)."""
+"""The incident report: what hangtop knows at this moment, for people (text, a picture) and scripts (JSON)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from collectors.node import secrets
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.state import JobState
 from tui.format import age
 from tui.logbook import LogBook
 from tui.scene import Scene
+from tui.waits.svg import as_svg
 
 LINES = 400
 """Warnings and errors of the logs that are quoted, the newest ones."""
@@ -31,7 +33,7 @@ class Report:
         self._text = "\n".join(_sections(scene.state, self._job))
 
     def write(self, folder: Path) -> list[Path]:
-        """Write both files and return where they are. Raises :class:`OSError`."""
+        """Write the files and return where they are: of a job that hangs a picture, too. Raises :class:`OSError`."""
         from hangtop.cli.answer import Answer, as_json, as_text
 
         answer = Answer(self._verdict, self._job, self._job.watched)
@@ -45,7 +47,16 @@ class Report:
         whole = as_json(answer) | {"state": plain(self._job)}
         document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
         data.write_text(secrets.shapes(document) + "\n", encoding="utf-8")
-        return [text, data]
+        return [text, data, *self._picture(folder / f"hangtop-{stamp}.svg")]
+
+    def _picture(self, path: Path) -> list[Path]:
+        """Who waits for whom, as SVG."""
+        if not self._verdict.waits:
+            return []
+        title = f"{outcome_words(self._verdict.outcome).upper()}: {self._verdict.summary}"
+        picture = as_svg(self._verdict.waits, title, cleaned=secrets.shapes)
+        path.write_text(picture, encoding="utf-8", errors="replace")
+        return [path]
 
 
 def _sections(state: JobState, job: Job) -> Iterator[str]:

@@ -34,6 +34,10 @@ class Rolling(Generic[T]):
         self._next = (self._next + AT_ONCE) % max(1, count)
         return list(values.values())
 
+    def of(self, name: str) -> T | None:
+        """The value that a node had when it was last looked at."""
+        return self._values.get(name)
+
     def forget(self) -> None:
         """Work everything out anew the next time: what is asked for has changed."""
         self._values.clear()

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from tui.measure import is_stale
 from tui.order import natural
+from tui.owners import owners_of, pids_are_hidden
 from tui.subject import Subject
 from tui.timeline import Timeline
+from tui.waits.waiting import Waiting
 
 
 class RankRow(NamedTuple):
@@ -101,6 +104,8 @@ class Scene:
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
         self._parts: dict[str, Part] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
+        self._waiting = Waiting(())
+        self._blamed: tuple[Waiting, Lists, list[RankRow]] = (self._waiting, self._lists, [])
 
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
@@ -134,6 +139,28 @@ class Scene:
             "collectives": state.recorders or state.progress or state.ras,
         }
         return tuple(name for name, found in has.items() if not found)
+
+    @property
+    def waits(self) -> tuple[WaitBox, ...]:
+        """Who waits for whom at this moment; empty for a job that moves."""
+        verdict = self.session.verdict
+        return () if verdict is None else verdict.waits
+
+    @property
+    def waiting(self) -> Waiting:
+        """The same by rank; worked out once a verdict."""
+        if self._waiting.boxes is not self.waits:
+            self._waiting = Waiting(self.waits)
+        return self._waiting
+
+    @property
+    def blamed(self) -> list[RankRow]:
+        """Ranks that the verdict blames."""
+        waiting, lists = self.waiting, self.lists
+        if self._blamed[0] is not waiting or self._blamed[1] is not lists:
+            rows = [row for row in lists.ranks if waiting.blames(row.number)] if waiting.blamed else []
+            self._blamed = waiting, lists, rows
+        return self._blamed[2]
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""
@@ -207,14 +234,14 @@ class Scene:
 
     def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
         """Ranks whose process, or a helper's, is on the GPU."""
-        return _owners(node, gpu, _alive(node))
+        return owners_of(node, gpu, _alive(node))
 
     def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
         """The same for all GPUs of a node."""
         found = self._owners.get(node.name)
         if found is None:
             alive = _alive(node)
-            found = self._owners[node.name] = [(gpu, _owners(node, gpu, alive)) for gpu in node.gpus.values()]
+            found = self._owners[node.name] = [(gpu, owners_of(node, gpu, alive)) for gpu in node.gpus.values()]
         return found
 
     def gpu_of(self, row: RankRow) -> GpuState | None:
@@ -229,7 +256,7 @@ class Scene:
     def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
         """GPUs that a rank's process, or a helper's, is on."""
         process, helpers = row.rank.process, row.rank.helpers
-        hidden = _pids_are_hidden(row.node)
+        hidden = pids_are_hidden(row.node)
         for gpu in row.node.gpus.values():
             if any(other.pid == process.pid or other.pid in helpers for other in gpu.processes) or (
                 hidden and process.local_rank == gpu.index
@@ -245,23 +272,6 @@ class Staged(Protocol):
 
 def _alive(node: NodeState) -> dict[int, RankState]:
     return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
-
-
-def _owners(node: NodeState, gpu: GpuState, alive: dict[int, RankState]) -> list[RankState]:
-    if len(gpu.processes) == 1 and (only := alive.get(gpu.processes[0].pid)) is not None:
-        return [only]
-    pids = {process.pid for process in gpu.processes}
-    found = [rank for pid, rank in alive.items() if pid in pids]
-    if not found and pids:
-        found = [rank for rank in alive.values() if not pids.isdisjoint(rank.helpers)]
-    if not found and _pids_are_hidden(node):
-        found = [rank for rank in alive.values() if rank.process.local_rank == gpu.index]
-    return found
-
-
-def _pids_are_hidden(node: NodeState) -> bool:
-    """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
-    return not any(process.pid in node.ranks for process in node.gpu_processes)
 
 
 def _part(node: NodeState) -> Part:

@@ -6,10 +6,16 @@ from typing import NamedTuple
 
 FEW = 16
 """Nodes up to which each rank has a line of its own."""
+SOME = 128
+"""Nodes up to which each GPU has two cells; of more, each node has half a block."""
 BESIDE = 110
 """Cells from which on ranks and what happened stand beside each other."""
 WIDE = 150
 """Cells from which on what happened stands beside the heat map of a larger job."""
+GRAPH = 7
+"""Lines in which a picture of waits says something: a title, and boxes with two lines or more."""
+VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
+"""From the closest to the farthest."""
 
 
 class Shares(NamedTuple):
@@ -22,19 +28,86 @@ class Shares(NamedTuple):
     """Lines of the ranks where they stand above what happened; where they stand beside it, as many as are left."""
     beside: bool
     """Ranks and what happened, or those and the heat map, stand side by side."""
+    graph: int = 0
+    """Lines of who waits for whom; beside the ranks of a small job, theirs, too."""
+    card: int = 0
+    """Lines of the node under the cursor."""
+    odd: int = 0
+    """Lines of nodes that differ from the others."""
+    lines: bool = False
+    """Whether the last lines of the culprit are shown, beside or below what happened."""
+    row: bool = False
+    """What is below the map stands side by side."""
 
 
-def shares(width: int, height: int, nodes: int) -> Shares:
-    """Share ``height`` lines of ``width`` cells among the line of time, the heat map, the ranks and what happened."""
-    few = nodes <= FEW
+def usual_view(nodes: int) -> int:
+    """Place in :data:`VIEWS` of what shows a job of so many nodes best."""
+    return 0 if nodes <= FEW else 1 if nodes <= SOME else 2
+
+
+def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False) -> Shares:
+    """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened."""
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
+    if view:
+        time = min(time, 12 if height >= 44 else 8)
     left = height - time
-    if not few:
-        beside = width >= WIDE
-        return Shares(time, left if beside else max(3, min(left * 3 // 4, left - 6)), 0, beside)
+    if view:
+        return _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE))
+    if nodes > FEW:
+        return _map(width, time, left, hangs=hangs)
+    return _hung(width, time, left, nodes) if hangs else _few(width, time, left)
+
+
+def _few(width: int, time: int, left: int) -> Shares:
     beside = width >= BESIDE
     below = max(5, left * 2 // 5)
     onset = 1 if beside else (below + 4 if left >= 28 else 0)
     if onset and not beside:
         below += onset
     return Shares(time, max(3, left - below), onset, beside)
+
+
+def _hung(width: int, time: int, left: int, nodes: int) -> Shares:
+    """Who waits matters, not how much each GPU does: the map becomes small."""
+    beside = width >= BESIDE
+    heat = max(3, min(nodes + 1, left // 4))
+    rest = left - heat - 1
+    if beside:
+        graph = min(16, max(GRAPH, rest * 3 // 5))
+        return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 5 else 0, lines=rest >= GRAPH + 5)
+    graph = min(12, rest - 4) if rest >= GRAPH + 4 else 0
+    spare = rest - graph - 6
+    return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)
+
+
+def _map(width: int, time: int, left: int, *, hangs: bool) -> Shares:
+    beside = width >= WIDE
+    if beside:
+        graph = min(14, left // 2) if hangs and left >= 2 * GRAPH else 0
+        return Shares(time, left, 0, beside, graph, lines=hangs and left - graph >= 14)
+    heat = max(3, min(left * 3 // 4, left - 6))
+    if hangs and left >= GRAPH + 9:
+        return Shares(time, left - GRAPH - 6, 0, beside, GRAPH)
+    return Shares(time, heat, 0, beside)
+
+
+def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool) -> Shares:
+    left = height - time
+    if width >= BESIDE and not beside:
+        # names of nodes and two cells a GPU need the whole width; then what is told of them stands below
+        if height < 40:
+            time = min(time, 3)
+        left = height - time
+        below = min(8 if height < 40 else 11, left // 2) if left >= 14 else 4
+        graph = below if hangs and below >= GRAPH else 0
+        odd = 3 if left - below >= 10 else 0
+        heat = max(3, left - below - odd - 1)
+        return Shares(time, heat, 0, False, graph, 0 if graph or below < 8 else below, odd, row=True)
+    if beside:
+        card = min(13, left // 2) if left >= 12 else 0
+        graph = min(12, left - card - 4) if hangs and left - card - 4 >= GRAPH else 0
+        odd = min(8, max(3, left // 4)) if left >= 9 else 0
+        return Shares(time, left - odd, 0, beside, graph, card, odd, lines=hangs and left - card - graph >= 14)
+    graph = GRAPH + 1 if hangs and left >= GRAPH + 10 else 0
+    odd = 3 if left - graph >= 12 else 0
+    return Shares(time, max(3, left - graph - odd - 4), 0, beside, graph, 0, odd)

@@ -131,6 +131,7 @@ def _box(box: WaitBox) -> dict[str, Any]:
         "blamed": box.blamed,
         "waits_for": list(box.waits_for),
         "operation": box.operation,
+        "operations": list(box.operations),
     }
 
 

@@ -92,7 +92,9 @@ class WaitBox:
     """By the verdict's first finding."""
     waits_for: tuple[int, ...] = ()
     operation: str = ""
-    """What the edges stand for, where a witness says it: ``all_reduce 41 of dp``."""
+    """What the first edge stands for, where a witness says it: ``all_reduce 41 of dp``."""
+    operations: tuple[str, ...] = ()
+    """The same for each of ``waits_for``; empty where no witness says it."""
 
 
 @dataclass(frozen=True, slots=True)

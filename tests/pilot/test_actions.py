@@ -16,7 +16,7 @@ from tui.intent import Intent
 from tui.keys import shown_keys
 from tui.panels.registry import PANELS
 
-HOME = {"log": "5", "metric": "1", "time": "1", "samples": "8"}
+HOME = {"graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1", "samples": "8"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 

@@ -131,7 +131,7 @@ async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(
                         colour is None or colour.is_default for colour in (style.color, style.bgcolor)
                     )
         await shown.press("1")
-        assert re.search(r"!11 +0 ", shown.text())
+        assert re.search(r"!11 +A ", shown.text())
 
 
 async def test_ascii_is_ascii() -> None:
@@ -272,6 +272,9 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
     session.samples("node1", [gpu_row(2, utilization=None)], 1)
     async with screen(session, size=(100, 30)) as shown:
         first = next(line for line in shown.lines() if "node1 " in line)
+        assert first.startswith("▸ node1   ! ! – 9 9 9 9 9 ")  # two cells a GPU: 20 nodes are too many for more
+        await shown.press("plus")
+        first = next(line for line in shown.lines() if "node1 " in line)
         assert "0 ERR" in first
         assert "1 ERR" in first
         assert "2   –" in first
@@ -286,6 +289,9 @@ async def test_a_small_job_shows_all_figures_and_a_large_one_the_chosen() -> Non
         assert "power" in shown.text()
         assert "clock" in shown.text()
     async with screen(Paper(nodes=64).session(ticks=2), size=(250, 70)) as shown:
+        assert "clock" not in shown.text()
+        assert " 9 9 9 9 9 9 9 9" in shown.text()
+        await shown.press("plus")
         assert "clock" not in shown.text()
         assert "511" in shown.text()
 

@@ -47,6 +47,7 @@ async def drawn(pilot: Pilot[None]) -> None:
     [
         pytest.param("1", WIDE, id="overview"),
         pytest.param("1", NARROW, id="overview-80x24"),
+        pytest.param("1 g", WIDE, id="waits"),
         pytest.param("2", WIDE, id="ranks"),
         pytest.param("3", WIDE, id="gpus"),
         pytest.param("4", WIDE, id="fabric"),

@@ -18,6 +18,7 @@ from tests.support.piloted import Screen
 from tests.support.screens import Paper, PaperSession, hung
 from tests.support.terminal import JUNK, Terminal, attached
 from tui.app import HangtopApp, ScreenOptions
+from tui.panels.overview import OverviewPanel
 from tui.widgets.footer import Footer
 
 OPTIONS = ScreenOptions(theme="hangtop")
@@ -128,6 +129,41 @@ async def test_a_terminal_that_grows_and_shrinks_keeps_nothing_of_what_it_was(no
         assert not terminal.outside
 
 
+KEYS = [("g",), ("g", "right"), ("g", "right", "escape"), ("minus",), ("minus", "minus", "down"), ("plus", "plus", "v")]
+
+
+@pytest.mark.parametrize("nodes", [4, 40, 200])
+@pytest.mark.parametrize("size", SIZES)
+async def test_views_and_the_picture_of_waits_leave_nothing_behind(size: tuple[int, int], nodes: int) -> None:
+    paper = Paper(nodes=nodes, gpus=4, slow=11)
+    session = paper.session(ticks=3)
+    async with attached_screen(session, size) as (shown, terminal):
+        await shown.press("minus", "plus", "plus", "minus")
+        for tick in range(3, 5):
+            paper.clock.now += 1
+            for index in range(nodes):
+                paper.feed(session, index, tick)
+            await shown.draw()
+        session.verdict = hung(11, "node3")
+        await shown.draw()
+        await shown.draw()
+        for keys in KEYS:
+            panel = shown.app.panel
+            assert isinstance(panel, OverviewPanel)
+            panel.leave()
+            panel.view, panel.heatmap.chosen = None, None
+            panel.select((0, 0))
+            panel.waitmap.move("first")
+            panel.mosaic.move("first")
+            await shown.press(*keys)
+            await shown.draw()
+            await shown.draw()
+            lines = terminal.lines()
+            assert not unlike(lines, await fresh(session, size, *keys)), keys
+            assert not any(JUNK in line for line in lines), keys
+        assert not terminal.outside
+
+
 @pytest.mark.parametrize("panel", "1234567")
 async def test_a_panel_that_one_comes_back_to_shows_this_moment(panel: str) -> None:
     paper = Paper(slow=11)
@@ -172,4 +208,4 @@ async def test_under_a_dialog_the_verdict_is_live_and_in_the_first_row(key: str,
         assert not any(JUNK in line for line in terminal.lines())
         if size == SIZES[-1] and key != "question_mark":  # large enough: the box leaves the first lines free
             assert "Findings 2" in terminal.lines()[1]
-            assert "utilisation %  from 0 to 0" in terminal.lines()[2]
+            assert "31 ranks wait   next" in terminal.lines()[2]

@@ -14,7 +14,7 @@ from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import SourceState, Tick
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Unknown, Verdict
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Unknown, Verdict, WaitBox
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack
@@ -230,5 +230,13 @@ def hung(rank: int = 11, node: str = "node2") -> Verdict:
         "watchdog_timeout", "warning", 0.5, "the NCCL watchdog of 31 ranks will end them in 412 s",
         ranks=victims, evidence=(told,), cause="rank_stuck_in_data",
     )  # fmt: skip
+    waiting = "waits in all_reduce at step (train.py:207)"
+    boxes = (
+        WaitBox((rank,), (node,), f"in {reader}", True),
+        WaitBox(victims, tuple(f"node{at}" for at in range(1, 5)), waiting, False, (0,), "all_reduce 134 of dp",
+                ("all_reduce 134 of dp",)),
+    )  # fmt: skip
     unknown = Unknown("kernel log", ("node1", "node2"), "dmesg needs root here")
-    return Verdict("hung", f"rank {rank} on {node} holds up 31 others: {reader}", (cause, consequence), (unknown,))
+    return Verdict(
+        "hung", f"rank {rank} on {node} holds up 31 others: {reader}", (cause, consequence), (unknown,), boxes
+    )

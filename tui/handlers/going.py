@@ -43,7 +43,9 @@ async def enter(app: Host) -> None:
 
 
 async def back(app: Host) -> None:
-    """Close the filter, take it away, or go back."""
+    """Leave what was gone into within the panel, take the filter away, or go back."""
+    if app.panel.leave() and not app.stage.trail:
+        return
     if await app.stage.back():
         app.tick()
 

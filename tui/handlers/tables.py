@@ -15,7 +15,7 @@ async def ask_filter(app: Host) -> None:
     """Open the filter's line; where there is nothing to filter, say so."""
     from tui.widgets.filterline import FilterLine
 
-    if "filter" not in app.panel.CAN:
+    if "filter" not in app.panel.can:
         app.say(app.panel.WHY_NO_FILTER, "warning")
         return
     line = FilterLine(app.panel)

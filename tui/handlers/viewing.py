@@ -1,10 +1,11 @@
-"""The figure of the heat map, and the place in the logs."""
+"""What the overview shows, and the place in the logs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from tui.host import Host
+from tui.panels.base import Place
 from tui.theme import Tone
 
 if TYPE_CHECKING:
@@ -20,6 +21,32 @@ def metric_next(app: Host) -> None:
 def metric_previous(app: Host) -> None:
     """Show the figure before."""
     cast("OverviewPanel", app.panel).next_metric(-1)
+
+
+def closer(app: Host) -> None:
+    """Show more of fewer nodes."""
+    app.say(cast("OverviewPanel", app.panel).next_view(-1))
+
+
+def farther(app: Host) -> None:
+    """Show less of more nodes."""
+    app.say(cast("OverviewPanel", app.panel).next_view(1))
+
+
+async def show_waits(app: Host) -> None:
+    """Show who waits for whom as boxes, and put the cursor there; leave it again."""
+    from tui.panels.overview import WAITS_PLACE, OverviewPanel
+
+    panel = app.panel
+    if isinstance(panel, OverviewPanel) and panel.leave():
+        return
+    if not app.scene.waits:
+        verdict = app.session.verdict
+        app.say(f"nobody waits for anybody: {'no verdict yet' if verdict is None else f'the job is {verdict.outcome}'}")
+    elif isinstance(panel, OverviewPanel):
+        panel.show_graph(on=True)
+    else:
+        await app.go(Place("overview", "", (WAITS_PLACE, app.scene.waits[0].ranks[0]), WAITS_PLACE))
 
 
 def log_follow(app: Host) -> None:

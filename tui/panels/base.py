@@ -59,6 +59,11 @@ class Panel(Clear, Vertical):
         self.query_text = ""
         """What was typed into the filter."""
 
+    @property
+    def can(self) -> frozenset[str]:
+        """What it can do at present."""
+        return self.CAN
+
     def draw(self) -> None:
         """Draw the latest state; called once a tick while the panel is on top."""
         raise NotImplementedError
@@ -82,6 +87,10 @@ class Panel(Clear, Vertical):
     def enter(self) -> Place | None:
         """Go into what is under the cursor: the place to go to, or None when it was done here."""
         return None
+
+    def leave(self) -> bool:
+        """Leave what was gone into within the panel; False when nothing was."""
+        return False
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError`."""

@@ -253,12 +253,12 @@ def proof_of(finding: Finding, scene: Scene) -> Place:
         node, _, index = finding.gpus[0].partition(":")
         return Place("gpus", "", (node, int(index) if index.isdigit() else index), finding.gpus[0])
     if finding.ranks:
-        has_stack = any(finding.ranks[0] == rank for rank in _dumped(scene))
+        has_stack = any(finding.ranks[0] == rank for rank in dumped(scene))
         return Place("stacks" if has_stack else "ranks", "", finding.ranks[0], rank_text(finding.ranks[0]))
     return Place("nodes", "", finding.nodes[0] if finding.nodes else None, " ".join(finding.nodes[:1]))
 
 
-def _dumped(scene: Scene) -> set[int]:
+def dumped(scene: Scene) -> set[int]:
     """Ranks of which there is a stack."""
     pids = {(node, dump.rank_pid) for node, dump in scene.state.stacks}
     return {row.number for row in scene.ranks if (row.node.name, row.rank.process.pid) in pids}

@@ -13,8 +13,8 @@ from tui.panels.facts import node_facts
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.theme import Tone
-from tui.widgets.heatmap import link_glyph
 from tui.widgets.lines import Piece
+from tui.widgets.links import link_glyph
 from tui.widgets.table import Column
 
 

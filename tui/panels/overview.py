@@ -3,217 +3,181 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
-
-from textual.app import ComposeResult
-from textual.containers import Container
 
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.session.state import NodeState
-from tui.format import age, plural
-from tui.measure import row_of
-from tui.panels.base import Fact, Panel, Place
-from tui.rolling import Rolling
-from tui.scene import RankRow, Scene
-from tui.sharing import FEW, Shares, shares
-from tui.theme import Tone
-from tui.widgets.bar import Bar
-from tui.widgets.chart import TimeChart
-from tui.widgets.clear import Clear
-from tui.widgets.happened import Happened
-from tui.widgets.heat import GpuMetric
-from tui.widgets.heatmap import HeatMap
-from tui.widgets.lines import Move, Piece
-from tui.widgets.onset import Onset
+from hangtop.diagnosis.verdict.chain import chain_lines
+from tui.panels.base import Fact, Place
+from tui.panels.opening import opened
+from tui.panels.overview_layout import OverviewParts
+from tui.scene import Scene
+from tui.sharing import FEW, VIEWS, Shares, shares, usual_view
+from tui.widgets.lines import Move
 
-SLOW_CONNECT = 2.0
-"""Seconds after which a node that still connects is named."""
+WAITS_PLACE = "who waits for whom"
+"""Where in this panel a place can be that is no cell."""
 
 
-class Figures(NamedTuple):
-    """A node's part in the line of totals."""
-
-    low: float | None
-    high: float | None
-    missing: int
-    """GPUs that gave no figures."""
-    on_cpu: int
-    """Ranks in state R."""
-
-
-class Split(Clear, Container):
-    """Holds the heat map and what stands below or beside it."""
-
-
-class Below(Clear, Container):
-    """Holds the ranks and what happened."""
-
-
-class OverviewPanel(Panel):
+class OverviewPanel(OverviewParts):
     """Time above; the heat map; the ranks in the order in which they stopped, and what happened."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
+    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph", "view"})
     WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
-
-    DEFAULT_CSS = """
-    OverviewPanel #split { height: 1fr; }
-    OverviewPanel HeatMap { height: auto; }
-    OverviewPanel #below { height: 1fr; min-height: 4; margin-top: 1; }
-    OverviewPanel Onset { display: none; height: 1fr; }
-    OverviewPanel Happened { height: 1fr; width: 1fr; min-height: 4; }
-    OverviewPanel.-ranks Onset { display: block; }
-    OverviewPanel.-ranks.-beside #below { layout: horizontal; }
-    OverviewPanel.-ranks.-beside Onset { width: 3fr; }
-    OverviewPanel.-ranks.-beside Happened { width: 2fr; margin-left: 1; }
-    OverviewPanel.-map.-beside #split { layout: horizontal; }
-    OverviewPanel.-map.-beside HeatMap { width: 1fr; height: 1fr; max-height: 100%; }
-    OverviewPanel.-map.-beside #below { width: 62; height: 1fr; margin: 0 0 0 1; }
-    """
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.bar = Bar()
-        self.time = TimeChart(scene)
-        self.split = Split(id="split")
-        self.heatmap = HeatMap(scene)
-        self.below = Below(id="below")
-        self.onset = Onset(scene)
-        self.changes = Happened(scene)
-        self._figures = Rolling(self._figures_of)
-        self._shares: tuple[Shares, bool] | None = None
+        self._shares: tuple[Shares, int, bool, bool, bool] | None = None
+        self._viewed: set[str] = set()
+        """Log files whose lines were asked for."""
 
-    def compose(self) -> ComposeResult:
-        """Totals, time, heat map, ranks, changes."""
-        yield self.bar
-        yield self.time
-        with self.split:
-            yield self.heatmap
-            with self.below:
-                yield self.onset
-                yield self.changes
+    @property
+    def can(self) -> frozenset[str]:
+        """In the picture of waits the arrows go from box to box."""
+        return self.CAN - {"time", "metric", "view", "details"} if self.waitmap.active else self.CAN
 
     def draw(self) -> None:
-        """Draw all of them."""
+        """Draw all that is shown."""
         self._share()
+        self.time.keys = not self.waitmap.active
         self.time.feed()
         self.heatmap.feed(self._shares[0].heat if self._shares else 10)
-        if self.onset.display:
-            self.onset.feed()
+        first = self.totals.pieces()
+        for shown, feed in (
+            (self.mosaic, self.mosaic.feed),
+            (self.odd, self._feed_odd),
+            (self.card, self._feed_card),
+            (self.onset, self.onset.feed),
+            (self.waitmap, self.waitmap.feed),
+            (self.lastlines, self.lastlines.feed),
+        ):
+            if shown.display:
+                feed()
         self.changes.feed()
-        self.bar.show(self._totals())
+        self.bar.show(*([self.totals.story()] if self.scene.waits else []), first)
+        self._view_logs()
+
+    def _feed_card(self) -> None:
+        current = self.heatmap.current
+        self.card.feed(current[0] if current else None)
+
+    def _feed_odd(self) -> None:
+        self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title)
+
+    def _view_logs(self) -> None:
+        """Ask for the culprit's lines while they are on view."""
+        wanted = self.lastlines.paths() if self.lastlines.display and not self.waitmap.active else set()
+        if wanted != self._viewed:
+            self._viewed = wanted
+            self.scene.session.view_logs(wanted)
+
+    def hidden(self) -> None:
+        """Raw lines cost the nodes something: none are wanted now."""
+        if self._viewed:
+            self._viewed = set()
+            self.scene.session.view_logs(set())
 
     def _share(self) -> None:
         """Lay out anew when the size or the kind of job is another."""
-        width, height, nodes = self.size.width, self.size.height - 1, len(self.scene.nodes)
-        found = shares(width, height, nodes), nodes <= FEW
-        if found == self._shares or not self.size:
+        if not self.size:
             return
-        self._shares = (part, few) = found
-        self.set_class(part.beside, "-beside")
-        self.set_class(few and part.onset > 0, "-ranks")
-        self.set_class(not few, "-map")
-        self.time.display = part.time > 0
-        self.time.styles.height = max(1, part.time)
-        self.heatmap.styles.max_height = None if not few and part.beside else part.heat
-        self.onset.styles.height = "1fr" if part.beside or not part.onset else part.onset
+        hangs, graph = bool(self.scene.waits), self.waitmap.active
+        width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
+        view = usual_view(nodes) if self.view is None else self.view
+        found = shares(width, height, nodes, view, hangs=hangs), view, nodes <= FEW, hangs, graph
+        if found == self._shares:
+            return
+        self._shares = found
+        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs)
         self.call_after_refresh(self.draw)
 
-    def _totals(self) -> list[Piece]:
-        metric, found = self.heatmap.metric, self._figures.turn(self.scene.nodes)
-        whose = "GPU " if isinstance(metric, GpuMetric) else ""
-        of = "" if whose else " of the ranks"
-        pieces: list[Piece] = [(f" {whose}{metric.title}{of}", Tone.STRONG), (f" {metric.unit}  ", Tone.DIM)]
-        lows = [figures.low for figures in found if figures.low is not None]
-        highs = [figures.high for figures in found if figures.high is not None]
-        if lows and highs:
-            pieces += [("from ", Tone.DIM), (f"{min(lows):.0f}", Tone.TEXT)]
-            pieces += [(" to ", Tone.DIM), (f"{max(highs):.0f}", Tone.TEXT)]
-        missing = sum(figures.missing for figures in found)
-        if missing:
-            pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
-        if self.scene.ranks:
-            on_cpu = sum(figures.on_cpu for figures in found)
-            alive = plural(self.scene.count.ranks_alive, "rank")
-            # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
-            pieces += [(f"   {on_cpu}", Tone.TEXT), (" on CPU now, of ", Tone.DIM), (alive, Tone.TEXT)]
-        return [*pieces, *self._connecting()]
-
-    def _figures_of(self, node: NodeState) -> Figures:
-        metric = self.heatmap.metric_of(node)
-        if type(metric) is not type(self.heatmap.metric):
-            values = []
-        elif isinstance(metric, GpuMetric):
-            values = [value for gpu in node.gpus.values() if (value := metric.value(gpu)) is not None]
-        else:
-            rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
-            values = [value for row in rows if (value := metric.value(row, self.scene.interval)) is not None]
-        pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
-        return Figures(
-            min(values, default=None),
-            max(values, default=None),
-            [row_of(gpu) for gpu in node.gpus.values()].count(None),
-            0 if self.scene.stale(node) else [p.state for p in pulses if p is not None].count("R"),
-        )
-
-    def _connecting(self) -> list[Piece]:
-        """N of M, and who is slow."""
-        count = self.scene.count
-        if not count.nodes_asking:
-            return []
-        slow = [
-            node
-            for node in self.scene.nodes
-            if node.link == "connecting" and node.seen_at is None and self.scene.now - node.since > SLOW_CONNECT
-        ]
-        pieces: list[Piece] = [("   ○ connecting ", Tone.DIM), (f"{count.nodes_up} of {count.nodes} nodes", Tone.TEXT)]
-        if slow:
-            worst = min(slow, key=lambda node: node.since)
-            more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
-            pieces.append((f", waiting {age(self.scene.now - worst.since)} for {worst.name}{more}", Tone.WARN))
-        return pieces
-
     def renew(self) -> None:
-        """Add up the totals anew."""
-        self._figures.forget()
+        """Add up the totals anew, and read what was written until then."""
+        self.totals.figures.forget()
+        self.lastlines.again()
+        self.odd.again()
 
     def move(self, how: Move) -> None:
-        """Move the cell cursor."""
-        self.heatmap.move(how)
+        """Move the cursor: from box to box, from cell to cell, or from node to node."""
+        if self.waitmap.active:
+            self.waitmap.move(how)
+        elif self.mosaic.display:
+            self.mosaic.move(how)
+            self._feed_card()
+        else:
+            self.heatmap.move(how)
 
     def next_metric(self, step: int) -> None:
         """Show another figure in the cells."""
-        self.heatmap.figure += step
-        self._figures.forget()
+        self.heatmap.turn(step)
+        self.totals.figures.forget()
         self.draw()
 
+    def next_view(self, step: int) -> str:
+        """Come closer (-1) or go farther (1); returns what is shown then."""
+        now = usual_view(len(self.scene.nodes)) if self.view is None else self.view
+        self.view = max(0, min(len(VIEWS) - 1, now + step))
+        self.draw()
+        return VIEWS[self.view]
+
+    def show_graph(self, *, on: bool) -> None:
+        """Give all the room to who waits for whom, and the cursor."""
+        self.waitmap.active = on
+        self.draw()
+
+    def leave(self) -> bool:
+        """Leave the picture of waits."""
+        active = self.waitmap.active
+        if active:
+            self.show_graph(on=False)
+        return active
+
     def enter(self) -> Place | None:
-        """To the node's ranks, standing on the cell's."""
+        """To what a box stands for; or to the node's ranks, standing on the cell's."""
+        if self.waitmap.active:
+            return opened(self.waitmap.boxes(), self.scene)
         current = self.heatmap.current
         if current is None:
             return None
         node, cell = current
-        return Place("ranks", f"node={node.name}", cell.number if cell else None)
+        return Place("ranks", f"node={node.name}", cell.number if cell and not self.mosaic.display else None)
 
     def here(self) -> Hashable:
-        """The cell."""
+        """The box, or the cell."""
+        box = self.waitmap.box
+        if self.waitmap.active:
+            return WAITS_PLACE, box.ranks[0] if box and box.ranks else -1
         return self.heatmap.node_at, self.heatmap.cell_at
 
     def select(self, key: Hashable) -> None:
-        """Stand on a cell."""
-        if isinstance(key, tuple) and all(isinstance(part, int) for part in key):
-            self.heatmap.node_at, self.heatmap.cell_at = key
+        """Stand on a box or a cell."""
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
+            if key[0] == WAITS_PLACE:
+                self.show_graph(on=True)
+                self.waitmap.select(key[1])
+            elif isinstance(key[0], int):
+                self.heatmap.node_at, self.heatmap.cell_at = key[0], key[1]
 
     def node(self) -> str | None:
-        """Node under the cursor."""
+        """Node of the box, or under the cursor."""
+        if self.waitmap.active:
+            boxes = self.waitmap.boxes()
+            return next((node for box in boxes for node in box.nodes), None)
         current = self.heatmap.current
         return current[0].name if current else None
 
     def chosen_ranks(self) -> set[int]:
-        """Rank under the cursor."""
+        """Ranks of the box, or under the cursor."""
+        if self.waitmap.active:
+            return {rank for box in self.waitmap.boxes() for rank in box.ranks}
         current = self.heatmap.current
+        if current is not None and self.mosaic.display:
+            return {rank.process.rank for rank in current[0].ranks.values() if rank.gone_at is None}
         number = current[1].number if current and current[1] else None
         return set() if number is None else {number}
+
+    def text(self) -> str:
+        """The picture of waits as text, where the cursor is in it."""
+        return "\n".join(chain_lines(self.scene.waits)) if self.waitmap.active else ""
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """The rank under the cursor, or its node."""
@@ -224,6 +188,15 @@ class OverviewPanel(Panel):
             return None
         node, cell = current
         for row in self.scene.ranks:
-            if cell is not None and row.node is node and row.number == cell.number:
+            if cell is not None and not self.mosaic.display and row.node is node and row.number == cell.number:
                 return ranks_on([row.number], [node.name]), rank_facts(row, self.scene)
         return node.name, node_facts(node, self.scene)
+
+    def on_wait_map_chosen(self) -> None:
+        """A box was clicked: the cursor is there now."""
+        if not self.waitmap.active:
+            self.show_graph(on=True)
+
+    def on_mosaic_moved(self) -> None:
+        """A node was clicked."""
+        self._feed_card()

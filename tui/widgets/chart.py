@@ -71,6 +71,8 @@ class TimeChart(Lines):
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="time")
         self.scene = scene
+        self.keys = True
+        """Whether arrows, Space and n are its own at present."""
         self._window = Window(0.0, 1.0, 1)
         self._rows: list[Strip] = []
         self._known = {name: Remembered() for name in ("verdict", *(figure.name for figure in FIGURES))}
@@ -160,7 +162,8 @@ class TimeChart(Lines):
         moment, where = timeline.told()
         if moment:
             left += [(f"{moment} ", Tone.ACCENT), (f"{where} ", Tone.DIM)]
-        right = f" [ ] {timeline.name}  ← → scrub  n mark  Space {timeline.toggles} ─"
+        keys = f"← → scrub  n mark  Space {timeline.toggles}" if self.keys else ", . scrub"
+        right = f" [ ] {timeline.name}  {keys} ─"
         used = sum(cells(text) for text, _ in left)
         return strip_of([*left, ("─" * (width - used - cells(right)), Tone.DIM), (right, Tone.DIM)], width, self.ink)
 

@@ -35,6 +35,11 @@ class Happened(Lines):
             self._told = told(of_the_job, max(1, height - 1))
             self.redraw()
 
+    def on_resize(self) -> None:
+        """Lay out for the new size at once."""
+        super().on_resize()
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """A title, then one change a line."""
         if y == 0:

@@ -11,6 +11,7 @@ from tui.format import UNKNOWN
 from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
+from tui.waits.levels import letter_of
 
 
 class Cell(NamedTuple):
@@ -22,6 +23,8 @@ class Cell(NamedTuple):
     tone: Tone
     number: int | None
     """Global rank, for drilling down."""
+    blamed: bool = False
+    """By the verdict, for the others' waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,16 @@ class RankMetric:
     value: Callable[[RankRow, float], float | None]
     """Of the row and the interval."""
     full: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitMetric:
+    """In which box of those who wait for one another a rank is: what matters of a job that hangs."""
+
+    title: str = "who waits"
+    short: str = "waits"
+    unit: str = ""
+    digits: int = 2
 
 
 def _of_row(name: str) -> Callable[[GpuState], float | None]:
@@ -81,20 +94,42 @@ RANK_METRICS = (
     RankMetric("memory", "rss", "G", 3, _gigabytes, 64.0),
 )  # fmt: skip
 
-Metric = GpuMetric | RankMetric
+WAITS = WaitMetric()
+
+Metric = GpuMetric | RankMetric | WaitMetric
 
 
-def metrics_of(node: NodeState) -> tuple[Metric, ...]:
-    """The figures that the node's cells can show."""
-    return GPU_METRICS if node.gpus else RANK_METRICS
+def metrics_of(node: NodeState, *, hangs: bool = False) -> tuple[Metric, ...]:
+    """The figures that the node's cells can show; of a job that hangs first who waits."""
+    own = GPU_METRICS if node.gpus else RANK_METRICS
+    return (WAITS, *own) if hangs else own
 
 
 def cells_of(scene: Scene, node: NodeState, metric: Metric) -> list[Cell]:
     """All cells of a node: its GPUs, or its ranks where it has none."""
+    if isinstance(metric, WaitMetric):
+        return [_wait_cell(scene, number) for number in _numbers_of(scene, node)]
     if isinstance(metric, GpuMetric):
         return [_gpu_cell(gpu, owners, metric) for gpu, owners in scene.owners(node)]
     rows = sorted((RankRow(node, rank) for rank in node.ranks.values()), key=lambda row: row.number)
     return [_rank_cell(row, metric, scene.interval) for row in rows if row.rank.gone_at is None]
+
+
+def _numbers_of(scene: Scene, node: NodeState) -> list[int | None]:
+    """Ranks in the order of the node's cells; None for a GPU without one."""
+    if node.gpus:
+        return [owners[0].process.rank if owners else None for _, owners in scene.owners(node)]
+    return [*sorted(rank.process.rank for rank in node.ranks.values() if rank.gone_at is None)]
+
+
+def _wait_cell(scene: Scene, number: int | None) -> Cell:
+    """The letter of a rank's box; a dot where the picture of waits does not hold it."""
+    place = None if number is None else scene.waiting.place_of.get(number)
+    name = "·" if number is None else str(number) if number >= 0 else "?"
+    if place is None:
+        return Cell(name, UNKNOWN if number is None else "·", None, Tone.DIM, number)
+    blamed = scene.waits[place].blamed
+    return Cell(name, letter_of(place), None, Tone.BAD if blamed else Tone.TEXT, number, blamed)
 
 
 def _rank_cell(row: RankRow, metric: RankMetric, interval: float) -> Cell:

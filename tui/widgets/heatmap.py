@@ -23,6 +23,7 @@ from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
 FIGURE = 6
@@ -65,14 +66,15 @@ class HeatMap(Lines):
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="heatmap")
         self.scene = scene
-        self.figure = 0
-        """Place of the chosen figure among a node's."""
+        self.chosen: Metric | None = None
+        """The figure that was chosen; None is the first."""
         self.node_at = 0
         self.cell_at = 0
         self.room = 10
         """Lines that may be taken."""
         self._suspects: frozenset[int] = frozenset()
-        self._measured: tuple[int, int, int, Lists | None] = (0, 0, 0, None)
+        self._hangs = False
+        self._measured: tuple[int, int, Metric | None, bool, Lists | None] = (0, 0, None, False, None)
         self._rows: list[NodeState] = []
         self._grid = Grid(8, 1, 5, 40, 1, 0, 1)
 
@@ -85,9 +87,10 @@ class HeatMap(Lines):
             self.node_at = names.index(known) if known in names else 0
         verdict = self.scene.session.verdict
         self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
-        measured = (self.size.width, room, self.figure, self.scene.lists)
+        self._hangs = bool(self.scene.waits)
+        measured = (self.size.width, room, self.chosen, self._hangs, self.scene.lists)
         # other lists are made whenever a node, a rank or a GPU has come or gone; that of the nodes may stay the same
-        if measured[:3] != self._measured[:3] or measured[3] is not self._measured[3]:
+        if measured[:4] != self._measured[:4] or measured[4] is not self._measured[4]:
             self._measured, self._grid = measured, self._measure(self.size.width)
         grid = self._grid
         self.resize_to(self.size.width, max(1, grid.nodes * grid.step - (grid.step > 1)))
@@ -100,22 +103,30 @@ class HeatMap(Lines):
 
     def metric_of(self, node: NodeState) -> Metric:
         """The chosen figure of a node."""
-        metrics = metrics_of(node)
-        return metrics[self.figure % len(metrics)]
+        metrics = self._metrics(node)
+        return self.chosen if self.chosen in metrics else metrics[0]
+
+    def turn(self, step: int) -> None:
+        """Choose another figure."""
+        if self._rows:
+            metrics = self._metrics(self._rows[0])
+            self.chosen = metrics[(metrics.index(self.metric) + step) % len(metrics)]
+
+    def _metrics(self, node: NodeState) -> tuple[Metric, ...]:
+        return metrics_of(node, hangs=self._hangs)
 
     def cells(self, node: NodeState, figure: int | None = None) -> list[Cell]:
         """All cells of a node, of the chosen figure or another."""
-        metrics = metrics_of(node)
-        place = self.figure if figure is None else figure
-        return cells_of(self.scene, node, metrics[place % len(metrics)])
+        metrics = self._metrics(node)
+        return cells_of(self.scene, node, self.metric_of(node) if figure is None else metrics[figure % len(metrics)])
 
     def _measure(self, width: int) -> Grid:
         nodes = self._rows
         most = max((len(node.gpus) or len(node.ranks) for node in nodes), default=1) or 1
         rank = len(str(self.scene.ranks[-1].number)) if self.scene.ranks else 1
         label = min(max((width_of(node.name) for node in nodes), default=4), 16 if width < 100 else 28) + 3
-        figures = max((len(metrics_of(node)) for node in nodes), default=1)
-        widest = max((metric.digits for node in nodes[:1] for metric in metrics_of(node)), default=3)
+        figures = max((len(self._metrics(node)) for node in nodes), default=1)
+        widest = max((metric.digits for node in nodes[:1] for metric in self._metrics(node)), default=3)
         for shown in (figures, 1):
             figure = FIGURE if shown > 1 else 0
             digits = widest if shown > 1 else self.metric.digits
@@ -202,7 +213,7 @@ class HeatMap(Lines):
             line.add(fit(node.name, grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground))
         else:
             line.add(" " * grid.label, ink.of(Tone.TEXT))
-        metrics, found = metrics_of(node), self.cells(node, figure if grid.figures > 1 else None)
+        metrics, found = self._metrics(node), self.cells(node, figure if grid.figures > 1 else None)
         if not found:
             return grid.label + (self._words(line, node) if figure == 0 else 0)
         before = grid.label
@@ -232,7 +243,9 @@ class HeatMap(Lines):
 
     def _cell(self, line: Runs, cell: Cell, ink: Ink, *, at_cursor: bool, old: bool, numbered: bool) -> None:
         grid = self._grid
-        if old:
+        if cell.blamed:
+            style = strong = ink.alarm[2] + _UNDER if at_cursor else ink.alarm[2]
+        elif old:
             style = strong = ink.of(cell.tone, Ground.STALE_CURSOR if at_cursor else Ground.STALE)
         elif cell.heat is None:
             style = strong = ink.of(cell.tone, Ground.CURSOR if at_cursor else Ground.PLAIN)
@@ -274,18 +287,3 @@ def _hot(style: Style, under: bool) -> tuple[Style, Style]:
     """Styles of a rank's number and of its value: adding them up anew for each cell takes longer than the rest."""
     plain = style + _UNDER if under else style
     return plain, plain + _BOLD
-
-
-_LINKS = {
-    "live": ("●", Tone.OK),
-    "limited": ("◐", Tone.WARN),
-    "connecting": ("○", Tone.DIM),
-    "stale": ("◌", Tone.WARN),
-    "lost": ("✖", Tone.BAD),
-    "offline": ("■", Tone.DIM),
-}
-
-
-def link_glyph(link: str) -> tuple[str, Tone]:
-    """A glyph of its own for every state of a connection."""
-    return _LINKS[link]

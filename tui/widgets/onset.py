@@ -59,6 +59,11 @@ class Onset(Lines):
         self.resize_to(self.size.width, len(rows) + 1)
         self.redraw()
 
+    def on_resize(self) -> None:
+        """Lay out for the new size at once."""
+        super().on_resize()
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """A title, then one rank a line."""
         cells_shown, trend, name = self._measured(width)
@@ -128,5 +133,5 @@ class Onset(Lines):
         return pieces
 
 
-def _order(each: OnsetRow) -> tuple[bool, float, int]:
-    return each.stopped is None, each.stopped or 0.0, each.row.number
+def _order(each: OnsetRow) -> tuple[bool, bool, float, int]:
+    return not each.suspect, each.stopped is None, each.stopped or 0.0, each.row.number

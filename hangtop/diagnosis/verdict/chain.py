@@ -17,6 +17,12 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 SHOWN = 12
 """Boxes in a text; the others are counted."""
+DEEP = 8
+"""Times that ranks at one point are told apart by whom they wait for: so many links of a chain at one line are seen."""
+LOOKED_UP = 1_000_000
+"""Ranks in all edges beyond which no box is told apart: it would take seconds."""
+MANY = 24
+"""Boxes beyond which no more are told apart."""
 BLAMED = "◀"
 """Ends the line of a box that holds others up."""
 
@@ -27,7 +33,7 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     if graph is None:
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
-    groups = _groups(job_status, blamed)
+    groups = _told_apart(_groups(job_status, blamed), job_status.job.once(waits_of), blamed)
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
     edges: dict[int, dict[int, str]] = {}
@@ -45,6 +51,7 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
                 place in held_up,
                 known,
                 next(iter(own.values()), ""),
+                tuple(own.get(other, "") for other in known),
             )
         )
     return tuple(boxes)
@@ -71,6 +78,47 @@ def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, .
     for statuses in _alike([one for one in every.values() if one.rank not in taken]).values():
         take(statuses)
     return found
+
+
+def _told_apart(
+    groups: list[tuple[RankStatus, ...]], edges: Iterable[Waits], blamed: set[int]
+) -> list[tuple[RankStatus, ...]]:
+    """Split ranks at one point by the boxes that they wait for: the stages of a pipeline all wait at one line.
+
+    Ranks of which no witness says whom they wait for stay with most of their point.
+    """
+    targets: dict[int, list[tuple[int, ...]]] = {}
+    ranks_of: dict[int, tuple[int, ...]] = {}
+    for edge in edges:
+        if edge.certain:
+            # thousands who wait for the same thousands share one tuple: each is looked up once, by its identity
+            targets.setdefault(edge.waiter, []).append(edge.for_ranks)
+            ranks_of[id(edge.for_ranks)] = edge.for_ranks
+    if sum(map(len, ranks_of.values())) > LOOKED_UP:
+        return groups
+    for _ in range(DEEP if targets else 0):
+        place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
+        led = {key: {place_of[rank] for rank in ranks if rank in place_of} for key, ranks in ranks_of.items()}
+        split: list[tuple[RankStatus, ...]] = []
+        for place, group in enumerate(groups):
+            parts: dict[frozenset[int], list[RankStatus]] = {}
+            silent: list[RankStatus] = []
+            for status in group:
+                if status.rank in targets and status.rank not in blamed:
+                    boxes = frozenset().union(*(led[id(ranks)] for ranks in targets[status.rank])) - {place}
+                    parts.setdefault(boxes, []).append(status)
+                else:
+                    silent.append(status)
+            if len(parts) < 2:
+                split.append(group)
+                continue
+            # whoever waits for another box leaves its own; the others may be told apart by whoever left
+            max(parts.values(), key=len).extend(silent)
+            split += [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
+        if len(split) == len(groups) or len(split) > MANY:
+            break
+        groups = split
+    return groups
 
 
 def _alike(statuses: Iterable[RankStatus]) -> Mapping[tuple[str, str], list[RankStatus]]:

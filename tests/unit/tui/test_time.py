@@ -17,7 +17,7 @@ from tests.support.screens import NOW, Paper
 from tui.changes import MARKS
 from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.remembered import Remembered
-from tui.sharing import shares
+from tui.sharing import FEW, GRAPH, shares
 from tui.timeline import ZOOMS, Timeline
 
 STRETCHES = st.lists(
@@ -68,6 +68,30 @@ def timeline(seconds: int = 1000) -> tuple[Timeline, Paper]:
     session.tick()
     paper.clock.now += seconds
     return Timeline(session), paper
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("view", [0, 1, 2])
+@pytest.mark.parametrize("nodes", [1, 16, 17, 2048])
+@given(width=st.integers(40, 220), height=st.integers(18, 80))
+def test_every_view_fits_and_leaves_room_for_what_happened(
+    nodes: int, view: int, hangs: bool, width: int, height: int
+) -> None:
+    part = shares(width, height, nodes, view, hangs=hangs)
+    few = nodes <= FEW and not view
+    stacked = part.time + part.heat + part.odd
+    if part.row:
+        stacked += 1 + max(4, part.graph, part.card)
+    elif few and part.beside:
+        stacked += 1 + (part.graph + 1 if part.graph else 0) + 4
+    elif part.beside:
+        assert part.card + part.graph + 4 <= height - part.time
+    else:
+        stacked += part.graph + part.onset + 4
+    assert stacked <= height
+    assert hangs or not (part.graph or part.lines)
+    if hangs and height >= 32:
+        assert part.graph >= GRAPH
 
 
 @given(passed=st.integers(0, 5000), columns=st.integers(10, 200), back=st.integers(0, 100_000))

@@ -1,0 +1,252 @@
+"""Who waits for whom on the screen, with real keys; and the overview of small and large jobs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.collectives import Collective, RecorderDump
+from collectors.samples.logs import LogFile
+from hangtop.diagnosis.finding import Verdict, WaitBox
+from tests.support.piloted import Screen, screen
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
+from tests.support.terminal import attached
+from tui.app import HangtopApp, ScreenOptions
+from tui.panels.overview import OverviewPanel
+from tui.report import Report
+
+SIZES = [(80, 24), (120, 36), (200, 50)]
+
+
+def of_all(paper: Paper) -> Verdict:
+    """The verdict of a job of this size: rank 11 holds everybody up."""
+    verdict = hung(11, "node2")
+    blamed, waiting = verdict.waits
+    ranks = tuple(rank for rank in range(paper.nodes * paper.each) if rank != 11)
+    nodes = tuple(paper.name(index) for index in range(paper.nodes))
+    return replace(verdict, waits=(blamed, replace(waiting, ranks=ranks, nodes=nodes)))
+
+
+def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
+    paper = Paper(nodes=nodes, slow=11)
+    session = paper.session(ticks=3)
+    session.verdict = of_all(paper)
+    for node, dump in paper.stacks() if stacks else ():
+        session.samples(node, [dump], 0)
+    return session
+
+
+def overview(shown: Screen) -> OverviewPanel:
+    panel = shown.app.panel
+    assert isinstance(panel, OverviewPanel)
+    return panel
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("nodes", [2, 16, 64])
+async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size: tuple[int, int]) -> None:
+    async with screen(hanging(nodes), size=size) as shown:
+        text = shown.text()
+        if (nodes, size) != (64, SIZES[0]):  # there the map of nodes takes what there is
+            assert "who waits for whom" in text
+            assert "┏━ A ━" in text
+            assert "◀" in text
+        assert f"{nodes * 8 - 1} ranks wait   next" in text
+        shown.session.verdict = Verdict("healthy", "all is well")
+        await shown.draw()
+        assert "┏━ A ━" not in shown.text()
+        assert "ranks wait" not in shown.text()
+
+
+async def test_g_goes_into_the_picture_and_enter_to_the_stack_and_back() -> None:
+    async with screen(hanging(stacks=True), size=(120, 36)) as shown:
+        await shown.press("g")
+        assert "arrows, Enter opens, Esc leaves" in shown.text()
+        assert ", . scrub" in shown.text()  # time is still there, and says which keys are its own
+        assert "← → scrub" not in shown.text()
+        assert overview(shown).chosen_ranks() == {11}
+        await shown.press("right")
+        assert len(overview(shown).chosen_ranks()) == 31
+        assert shown.app.scene.timeline.at is None  # the arrows are the picture's now
+        await shown.press("left", "enter")
+        assert "[Stacks]" in shown.lines()[1]
+        assert "Overview" in shown.lines()[2]
+        assert "Stacks rank 11" in shown.lines()[2]
+        await shown.press("escape")
+        assert "arrows, Enter opens, Esc leaves" in shown.text()
+        assert overview(shown).chosen_ranks() == {11}
+        await shown.press("escape")
+        assert "Esc leaves" not in shown.text()
+        assert "what happened" in shown.text()
+
+
+async def test_a_box_leads_to_its_ranks_where_no_stack_was_taken() -> None:
+    async with screen(hanging(), size=(120, 36)) as shown:
+        await shown.press("g", "enter")
+        assert "[Ranks]" in shown.lines()[1]
+        assert "Ranks rank=11" in shown.lines()[2]
+
+
+async def test_a_box_whose_collective_a_recorder_names_leads_to_its_group() -> None:
+    session = hanging(stacks=True)
+    one = Collective(
+        rank=0, group="0", group_description="dp", seq=134, op="all_reduce", backend="nccl", p2p=False, peer=None,
+        input_sizes=[[8]], output_sizes=[[8]], input_dtypes=["Float"], output_dtypes=["Float"], state="started",
+        retired=False, created=NOW - 100, started=None, completed=None, timeout=600.0, frames=[],
+    )  # fmt: skip
+    session.state.recorders[0] = RecorderDump(0, "2.10", "node1:/tmp/fr_0", NOW - 12, {"0": list(range(32))}, [], [one])
+    async with screen(session, size=(120, 36)) as shown:
+        await shown.press("g", "l", "enter")
+        assert "[Groups]" in shown.lines()[1]
+        await shown.press("escape", "h", "enter")
+        assert "[Stacks]" in shown.lines()[1]  # who is blamed launched nothing: its stack tells more
+
+
+async def test_w_shows_it_from_any_panel_and_escape_leads_back() -> None:
+    async with screen(hanging(), size=(120, 36)) as shown:
+        await shown.press("7", "W")
+        assert "[Overview]" in shown.lines()[1]
+        assert "arrows, Enter opens, Esc leaves" in shown.text()
+        await shown.press("escape")
+        assert "[Findings" in shown.lines()[1]
+        await shown.press("1")
+        assert "Esc leaves" not in shown.text()
+
+
+async def test_where_nobody_waits_the_key_says_so() -> None:
+    session = Paper().session()
+    session.verdict = Verdict("healthy", "all is well")
+    async with screen(session) as shown:
+        await shown.press("g")
+        assert "nobody waits for anybody: the job is healthy" in shown.notices()
+        assert not overview(shown).waitmap.active
+
+
+async def test_a_chain_longer_than_the_screen_follows_the_cursor_to_its_end() -> None:
+    session = hanging()
+    chain = [WaitBox((11,), ("node2",), "in read_shard (data.py:88)", True)]
+    chain += [
+        WaitBox((rank,), ("node1",), f"waits in recv at stage{rank} (pipe.py:7)", False, (rank,), f"recv {rank} of pp",
+                (f"recv {rank} of pp",))
+        for rank in range(9)
+    ]  # fmt: skip
+    session.verdict = replace(hung(), waits=tuple(chain))
+    async with screen(session, size=(80, 24)) as shown:
+        await shown.press("g")
+        assert "more than fits" in shown.text()
+        assert "rank 11" in shown.text()
+        await shown.press(*["right"] * 9)
+        assert overview(shown).chosen_ranks() == {8}
+        assert "rank 8" in shown.text()
+        assert "recv 8 of pp" in shown.text()
+        await shown.press("home")
+        assert overview(shown).chosen_ranks() == {11}
+
+
+@pytest.mark.parametrize(("nodes", "text"), [(4, "11  A"), (64, " A")])
+async def test_the_culprit_has_a_red_ground_and_nobody_else(nodes: int, text: str) -> None:
+    session = hanging(nodes)
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    terminal = attached(app)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        red = Color.parse("#f0706b")
+        ground = f"48;2;{red.r};{red.g};{red.b}"
+        rows = list(zip(terminal.lines(), terminal.cells, strict=True))
+        node2 = [row for line, row in rows if line.startswith("● node2 ")]
+        assert len(node2) == 1
+        cells = [cell for cell in node2[0] if ground in cell.style]
+        assert "".join(cell.char for cell in cells).strip() == text.strip()
+        others = [row for line, row in rows if line.startswith(("▸ node1 ", "● node1 "))]
+        assert others
+        assert not any(ground in cell.style for row in others for cell in row)
+
+
+async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_they() -> None:
+    session = hanging()
+    session.samples("node2", [LogFile("/logs/rank11.err", "8:11", PID + 11, 11, "stderr", 4096, "", "")], 0)
+    say(session, "node2", 11, NOW - 3, "reading shard 7")
+    say(session, "node1", 0, NOW - 3, "nothing to do with it")
+    async with screen(session, size=(120, 36)) as shown:
+        assert session.viewed[-1] == {"/logs/rank11.err"}
+        assert "last lines of rank 11" in shown.text()
+        assert "reading shard 7" in shown.text()
+        assert "nothing to do with it" not in shown.text()
+        await shown.press("6")
+        assert session.viewed[-1] == set()
+
+
+@pytest.mark.parametrize(("nodes", "view"), [(16, 0), (17, 1), (128, 1), (129, 2)])
+async def test_a_job_is_shown_in_the_view_that_holds_it(nodes: int, view: int) -> None:
+    async with screen(Paper(nodes=nodes, gpus=2).session(ticks=2), size=(120, 36)) as shown:
+        panel = overview(shown)
+        assert (panel.mosaic.display, panel.heatmap.display) == (view > 0, view == 0)
+        if view:
+            assert panel.mosaic.view == view
+
+
+async def test_plus_and_minus_come_closer_and_go_farther_and_say_so() -> None:
+    async with screen(Paper(nodes=4).session(), size=(120, 36)) as shown:
+        await shown.press("minus")
+        assert shown.notices()[-1] == "two cells a GPU"
+        assert " 9 9 9 9 9 9 9 9" in shown.text()
+        await shown.press("minus", "minus")
+        assert shown.notices()[-1] == "half a block a node"
+        assert "▀▀" in shown.text()
+        await shown.press("plus", "plus", "plus")
+        assert shown.notices()[-1] == "each GPU in figures"
+        assert re.search(r"node1 ▸ 0 +97", shown.text())
+
+
+async def test_a_card_tells_of_the_node_under_the_cursor_and_enter_goes_there() -> None:
+    async with screen(Paper(nodes=200, gpus=2).session(ticks=2), size=(120, 36)) as shown:
+        assert " node1 ──" in shown.text()
+        await shown.press("l", "j")
+        panel = overview(shown)
+        assert panel.node() == f"node{2 + panel.mosaic._across}"
+        assert f" {panel.node()} ──" in shown.text()
+        assert "GPU 1" in shown.text()
+        await shown.press("enter")
+        assert f"Ranks node={panel.node()}" in shown.lines()[2]
+
+
+async def test_nodes_that_differ_are_named_and_even_ones_are_not() -> None:
+    paper = Paper(nodes=140, gpus=2, slow=11)
+    session = paper.session(ticks=2)
+    session.link(LinkChange("node99", "lost", "the link was cut", NOW))
+    async with screen(session, size=(120, 36)) as shown:
+        await shown.draw()
+        text = shown.text()
+        assert "node99 lost the link was cut" in text
+        assert "node6 utilisation" in text
+        assert "node7 utilisation" not in text
+    async with screen(Paper(nodes=140, gpus=2).session(ticks=2), size=(120, 36)) as shown:
+        lines = shown.lines()
+        title = next(y for y, line in enumerate(lines) if "nodes that differ" in line)
+        assert lines[title + 1].startswith(" none")
+
+
+@pytest.mark.parametrize("options", [ScreenOptions(no_color=True), ScreenOptions(theme="hangtop", ascii=True)])
+async def test_without_colours_or_half_blocks_a_node_is_a_letter_or_a_digit(options: ScreenOptions) -> None:
+    async with screen(hanging(200), options, size=(120, 36)) as shown:
+        row = next(line for line in shown.lines() if "node1 " in line and re.search("B+A+B+", line))
+        assert "▀" not in row
+        await shown.press("v")
+        assert any("9999999999" in line for line in shown.lines())
+
+
+async def test_the_report_of_a_job_that_hangs_has_a_picture_and_others_have_none(tmp_path: Path) -> None:
+    session = hanging()
+    async with screen(session) as shown:
+        paths = Report(shown.app.scene).write(tmp_path)
+        assert [path.suffix for path in paths] == [".txt", ".json", ".svg"]
+        assert "rank 11 · node2" in paths[2].read_text()
+        session.verdict = Verdict("healthy", "all is well")
+        assert [path.suffix for path in Report(shown.app.scene).write(tmp_path)] == [".txt", ".json"]

@@ -1,0 +1,181 @@
+"""The picture of who waits for whom: columns, rectangles, characters and SVG."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangtop.diagnosis.finding import WaitBox
+from tui.waits.canvas import HEAD, patches
+from tui.waits.drawing import Drawing, drawing
+from tui.waits.levels import fold, folded_names, levels_of
+from tui.waits.svg import as_svg
+
+CHAIN = (
+    WaitBox((5,), ("n2",), "in read (data.py:1)", True),
+    WaitBox((4, 6), ("n2",), "waits in all_reduce at f (l.py:3)", False, (0,), "all_reduce 41 of tp",
+            ("all_reduce 41 of tp",)),
+    WaitBox((8, 9), ("n3",), "waits in recv at g (p.py:7)", False, (1,), "recv 7 of pp", ("recv 7 of pp",)),
+    WaitBox((12, 13), ("n4",), "waits in all_reduce at h (t.py:9)", False, (0, 2), "all_reduce 3 of dp",
+            ("", "all_reduce 3 of dp")),
+)  # fmt: skip
+"""Tensor in pipeline in data parallel."""
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def text_of(drawn: Drawing) -> list[str]:
+    return ["".join(patch.text for patch in row) for row in patches(drawn)]
+
+
+def test_a_chain_is_drawn_to_its_end_with_collective_and_number() -> None:
+    drawn = drawing(CHAIN, 160, 10)
+    lines = text_of(drawn)
+    assert [box.box.letter for box in drawn.boxes] == ["A", "B", "C", "D"]
+    assert [box.x for box in drawn.boxes] == sorted({box.x for box in drawn.boxes})
+    row = lines[1]
+    assert row.index("rank 5") < row.index("all_reduce 41 of tp") < row.index("ranks 4,6") < row.index("recv 7 of pp")
+    assert row.index("recv 7 of pp") < row.index("all_reduce 3 of dp") < row.index("ranks 12-13")
+    assert row.count(HEAD) == 3
+    assert "┏━ A" in lines[0]
+    assert "┌─ B" in lines[0]
+    assert "also for A" in "\n".join(lines)  # what no arrow can lead to is said
+
+
+def test_where_arrows_have_no_room_for_words_boxes_say_them() -> None:
+    lines = text_of(drawing(CHAIN, 100, 10))
+    assert max(map(len, lines)) <= 100
+    assert not any("all_reduce 41 of tp" in line and HEAD in line for line in lines)
+    assert "recv 7 of pp" in "\n".join(lines)
+
+
+def test_what_is_not_blamed_is_not_heavy() -> None:
+    lines = text_of(drawing((WaitBox((0,), (), "waits", False),), 80, 9))
+    assert not any(heavy in line for line in lines for heavy in "┏┃━")
+
+
+def test_ranks_that_wait_in_a_circle_are_drawn_once_each() -> None:
+    circle = (
+        WaitBox((0,), (), "waits in send at a (b.py:1)", True, (1,), "send 1 of pp", ("send 1 of pp",)),
+        WaitBox((1,), (), "waits in send at a (b.py:1)", True, (0,), "send 2 of pp", ("send 2 of pp",)),
+    )
+    drawn = drawing(circle, 120, 10)
+    assert [box.box.ranks for box in drawn.boxes] == [(1,), (0,)]
+    assert len(drawn.arrows) == 1
+    assert "also for A: send 2 of pp" in "\n".join(text_of(drawn))
+
+
+def test_of_many_boxes_those_that_matter_stay_and_the_others_are_counted() -> None:
+    boxes = (
+        WaitBox((0,), ("n0",), "in read (data.py:1)", True),
+        *(WaitBox((rank,), (f"n{rank}",), f"at {rank}", False, (0,)) for rank in range(1, 2048)),
+    )
+    folded = fold(boxes, 3)
+    assert [len(column) for column in folded.columns] == [1, 3]
+    assert folded.boxes[0].blamed
+    rest = folded.boxes[folded.columns[1][-1]]
+    assert (rest.doing, len(rest.ranks), rest.letter) == ("at 2045 more points", 2045, "…")
+    assert len(folded.arrows) == 3
+    drawn = drawing(boxes, 118, 9)
+    assert (drawn.height <= 9, drawn.width <= 118) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["n1", "n2", "n3", "n7"], "n[1-3,7]"),
+        (["gpu001", "gpu002", "login"], "gpu[001-002] and login"),
+        (["node0", "node1"], "node[0-1]"),
+        (["a9", "a10"], "a[9-10]"),
+        (["only"], "only"),
+        (["x3"], "x3"),
+        (["7", "8"], "[7-8]"),
+        (["n12345678900001", "n12345678900002"], "n12345[678900001-678900002]"),
+        (["a٣"], "a٣"),
+        ([], ""),
+    ],
+)
+def test_names_of_nodes_are_folded(names: list[str], told: str) -> None:
+    assert folded_names(names) == told
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.lists(st.integers(0, 19), max_size=3),
+        st.text(max_size=40),
+        st.sampled_from(["", "recv 7 of p", "x" * 50]),
+    ),
+    max_size=20,
+)
+
+
+@given(rows=ROWS, width=st.integers(20, 200), height=st.integers(3, 40))
+def test_whatever_waits_no_box_covers_another_and_no_edge_is_lost(
+    rows: list[tuple[bool, list[int], str, str]], width: int, height: int
+) -> None:
+    made = []
+    for rank, (blamed, others, text, label) in enumerate(rows):
+        known = tuple(sorted({other for other in others if other < len(rows) and other != rank}))
+        told = label if known else ""
+        made.append(WaitBox((rank,), (f"n{rank}",), text, blamed, known, told, (label,) * len(known)))
+    boxes = tuple(made)
+    drawn = drawing(boxes, width, height)
+    lines = text_of(drawn)
+    assert {rank for box in drawn.boxes for rank in box.box.ranks} == set(range(len(rows)))
+    taken: set[tuple[int, int]] = set()
+    for box in drawn.boxes:
+        cells = {(x, y) for x in range(box.x, box.x + box.width) for y in range(box.y, box.y + box.height)}
+        assert not cells & taken
+        taken |= cells
+        assert box.x + box.width <= drawn.width
+        assert box.y + box.height <= drawn.height == len(lines)
+    for arrow in drawn.arrows:
+        assert not taken & set(arrow.points)
+    shown = fold(boxes, max(2, (height + 1) // 4))
+    place_of = {place: at for at, box in enumerate(shown.boxes) for place in box.places}
+    drawn_edges = {(arrow.waiter, arrow.waited) for arrow in shown.arrows}
+    for place, wait in enumerate(boxes):
+        for other in wait.waits_for:
+            here, there = place_of[place], place_of[other]
+            said = any(text.startswith("also for ") for text in shown.boxes[here].also)
+            assert here == there or (here, there) in drawn_edges or said
+    assert len(levels_of(boxes)) == len(boxes)
+
+
+def test_the_svg_is_well_formed_and_holds_remote_text_as_text() -> None:
+    nasty = WaitBox(
+        (1,),
+        ("n<1>",),
+        "waits in <script>alert('1')</script> & \x1b[31m\x00 ]]> at f (t.py:1)",
+        False,
+        (0,),
+        "a&b<c",
+        ("a&b<c",),
+    )
+    svg = as_svg(
+        (CHAIN[0], nasty), "HUNG: <b>rank 5</b> & co", cleaned=lambda text: text.replace("data.py", "[secret]")
+    )
+    root = ET.fromstring(svg.encode())
+    assert root.tag == f"{SVG}svg"
+    assert {element.tag for element in root.iter()} <= {
+        f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "text", "polyline", "polygon")
+    }
+    texts = [element.text or "" for element in root.iter(f"{SVG}text")]
+    assert "HUNG: <b>rank 5</b> & co" in texts
+    assert "a&b<c" in texts
+    assert any("[secret]" in text for text in texts)
+    assert "data.py" not in svg
+    assert "\x1b" not in svg
+    assert "\x00" not in svg
+
+
+def test_the_svg_has_a_red_box_for_whoever_is_blamed_alone() -> None:
+    def red(boxes: tuple[WaitBox, ...]) -> int:
+        root = ET.fromstring(as_svg(boxes, "x").encode())
+        return sum(rect.get("fill") == "#b3261e" for rect in root.iter(f"{SVG}rect"))
+
+    assert red(CHAIN) == 1
+    assert red((WaitBox((0, 1), (), "waits in all_reduce at f (t.py:1)", False),)) == 0

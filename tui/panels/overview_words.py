@@ -1,0 +1,163 @@
+"""The first lines of the overview: how the chosen figure lies, or since when a job stands still and what to press."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import NamedTuple
+
+from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.session.state import NodeState
+from hangtop.session.steps import Steps
+from tui.format import age, clock, plural
+from tui.measure import row_of
+from tui.rolling import Rolling
+from tui.scene import RankRow, Scene
+from tui.theme import Tone
+from tui.waits.levels import letter_of
+from tui.widgets.heat import GpuMetric, Metric, WaitMetric
+from tui.widgets.heatmap import HeatMap
+from tui.widgets.lines import Piece
+
+SLOW_CONNECT = 2.0
+"""Seconds after which a node that still connects is named."""
+KEYS = (("7", "proof"), ("8", "stacks"), ("g", "graph"), ("x", "report"))
+
+
+class Figures(NamedTuple):
+    """A node's part in the line of totals."""
+
+    low: float | None
+    high: float | None
+    share: float | None
+    """Mean of what is most, 0 to 1."""
+    missing: int
+    """GPUs that gave no figures."""
+    on_cpu: int
+    """Ranks in state R."""
+
+
+class Totals:
+    """Adds up the figures of all nodes, a part of them a tick."""
+
+    def __init__(self, scene: Scene, heatmap: HeatMap) -> None:
+        self.scene, self.heatmap = scene, heatmap
+        self.figures = Rolling(self._figures_of)
+
+    def pieces(self) -> list[Piece]:
+        """The chosen figure from least to most, what is missing, and who is on a CPU."""
+        metric, found = self.heatmap.metric, self.figures.turn(self.scene.nodes)
+        if isinstance(metric, WaitMetric):
+            pieces = self._legend()
+        else:
+            whose = "GPU " if isinstance(metric, GpuMetric) else ""
+            pieces = [(f" {whose}{metric.title}{'' if whose else ' of the ranks'}", Tone.STRONG)]
+            pieces.append((f" {metric.unit}  ", Tone.DIM))
+        lows = [figures.low for figures in found if figures.low is not None]
+        highs = [figures.high for figures in found if figures.high is not None]
+        if lows and highs:
+            pieces += [("from ", Tone.DIM), (f"{min(lows):.0f}", Tone.TEXT)]
+            pieces += [(" to ", Tone.DIM), (f"{max(highs):.0f}", Tone.TEXT)]
+        missing = sum(figures.missing for figures in found)
+        if missing:
+            pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
+        if self.scene.ranks:
+            on_cpu = sum(figures.on_cpu for figures in found)
+            alive = plural(self.scene.count.ranks_alive, "rank")
+            # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
+            pieces += [(f"   {on_cpu}", Tone.TEXT), (" on CPU now, of ", Tone.DIM), (alive, Tone.TEXT)]
+        return [*pieces, *self._connecting()]
+
+    def _legend(self) -> list[Piece]:
+        """Letters of the boxes, and who is in them."""
+        pieces: list[Piece] = [(" who waits  ", Tone.STRONG)]
+        for place, box in enumerate(self.scene.waits[:4]):
+            who = ranks_text(box.ranks) if len(box.ranks) < 4 else plural(len(box.ranks), "rank")
+            pieces += [(f"{letter_of(place)} ", Tone.BAD if box.blamed else Tone.STRONG), (f"{who}  ", Tone.TEXT)]
+        more = len(self.scene.waits) - 4
+        return [*pieces, *([(f"and {more} more  ", Tone.DIM)] if more > 0 else [])]
+
+    def story(self) -> list[Piece]:
+        """Of a job that hangs: since when, the last step, and the keys that lead on."""
+        told: list[list[Piece]] = []
+        since = self._since()
+        if since is not None:
+            stands = age(self.scene.now - since)
+            told.append([(f"since {clock(since, millis=False)}", Tone.TEXT), (f", {stands}", Tone.DIM)])
+        steps = Steps(self.scene.now)
+        for node in self.scene.nodes if len(self.scene.nodes) <= MANY else ():
+            steps.take(node, ())
+        if steps.last is not None:
+            told.append([("last step ", Tone.DIM), (f"{steps.last}", Tone.TEXT)])
+        waiting = [len(box.ranks) for box in self.scene.waits if box.waits_for]
+        if waiting:
+            verb = "waits" if sum(waiting) == 1 else "wait"
+            told.append([(f"{plural(sum(waiting), 'rank')} {verb}", Tone.TEXT)])
+        pieces: list[Piece] = []
+        for part in told:
+            pieces += [(" · " if pieces else " ", Tone.DIM), *part]
+        pieces.append(("   next ", Tone.DIM))
+        for key, what in KEYS:
+            pieces += [(f" {key} ", Tone.ACCENT), (what, Tone.DIM)]
+        return pieces
+
+    def _since(self) -> float | None:
+        """Since when those who are blamed stand still, else the first of all."""
+        history = self.scene.timeline.head.history
+        rows = self.scene.blamed or self.scene.ranks[:MANY]
+        found = [
+            stopped
+            for row in rows
+            if (lanes := history.ranks.get((row.node.name, row.rank.process.pid))) is not None
+            and (stopped := lanes.stopped(self.scene.now)) is not None
+        ]
+        return min(found, default=None)
+
+    def _figures_of(self, node: NodeState) -> Figures:
+        metric = self.heatmap.metric_of(node)
+        values = [] if type(metric) is not type(self.heatmap.metric) else values_of(self.scene, node, metric)
+        pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
+        return Figures(
+            min(values, default=None),
+            max(values, default=None),
+            _share(node, metric, values),
+            [row_of(gpu) for gpu in node.gpus.values()].count(None),
+            0 if self.scene.stale(node) else [p.state for p in pulses if p is not None].count("R"),
+        )
+
+    def _connecting(self) -> list[Piece]:
+        """N of M, and who is slow."""
+        count = self.scene.count
+        if not count.nodes_asking:
+            return []
+        slow = [
+            node
+            for node in self.scene.nodes
+            if node.link == "connecting" and node.seen_at is None and self.scene.now - node.since > SLOW_CONNECT
+        ]
+        pieces: list[Piece] = [("   ○ connecting ", Tone.DIM), (f"{count.nodes_up} of {count.nodes} nodes", Tone.TEXT)]
+        if slow:
+            worst = min(slow, key=lambda node: node.since)
+            more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
+            pieces.append((f", waiting {age(self.scene.now - worst.since)} for {worst.name}{more}", Tone.WARN))
+        return pieces
+
+
+MANY = 256
+"""Nodes and ranks up to which all are asked in one tick."""
+
+
+def values_of(scene: Scene, node: NodeState, metric: Metric) -> list[float]:
+    """Values of a figure on one node."""
+    if isinstance(metric, WaitMetric):
+        return []
+    if isinstance(metric, GpuMetric):
+        return [value for gpu in node.gpus.values() if (value := metric.value(gpu)) is not None]
+    rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
+    return [value for row in rows if (value := metric.value(row, scene.interval)) is not None]
+
+
+def _share(node: NodeState, metric: Metric, values: list[float]) -> float | None:
+    if not values or isinstance(metric, WaitMetric):
+        return None
+    full = metric.full(next(iter(node.gpus.values()))) if isinstance(metric, GpuMetric) else metric.full
+    return min(1.0, max(0.0, fmean(values) / full))

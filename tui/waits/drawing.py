@@ -1,0 +1,184 @@
+"""Rectangles and arrows in cells: the terminal and the SVG of the report draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hangtop.diagnosis.finding import WaitBox
+from tui.text import CUT, cells, fit, wrap
+from tui.waits.levels import Folded, FoldedBox, fold, nodes_within, ranks_within
+
+WIDEST = 44
+EASY = 26
+"""Cells of a box of a chain that is too long to be seen whole."""
+"""Cells of a box, borders included; what is longer is wrapped."""
+NARROWEST = 11
+LABEL = 30
+"""Cells of an arrow's words."""
+BARE = 4
+"""Cells between two columns whose arrows have no words."""
+LINES = 5
+"""Lines of text in a box."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnBox:
+    """A box in its place."""
+
+    box: FoldedBox
+    x: int
+    y: int
+    width: int
+    texts: tuple[str, ...]
+    """Its lines, each of which fits."""
+
+    @property
+    def height(self) -> int:
+        """Lines, borders included."""
+        return len(self.texts) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnArrow:
+    """Leads from ``points[0]``, at the waiter's left border, to ``points[-1]``, where its head is."""
+
+    points: tuple[tuple[int, int], ...]
+    label: str
+    label_at: tuple[int, int]
+    heavy: bool
+    """Ends at a box that is blamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is drawn, in a picture of so many cells."""
+
+    width: int
+    height: int
+    boxes: tuple[DrawnBox, ...]
+    arrows: tuple[DrawnArrow, ...]
+
+
+def drawing(boxes: Sequence[WaitBox], width: int, height: int) -> Drawing:
+    """Draw the verdict's boxes in ``width`` × ``height`` cells.
+
+    What is too much for the height is folded; a chain that is too long for the width is drawn all the same, wider.
+    """
+    if not boxes:
+        return Drawing(0, 0, (), ())
+    most = max(2, (height + 1) // 4)
+    shown = fold(boxes, most)
+    columns = shown.columns
+    gaps = [_gap(shown, level) for level in range(1, len(columns))]
+    widths = [min(WIDEST, max(_natural(shown.boxes[at]) for at in column)) for column in columns]
+    widths, between, words = _shrunk(widths, gaps, width)
+    lines = next((lines for lines in range(LINES, 1, -1) if _height(columns, lines) <= height), 1)
+    placed = _placed(shown, widths, between, lines, words)
+    drawn = tuple(placed[at] for at in range(len(shown.boxes)))
+    arrows = tuple(_arrows(shown, drawn, words))
+    right = max(box.x + box.width for box in drawn)
+    return Drawing(right, max(box.y + box.height for box in drawn), drawn, arrows)
+
+
+def _height(columns: Sequence[Sequence[int]], lines: int) -> int:
+    return max(len(column) for column in columns) * (lines + 2)
+
+
+def _natural(box: FoldedBox) -> int:
+    """As wide as its text in three lines asks for."""
+    nodes = nodes_within(box.nodes, 24)
+    who = f"{ranks_within(box.ranks, 24)} · {nodes}" if nodes else ranks_within(box.ranks, 24)
+    return max(NARROWEST, 4 + max(cells(who), -(-cells(_doing(box)) // 2) + 4, *map(cells, ("", *box.also))))
+
+
+def _gap(shown: Folded, level: int) -> tuple[int, int]:
+    """Cells that arrows from a column need at the least, and with their words."""
+    here = [arrow for arrow in shown.arrows if arrow.waiter in shown.columns[level]]
+    longest = max((cells(arrow.label) for arrow in here), default=0)
+    bare = BARE + 2 * max(0, len({arrow.waited for arrow in here}) - 1)
+    return bare, bare + (min(LABEL, longest) + 2 if longest else 0)
+
+
+def _shrunk(widths: list[int], gaps: list[tuple[int, int]], width: int) -> tuple[list[int], list[int], bool]:
+    """Columns made narrower until they fit, cells between them, and whether arrows keep their words."""
+    for words in (True, False):
+        least = NARROWEST + (8 if words else 0)
+        between = [gap[words] for gap in gaps]
+        over = sum(widths) + sum(between) - width
+        if over > sum(max(0, each - least) for each in widths) and words:
+            continue
+        if over > sum(max(0, each - least) for each in widths):
+            # to be gone along with the cursor: then it should be easy to read
+            return [min(EASY, each) for each in widths], [gap[True] for gap in gaps], True
+        made = list(widths)
+        while over > 0 and max(made) > least:
+            made[made.index(max(made))] -= 1
+            over -= 1
+        return made, between, words
+    raise AssertionError("unreachable: without words there is always a picture")
+
+
+def _placed(
+    shown: Folded, widths: Sequence[int], between: Sequence[int], lines: int, words: bool
+) -> dict[int, DrawnBox]:
+    placed: dict[int, DrawnBox] = {}
+    x = 0
+    for level, column in enumerate(shown.columns):
+        y = 0
+        for at in column:
+            labels = [] if words else [a.label for a in shown.arrows if a.waiter == at and a.label]
+            texts = _texts(shown.boxes[at], widths[level] - 4, lines, labels)
+            placed[at] = DrawnBox(shown.boxes[at], x, y, widths[level], texts)
+            y += len(texts) + 2
+        x += widths[level] + (between[level] if level < len(between) else 0)
+    return placed
+
+
+def _texts(box: FoldedBox, width: int, lines: int, labels: Sequence[str]) -> tuple[str, ...]:
+    """Who first, then what they do, then whom else they wait for."""
+    whole = f"{ranks_within(box.ranks, width)} · {nodes_within(box.nodes, width)}"
+    if not box.nodes:
+        who = [ranks_within(box.ranks, width)]
+    elif cells(whole) <= width:
+        who = [whole]
+    elif lines > 2:
+        who = [ranks_within(box.ranks, width), nodes_within(box.nodes, width)]
+    else:
+        short = f"{ranks_within(box.ranks, 0)} · {nodes_within(box.nodes, 12)}"
+        who = [short if cells(short) <= width else ranks_within(box.ranks, width)]
+    room = max(0, lines - len(who))
+    first, last = list(labels)[:room], list(box.also)
+    told = wrap(_doing(box), width) if box.doing else []
+    kept = told[: max(0 if first else 1, room - len(first) - len(last))]
+    if 0 < len(kept) < len(told):
+        kept[-1] = f"{kept[-1]}{CUT}" if cells(kept[-1]) < width else fit(f"{kept[-1]}{CUT}", width)
+    return tuple(fit(text, width) for text in [*who, *first, *kept, *last][:lines])
+
+
+def _doing(box: FoldedBox) -> str:
+    """What its ranks are at; that they wait is what their arrow says."""
+    return box.doing.removeprefix("waits in ") if box.waits else box.doing
+
+
+def _arrows(shown: Folded, drawn: Sequence[DrawnBox], words: bool) -> list[DrawnArrow]:
+    """From the first line of a waiter, along a trunk of each box that is waited for, to that one's first line."""
+    made: list[DrawnArrow] = []
+    for column in shown.columns[:-1]:
+        end = max(drawn[at].x + drawn[at].width for at in column)
+        waited = [at for at in column if any(arrow.waited == at for arrow in shown.arrows)]
+        for lane, target in enumerate(waited):
+            trunk, to = end + 2 + 2 * lane, drawn[target]
+            for arrow in shown.arrows:
+                if arrow.waited != target:
+                    continue
+                source = drawn[arrow.waiter]
+                start, row, last = source.x - 1, source.y + 1, to.y + 1
+                corner = ((trunk, row), (trunk, last)) if row != last else ()
+                room = start - (end + 2 + 2 * len(waited)) if words else 0
+                label = fit(arrow.label, min(room, cells(arrow.label))) if arrow.label and room >= 4 else ""
+                at = start - cells(label) - (1 if label else 0)
+                made.append(
+                    DrawnArrow(((start, row), *corner, (to.x + to.width, last)), label, (at, row), to.box.blamed)
+                )
+    return made

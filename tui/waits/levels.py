@@ -1,0 +1,207 @@
+"""The verdict's boxes in columns: whoever waits for nobody first, to the right whoever waits for them, and so on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LONGEST = 9
+"""Digits of a number; what stands before them is part of the name."""
+_DIGITS = "0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedBox:
+    """One box of the verdict, or several that there is no room for."""
+
+    places: tuple[int, ...]
+    """Among the verdict's boxes."""
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    doing: str
+    blamed: bool
+    also: tuple[str, ...] = ()
+    """Waits for boxes that no arrow can lead to: of the same column, or beyond the next one."""
+    waits: bool = False
+    """Whether an arrow leads from it."""
+
+    @property
+    def letter(self) -> str:
+        """What it is called, here and in the cells of the overview."""
+        return letter_of(self.places[0]) if len(self.places) == 1 else "…"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedArrow:
+    """From a box to one in the column to its left."""
+
+    waiter: int
+    waited: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Boxes by column. Arrows lead from a column to its left neighbour."""
+
+    boxes: tuple[FoldedBox, ...]
+    columns: tuple[tuple[int, ...], ...]
+    """Places among ``boxes``, from top to bottom."""
+    arrows: tuple[FoldedArrow, ...]
+
+
+def letter_of(place: int) -> str:
+    """Name of a box of the verdict by its place."""
+    return LETTERS[place] if place < len(LETTERS) else "+"
+
+
+def levels_of(boxes: Sequence[WaitBox]) -> list[int]:
+    """For each box how many others lie between it and one that waits for nobody, by the longest way.
+
+    Ranks that wait for one another in a circle have no end: the circle is cut where it is come back to, which is at
+    the box that is named first.
+    """
+    levels: dict[int, int] = {}
+    for start in range(len(boxes)):
+        if start in levels:
+            continue
+        way = [(start, list(boxes[start].waits_for))]
+        open_places = {start}
+        while way:
+            place, left = way[-1]
+            if left:
+                other = left.pop()
+                if other not in levels and other not in open_places:
+                    way.append((other, list(boxes[other].waits_for)))
+                    open_places.add(other)
+                continue
+            ended = [levels[other] for other in boxes[place].waits_for if other in levels]
+            levels[place] = 1 + max(ended, default=-1)
+            open_places.discard(place)
+            way.pop()
+    return [levels[place] for place in range(len(boxes))]
+
+
+def fold(boxes: Sequence[WaitBox], most: int) -> Folded:
+    """Lay boxes out in columns of ``most`` at most: blamed ones and those waited for stay, the others become one."""
+    levels = levels_of(boxes)
+    waited = {other for box in boxes for other in box.waits_for}
+    columns: list[list[FoldedBox]] = [[] for _ in range(max(levels, default=-1) + 1)]
+    for level, column in enumerate(columns):
+        places = [place for place in range(len(boxes)) if levels[place] == level]
+        places.sort(key=lambda place: _matters(boxes, waited, place))
+        kept = places if len(places) <= most else places[: max(0, most - 1)]
+        column += [_one(boxes, place) for place in kept]
+        if rest := places[len(kept) :]:
+            column.append(_several(boxes, rest))
+    place_of = {place: (level, at) for level, column in enumerate(columns) for at, box in enumerate(column)
+                for place in box.places}  # fmt: skip
+    return _joined(boxes, columns, place_of)
+
+
+def _joined(
+    boxes: Sequence[WaitBox], columns: Sequence[Sequence[FoldedBox]], place_of: Mapping[int, tuple[int, int]]
+) -> Folded:
+    """Columns, each ordered by what its boxes lead to, and the arrows between them."""
+    ordered: list[tuple[int, ...]] = []
+    made: list[FoldedBox] = []
+    number: dict[tuple[int, int], int] = {}
+    arrows: dict[tuple[int, int], str] = {}
+    for level, column in enumerate(columns):
+        leads: dict[int, dict[int, str]] = {}
+        also: dict[int, list[str]] = defaultdict(list)
+        for at, box in enumerate(column):
+            leads[at] = {}
+            for other, label in _edges(boxes, box.places):
+                key = place_of[other]
+                if key[0] == level - 1:
+                    leads[at].setdefault(number[key], label)
+                elif key != (level, at):
+                    told = f"also for {letter_of(other)}{f': {label}' if label else ''}"
+                    also[at] += [told] if told not in also[at] else []
+        order = sorted(range(len(column)), key=lambda at: (min(leads[at], default=len(made)), at))
+        for at in order:
+            box = column[at]
+            number[level, at] = len(made)
+            arrows |= {(len(made), target): label for target, label in leads[at].items()}
+            made.append(replace(box, also=tuple(also[at]), waits=bool(leads[at])))
+        ordered.append(tuple(number[level, at] for at in order))
+    return Folded(
+        tuple(made),
+        tuple(ordered),
+        tuple(FoldedArrow(waiter, waited, label) for (waiter, waited), label in arrows.items()),
+    )
+
+
+def _edges(boxes: Sequence[WaitBox], places: Iterable[int]) -> Iterable[tuple[int, str]]:
+    for place in places:
+        box = boxes[place]
+        told = box.operations or (box.operation,) * len(box.waits_for)
+        yield from zip(box.waits_for, told, strict=False)
+
+
+def _matters(boxes: Sequence[WaitBox], waited: set[int], place: int) -> tuple[bool, bool, int, int]:
+    box = boxes[place]
+    return not box.blamed, place not in waited, -len(box.ranks), place
+
+
+def _one(boxes: Sequence[WaitBox], place: int) -> FoldedBox:
+    box = boxes[place]
+    return FoldedBox((place,), box.ranks, box.nodes, box.doing, box.blamed)
+
+
+def _several(boxes: Sequence[WaitBox], places: Sequence[int]) -> FoldedBox:
+    every = [boxes[place] for place in places]
+    return FoldedBox(
+        tuple(places),
+        tuple(sorted({rank for box in every for rank in box.ranks})),
+        tuple(sorted({node for box in every for node in box.nodes})),
+        f"at {count(len(every), 'more point')}",
+        any(box.blamed for box in every),
+    )
+
+
+def ranks_within(ranks: Sequence[int], width: int) -> str:
+    """``rank 3``, ``ranks 0-2,5``; how many there are where that takes more than ``width`` characters."""
+    text = ranks_text(ranks)
+    return text if len(text) <= width else count(len(ranks), "rank")
+
+
+def nodes_within(nodes: Sequence[str], width: int) -> str:
+    """``node3``, ``node[0-3,7]``; how many there are where that takes more than ``width`` characters."""
+    text = folded_names(nodes)
+    return text if len(text) <= width or len(nodes) < 2 else count(len(nodes), "node")
+
+
+def folded_names(names: Iterable[str]) -> str:
+    """Names that differ in their last number alone, as schedulers write them: ``gpu[001-004],login``."""
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    plain: list[str] = []
+    for name in names:
+        stem = name.rstrip(_DIGITS)
+        number = name[max(len(stem), len(name) - LONGEST) :]
+        stem = name[: len(name) - len(number)]
+        if number:
+            padded = len(number) if number.startswith("0") and len(number) > 1 else 0
+            groups[stem, padded].append(int(number))
+        else:
+            plain.append(name)
+    told = [_ranges(prefix, padded, sorted(set(numbers))) for (prefix, padded), numbers in groups.items()]
+    return listed([*told, *plain], 3)
+
+
+def _ranges(prefix: str, padded: int, numbers: Sequence[int]) -> str:
+    parts: list[str] = []
+    start = 0
+    for index, number in enumerate(numbers):
+        if index + 1 < len(numbers) and numbers[index + 1] == number + 1:
+            continue
+        first, last = f"{numbers[start]:0{padded}}", f"{number:0{padded}}"
+        parts.append(first if first == last else f"{first}-{last}")
+        start = index + 1
+    return f"{prefix}{parts[0]}" if len(numbers) == 1 else f"{prefix}[{','.join(parts)}]"
