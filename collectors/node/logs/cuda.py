@@ -11,8 +11,10 @@ _MEMORY = re.compile(
     r"(?P<backend>CUDA|HIP|XPU|MPS)(?: error:)? out of memory"
     r"|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
     r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
+    r"|OOM when allocating tensor[^\r\n]{0,200}(?:GPU|gpu)|\(GPU_\d{1,2}_bfc\) ran out of memory trying to allocate"
+    r"|NPU out of memory"
 )
-"""The last is XLA's."""
+"""The last are XLA's, TensorFlow's and torch_npu's."""
 _TRIED = re.compile(
     r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
     r"|(?:trying|[Aa]ttempting) to allocate (?P<on>[\d.]+) ?(?P<ou>[KMGT]i?B|bytes|[KMGT]\b)"
@@ -131,6 +133,8 @@ FAMILY = Family(
         b"HW Exception by GPU",
         b"Memory access fault by GPU",
         b"RESOURCE_EXHAUSTED",
+        b"OOM when allocating",
+        b"ran out of memory",
     ),
     read,
 )

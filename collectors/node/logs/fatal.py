@@ -46,10 +46,11 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         (
             "ABRT",
             (
-                r"(?:^|\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
+                r"(?:^|(?<!\))\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
                 r"|Caught signal 6\b"
             ),
         ),
+        ("ILL", r"(?:^|[:\s\d])Illegal instruction(?:\s*\(core dumped\)|$)|Signal: Illegal instruction"),
         ("FPE", r"Floating point exception(?:\s*\(core dumped\)|$)"),
         ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ )Killed(?:\s{2,}.*|\s*)$"),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
@@ -156,6 +157,7 @@ FAMILY = Family(
         b"Aborted",
         b"SIGABRT",
         b"Floating point exc",
+        b"Illegal instruction",
         b"Caught signal ",
         b"Killed",
         b"Terminated",

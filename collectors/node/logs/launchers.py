@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, Match
 
-from collectors.node.logs import signals
+from collectors.node.logs import exceptions, signals
 from collectors.node.logs.said import Family, Said, fields, number
 from collectors.samples.values import Scalar
 
 _DS_KILL = re.compile(r"[Kk]illing subprocess (?P<pid>\d+)")
 _DS_EXIT = re.compile(r"exits with return code = (?P<exitcode>-?\d+)")
 _ACCELERATE = re.compile(
-    r"subprocess\.CalledProcessError: Command '?\[?.*returned non-zero exit status"
+    r"subprocess\.CalledProcessError" + exceptions.TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
     r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)"
 )
 _SRUN_TASK = re.compile(
@@ -31,7 +31,8 @@ _SLURM_NODE = re.compile(
     r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S{1,64}) .{0,300}DUE TO NODE FAILURE"
 )
 _SLURM_LAUNCH = re.compile(
-    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}): (?P<why>[^\r\n]{1,200})"
+    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}):"
+    r" (?P<why>(?!Unable to satisfy|Invalid|No such file|Plugin|Permission|Access)[^\r\n]{1,200})"
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
@@ -261,5 +262,8 @@ FAMILY = Family(
         b"terminated with ",
     ),
     read,
-    re.compile(r"Process name: \[\[\d+,\d+\],\d+\]\s*$"),
+    re.compile(
+        r"Process name: \[\[\d+,\d+\],\d+\]\s*$"
+        r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited on\s{0,4}$"
+    ),
 )

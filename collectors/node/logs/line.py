@@ -51,10 +51,13 @@ _HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
     r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|crashed|killedworker|warning|interrupt"
     r"|exit|info|debug|critical|traceback|failures|note|hint|kernel)$"
+    r"|(?:nvidia|enroot|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
     r"|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
 )
 _FUNCTION = re.compile(r"[a-z]_[a-z]")
 """What names of functions have, and names of hosts may not."""
+_CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.")
+"""Names of classes, and of modules of exceptions."""
 _STAMPED = re.compile(
     r"[\[(]?(?:"
     + "|".join(re.sub(r"\?P<\w+>", "?:", p) for p in (times.ISO, times.AMERICAN))
@@ -254,7 +257,9 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
 
 def _is_host(name: str) -> bool:
     """Whether a word in front of a colon may be a host's name."""
-    return bool(re.search(r"[\d.-]", name)) and not _NO_HOST.match(name) and not _FUNCTION.search(name)
+    if _NO_HOST.match(name) or _FUNCTION.search(name) or _CLASS.search(name):
+        return False
+    return bool(re.search(r"[\d.-]", name))
 
 
 def _unwrap(text: str, now: float) -> Tuple[str, Optional[float]]:

@@ -46,6 +46,7 @@ TOLD_ELSEWHERE = frozenset(
         "unused_parameters",
         "host_memory",
         "open_files",
+        "processes",
         "shared_memory",
         "worker_died",
     }

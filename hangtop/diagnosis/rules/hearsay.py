@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
@@ -11,7 +12,7 @@ from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, number_of, signal_name, text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
 ORDER = ("exception", "memory", "timeout", "stack", "exit", "level")
 """What says most of why a program ended, first."""
@@ -23,11 +24,14 @@ KINDS = {
     "out_of_memory": "gpu_out_of_memory",
     "host_memory": "host_out_of_memory",
     "open_files": "open_files_limit",
+    "processes": "process_limit",
     "shared_memory": "shm_too_small",
     "address_in_use": "address_in_use",
     "child_failed": "child_failed_no_detail",
 }
 """Kinds for what the words mean; any other failure is a crash."""
+_FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal|unable|could not|cannot)\b")
+"""Words of NCCL's warnings that tell of a failure; others warn of a setting or a slower way."""
 WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4}
 ADVICE = {
     "exception": "Only its last words are here: look at the traceback in that rank's own output.",
@@ -51,6 +55,7 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     events = [event for event in said(job, "log.error") if event.data.get("survived") is not True and _failed(event)]
     own = [event for event in events if event.data.get("consequence") is not True] or events
     if not own:
+        yield from _warned(job)
         return
     manner = min((text_of(event, "told") for event in own), key=ORDER.index)
     told_so = [event for event in own if text_of(event, "told") == manner]
@@ -64,6 +69,20 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
         f"{who} ended: {what}" if manner != "timeout" else f"a collective timed out{_on(ranks)}: {what}",
         ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike), evidence=lines(alike),
         advice=ADVICE[manner],
+    )  # fmt: skip
+
+
+def _warned(job: Job) -> Iterator[Finding]:
+    """nccl_init_failed by a last warning of NCCL that no rule knows, in words of a failure."""
+    unknown = [event for event in warned(job, "other") if _FAULT.search(text_of(event, "message"))]
+    complete = [event for event in said(job, "nccl.init") if text_of(event, "phase") == "complete"]
+    if not unknown or any(event.line > unknown[-1].line for event in complete) or job.progress:
+        return
+    ranks = ranks_in(unknown)
+    yield Finding(
+        "nccl_init_failed", "critical", 0.4, f"NCCL's last warning: {text_of(unknown[-1], 'message')[:200]}",
+        ranks=ranks, nodes=hosts_in(job, unknown), evidence=lines(unknown),
+        advice="Nothing else tells how the run ended: look at the lines behind it, and at NCCL_DEBUG=INFO.",
     )  # fmt: skip
 
 

@@ -69,7 +69,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         world = world_size(job) or expected or 0
         absent = tuple(rank for rank in range(world) if rank not in present)
-        ranks = absent if present and len(absent) < world else ()
+        wanting = (expected or world) - (joined or 0)
+        ranks = absent if present and 0 < len(absent) <= wanting else ()
     elif connects:
         ranks = ranks_in(connects)
         what = f"{who(ranks)} did not reach the store{f' at {address}' if address else ''}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from collectors.fleet.clean import clean
 from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras
 from collectors.node import ibstat, perfquery
-from collectors.node.logs import elastic, names
+from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
 from collectors.node.thrift import Allocator
 from collectors.samples.logs import LogEvent
@@ -172,6 +172,10 @@ def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     if not saved.form:
         raise BadFormat("it has no rows of GPUs")
     node = _node(member)
+    told = [said for line in _text(data).splitlines() for said in containers.read(line) if said.kind == "gpu.unseen"]
+    contents.events += [
+        LogEvent(said.kind, None, None, node, None, member.name, 0, str(said.data["error"]), said.data) for said in told
+    ]
     contents.gpus.setdefault(node, []).extend(saved.rows)
     contents.gpu_faults.setdefault(node, []).extend(saved.faults)
     contents.gpu_processes.setdefault(node, []).extend(saved.apps)

@@ -1,0 +1,166 @@
+"""What batch systems, containers, kernels and storage say, from the text of a file to the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+
+def verdict(folder: Path, text: str) -> Verdict:
+    """The verdict on a file with this text."""
+    path = folder / "out.txt"
+    path.write_text(text + "\n")
+    return diagnose(job_of(read([path])))
+
+
+REFUSED = [
+    "srun: error: Unable to create step for job 77: More processors requested than permitted",
+    "sbatch: error: Batch job submission failed: Node count specification invalid",
+    "slurmstepd: error: execve(): python: No such file or directory",
+    "slurmstepd-n3: error: pyxis: couldn't start container\nsrun: error: n3: task 0: Exited with exit code 1",
+    "There are not enough slots available in the system to satisfy the 64\nslots that were requested",
+    "mpirun was unable to launch the specified application as it could not access\nor execute an executable:",
+    "git@n7: Permission denied (publickey,password).",
+    "0.087s: flux-shell[0]: FATAL: task 0: start failed: train: No such file or directory",
+    "/var/spool/job/script: line 9: torchrun: command not found",
+    "docker: Error response from daemon: could not select device driver with capabilities: [[gpu]].",
+    "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+    "FATAL:   container creation failed: mount hook function failure: no loop device",
+    '  Warning  Failed  12s  kubelet  Failed to pull image "a/b:1": rpc error: code = NotFound desc = not found',
+    "  Warning  FailedMount  3m  kubelet  Unable to attach or mount volumes: timed out waiting for the condition",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_job_that_was_not_started(tmp_path: Path, text: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.severity) == ("launch_failed", "critical")
+    assert found.summary.startswith("the job was not started: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash: line 3: nvidia-smi: command not found\nEpoch 1/3",
+        "docker: Error response from daemon: Conflict. The container name /train is already in use.",
+        REFUSED[0] + "\nn1:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\nTraining completed",
+        "permission denied (not a key)",
+    ],
+)
+def test_a_word_of_refusal_that_is_none(tmp_path: Path, text: str) -> None:
+    assert [found for found in verdict(tmp_path, text).findings if found.kind == "launch_failed"] == []
+
+
+PENDING = "  Warning  FailedScheduling  60s  default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu."
+
+
+def test_a_job_without_a_place_and_one_that_got_it(tmp_path: Path) -> None:
+    assert verdict(tmp_path, PENDING).findings[0].kind == "waiting"
+    placed = PENDING + "\n  Normal  Scheduled  9s  default-scheduler  Successfully assigned default/train-0 to n4"
+    assert verdict(tmp_path, placed).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "nodes"),
+    [
+        ("[1.0] EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0", "kernel_trouble", ()),
+        ("Nov 22 10:00:00 n5 kernel: Kernel panic - not syncing: Fatal exception", "kernel_trouble", ("n5",)),
+        ("[1.0] mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400", "kernel_trouble", ()),
+        ("[1.0] pcieport 0000:16:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=X", "kernel_trouble", ()),
+        ("[1.0] rcu: INFO: rcu_sched self-detected stall on CPU", "kernel_trouble", ()),
+        ("[1.0] BUG: unable to handle page fault for address: ffff8", "kernel_trouble", ()),
+        (
+            "[1.0] Lustre: s-OST0012-osc-ff: Connection to s-OST0012 (at 10.0.0.1@o2ib) was lost; in progress",
+            "storage_stalled",
+            (),
+        ),
+        ("[1.0] LustreError: 167-0: s-mdc: This client was evicted by s-MDT0000; in progress", "storage_stalled", ()),
+        ("[1.0] ceph: mds0 hung", "storage_stalled", ()),
+        (r"[1.0] CIFS: VFS: \\fs1 has not responded in 180 seconds. Reconnecting...", "storage_stalled", ()),
+        ("Lost membership in cluster gpfs.site. Unmounting file systems.", "storage_stalled", ()),
+        ("[1.0] nvme nvme0: controller is down; will reset: CSTS=0xffffffff", "storage_stalled", ()),
+        ("[1.0] blk_update_request: I/O error, dev sda, sector 12 op 0x0:(READ)", "storage_stalled", ()),
+        ("[1.0] EXT4-fs (nvme0n1p1): Remounting filesystem read-only", "storage_stalled", ()),
+        ("[1.0] bnxt_en 0000:17:00.0 ens0: TX timeout detected, starting reset task!", "kernel_trouble", ()),
+        ("OpenBLAS blas_thread_init: pthread_create failed for thread 9 of 64: Resource temporarily unavailable",
+         "process_limit", ()),
+        ("RuntimeError: can't start new thread", "process_limit", ()),
+        ("Failed to initialize NVML: Unknown Error", "gpu_lost", ()),
+        ("The node with node id: abcdef0123 and address: 10.0.0.7 has been marked dead because the detector has missed",
+         "node_unreachable", ("10.0.0.7",)),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.", "rank_killed", ()),
+        ("Preempted by default/high on node n3", "rank_killed", ()),
+        ("0.12s: job.exception type=timeout severity=0 resource allocation expired", "rank_killed", ()),
+        ("[TRT-LLM] [E] Hang detected on rank 0 in PyExecutor.", "watchdog_timeout", ()),
+        ("torch._dynamo.exc.Unsupported: a frame that it cannot trace", "rank_crashed", ()),
+        ("concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly", "rank_crashed", ()),
+        ("Exception: Current loss scale already at minimum", "rank_crashed", ()),
+        ("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", "rank_crashed", ()),
+    ],
+)  # fmt: skip
+def test_what_such_words_mean(tmp_path: Path, text: str, kind: str, nodes: tuple[str, ...]) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == kind
+    assert set(nodes) <= set(found.nodes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1.0] EDAC MC0: 4 CE error on CPU#0Channel#2_DIMM#0 (channel:2 slot:0)",
+        "[1.0] mce: [Hardware Error]: CPU 10: Machine Check: 0 Bank 8: 8c00004f000800c2",
+        "[1.0] mce: [Hardware Error]: Machine check events logged",
+        "[1.0] Lustre: Lustre: Build Version: 2.15.1",
+        (
+            "[1.0] Lustre: s-osc: Connection to s-OST1 (at a@o2ib) was lost; in progress operations\n"
+            "[9.0] Lustre: s-osc: Connection restored to s-OST1 (at a@o2ib)"
+        ),
+        "[1.0] nvme nvme0: 64/0/0 default/read/poll queues",
+        "[1.0] EXT4-fs (sda1): mounted filesystem with ordered data mode",
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [n1]:29500 (errno: 97 - Address family).",
+        "using torch.nn.functional: 3 layers",
+        "Container runtime: docker, exit code 0",
+    ],
+)
+def test_what_means_nothing(tmp_path: Path, text: str) -> None:
+    assert verdict(tmp_path, text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "nodes"),
+    [
+        ("foo: task rank 1 on host n7 failed and exit-on-error is set", (1,), ("n7",)),
+        ("x1001c0s3b0n0.cm: rank 5 died from signal 11 and dumped core", (5,), ("x1001c0s3b0n0.cm",)),
+        ("_pmiu_daemon(SIGCHLD): [NID 00024] PE RANK 3 exit signal Segmentation fault", (3,), ()),
+        ("Global rank 6 (PID 4242) exited with code 1", (6,), ()),
+        ("mpirun noticed that process rank 2 with PID 42 on node n12 exited on\nsignal 11 (Segmentation fault).",
+         (2,), ("n12",)),
+        ("RuntimeError: Rank 13, node gpu07, device 5, iteration 10: Unexpected result nan", (13,), ()),
+    ],
+)  # fmt: skip
+def test_whose_end_it_was(tmp_path: Path, text: str, ranks: tuple[int, ...], nodes: tuple[str, ...]) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.ranks == ranks
+    assert set(nodes) <= set(found.nodes)
+
+
+def test_a_peer_in_a_message_is_not_who_speaks(tmp_path: Path) -> None:
+    assert verdict(tmp_path, "RuntimeError: connection to rank 3 was lost in shard 2").findings[0].ranks == ()
+
+
+def test_seven_of_eight_that_came_do_not_make_seven_that_are_missing(tmp_path: Path) -> None:
+    text = (
+        "[rank3]: torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 7/8 clients joined."
+    )
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.ranks) == ("store_timeout", ())
+
+
+def test_a_compiler_that_fails_is_no_child_of_the_launcher(tmp_path: Path) -> None:
+    text = "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'a.c']' returned non-zero exit status 1."
+    assert verdict(tmp_path, text).findings[0].kind == "rank_crashed"
