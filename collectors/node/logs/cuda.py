@@ -36,6 +36,9 @@ _ERROR = re.compile(
 )
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
 _FAULT = re.compile(r"(?P<error>Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})")
+_QUEUE = re.compile(
+    r"Queue 0x[0-9a-f]{1,16} [Aa]borting with error ?: (?P<error>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
+)
 """ROCm's runtime, before it aborts the process."""
 _ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
 
@@ -71,6 +74,12 @@ def read(text: str) -> Iterator[Said]:
         what = next((group for group in error.groups() if group), "").strip()
         if what:
             yield Said("torch.cuda_error", {"error": what, "signature": signature(what)})
+        return
+    queue = _QUEUE.search(text)
+    if queue is not None:
+        what = queue.group("error")
+        access = "APERTURE" in what or "MEMORY_FAULT" in what
+        yield Said("torch.cuda_error", {"error": what, "signature": "illegal_access" if access else "launch_failure"})
         return
     hung = _HUNG.search(text)
     if hung is not None:
@@ -131,6 +140,7 @@ FAMILY = Family(
         b"_STATUS_",
         b"Assertion ",
         b"HW Exception by GPU",
+        b"borting with error",
         b"Memory access fault by GPU",
         b"RESOURCE_EXHAUSTED",
         b"OOM when allocating",

@@ -242,6 +242,8 @@ FAMILY = Family(
         b"signal",
         b"Signal",
         "❱ ".encode(),
+        b" failed: ",
+        b"ailed to ",
         b"on-zero ",
         b"onzero ",
         b"exited with non",

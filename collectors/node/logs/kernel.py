@@ -35,6 +35,7 @@ _DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
                 r"|region assigned to your NVIDIA device is invalid|failed to copy vbios"
             ),
         ),
+        ("needs_reset", r"NV_ERR_RESET_REQUIRED|Assertion failed: Reset required"),
         ("locked", r"GPU is probably locked"),
         ("bad_register", r"[Pp]ossible bad register read|GPU (?:is|has been) lost|[Ll]ost GPU"),
     )

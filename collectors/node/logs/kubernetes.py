@@ -35,6 +35,8 @@ _NODE = re.compile(
     r"|\bNodeNotReady\b[^\r\n]{0,80}?(?:Node (?P<node>[\w.-]{1,120}) )?[Nn]ode is not ready"
     r"|Node (?P<host>[\w.-]{1,120}) status is now: NodeNotReady"
     r"|(?:address|ip): (?P<ray>[\w.:-]{1,80})[^\r\n]{0,120} has been marked dead because the (?:detector|monitor)"
+    r"|the node it was running on is dead or unavailable\. Node IP: (?P<ip>[\w.:-]{1,80}),"
+    r"|Raylet is terminated(?:: ip=(?P<raylet>[\w.:-]{1,80}),|\.)[^\r\n]{0,120}Termination is unexpected"
     r"|The node with (?:client|node) id:? \w{8,64} has been marked dead because the (?:detector|monitor)"
 )
 _REFUSED = re.compile(
@@ -62,8 +64,15 @@ def read(text: str) -> Iterator[Said]:
         return
     node = _NODE.search(text)
     if node is not None:
-        host = node.group("node") or node.group("host") or node.group("ray") or ""
-        launcher = "ray" if "marked dead" in text else "kubernetes"
+        host = (
+            node.group("node")
+            or node.group("host")
+            or node.group("ray")
+            or node.group("ip")
+            or node.group("raylet")
+            or ""
+        )
+        launcher = "kubernetes" if "ubelet" in text or "NodeNotReady" in text else "ray"
         yield Said("launcher.lost_node", {"launcher": launcher, "why": "it gives no sign of life"}, host=host)
         return
     refused = _REFUSED.search(text)
@@ -85,6 +94,7 @@ FAMILY = Family(
         b" nodes are available: ", b"can fulfill resource request", b"gang unschedulable", b"be scheduled right now",
         b"Successfully assigned", b"Started container", b"ephemeral", b"EmptyDir volume", b"node had condition",
         b"Preempt", b"preempt", b"interruption", b"posting node status", b"NodeNotReady", b"marked dead because",
+        b"is dead or unavailable", b"Raylet is terminated",
         b"pull image", b"ErrImagePull", b"ImagePullBackOff", b"InvalidImageName", b"pod sandbox", b"mount volumes",
         b"MountVolume", b"Allocate failed due", b"UnexpectedAdmission", b"ContainerError", b"ContainerConfigError",
         b"containerd task", b"restarting failed container", b"CrashLoopBackOff",

@@ -172,6 +172,9 @@ def _slurm(text: str) -> Iterator[Said]:
     if cancelled is not None:
         data = fields(cancelled)
         why = str(data.pop("why", "")).strip()
+        if why == "DUE TO TASK FAILURE":
+            yield Said("launcher.killed", {"launcher": "slurm", "step": data.get("step")}, host=cancelled.group("host"))
+            return
         data["reason"] = _WHY.get(why, "other" if why else "user")
         yield Said("slurm.cancelled", data, host=cancelled.group("host"))
         return

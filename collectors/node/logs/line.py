@@ -26,7 +26,8 @@ _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,20
 _HOSTED = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(0|[1-9]\d{0,3})\][: ][ ]?")
 """``[node3:17] ``: a host and its rank. Open MPI's process ids have five digits at least."""
 _OPEN_MPI = re.compile(
-    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: |\[ ?\d{1,3}\] )"
+    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
+    r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
 )
 """A host and a process id, in front of what Open MPI says of a signal or an error."""
 _XLA_DIST = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) \[\d{1,6}\] ")

@@ -58,6 +58,8 @@ _FLUX = (
 _BASH = rf"(?:^|[ :])(?P<why>{_PROGRAMS}: (?:command )?not found)\s{{0,4}}$"
 _FILE = r"^(?:/\S{0,200}/)?python[\d.]{0,5}: (?P<why>can't open file '?[^\r\n]{1,300})"
 _MODULE = r"(?P<why>/\S{1,200}/python[\d.]{0,5}: No module named (?:torch|deepspeed|accelerate|horovod)[\w.]{0,60})"
+_WHERE = re.compile(r"^ {0,4}(?:Node|Local host|Host): {2,12}(?P<host>[A-Za-z][\w.-]{0,120})\s{0,4}$")
+"""The node that the help texts of Open MPI name under what they say."""
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -69,6 +71,10 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    where = _WHERE.match(text)
+    if where is not None:
+        yield Said("launcher.refused", {"launcher": "mpi", "why": "", "where": True}, host=where.group("host"))
+        return
     for launcher, pattern in _WAYS:
         match = pattern.search(text)
         if match is not None:
@@ -86,6 +92,7 @@ FAMILY = Family(
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",
         b"to reliably start", b"direct launched", b"executable was specified", b"Permission denied (",
         b"Host key verification", b"start failed: ", b"not found", b"can't open file", b"No module named ",
+        b"Node:  ", b"ocal host:  ", b"Host:  ",
     ),
     read,
 )  # fmt: skip

@@ -82,7 +82,7 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     yield Finding(
         "rank_crashed", "critical", 0.9 if failure.at is not None or len(ended) == len(alike) else 0.75,
         f"{who} {_on(job_status.job, ranks)}failed first: {failure.what}{where}{after}",
-        ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({failure.host} - {""})),
+        ranks=ranks, nodes=homes(job_status.job, ranks) or _hosts(failure, ended),
         evidence=tuple(event_line(word.event) for word in first[:3]),
         advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
     )  # fmt: skip
@@ -120,7 +120,7 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
-    if first is None and not ended:
+    if first is None and (not ended or _taken_along(job_status.job, ended)):
         yield from launcher_alone(job_status.job)
     if first is None or not _bare(first) or failing_warnings(job_status.job):
         return  # why NCCL failed says more than a bare code
@@ -271,7 +271,7 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
     """All were told to end: by Slurm, by somebody, or by a launcher whose own reason is not in the logs."""
     cancelled = [event for kind in FROM_OUTSIDE for event in job.events if event.kind == kind]
     told = [words for words in ended if any(word.signal in VICTIM_SIGNALS for word in words)]
-    if not cancelled and (not told or len(told) < len(ended)):
+    if not cancelled and (not told or len(told) < len(ended) or _taken_along(job, ended)):
         return
     reason = text_of(cancelled[0], "reason").replace("_", " ") if cancelled else ""
     proof = [*cancelled[:2], *(words[0].event for words in told[:2])]
@@ -281,6 +281,19 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
         evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
+
+
+def _hosts(failure: Failure, ended: Sequence[tuple[Failure, ...]]) -> tuple[str, ...]:
+    """The host of a failure, else those of others that ended by the same signal, where no rank is told."""
+    alike = [word for words in ended for word in words if word.rank is None and word.signal == failure.signal != ""]
+    return tuple(sorted({failure.host} - {""} or {word.host for word in alike} - {""}))
+
+
+def _taken_along(job: Job, ended: Sequence[tuple[Failure, ...]]) -> bool:
+    """A launcher ended all who are told of, as another one had failed, of which there is no word."""
+    signalled = all(any(word.signal in VICTIM_SIGNALS for word in words) for words in ended)
+    outside = any(event.kind in FROM_OUTSIDE for event in job.events)
+    return signalled and not outside and bool(said(job, "launcher.killed"))
 
 
 def _on(job: Job, ranks: Sequence[int]) -> str:

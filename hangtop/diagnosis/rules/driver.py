@@ -14,6 +14,7 @@ from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
 
 PROBLEMS: dict[str, tuple[str, str]] = {
     "gsp_timeout": ("gpu_driver_hung", "the driver waits in vain for {gpu} (its GSP does not answer)"),
+    "needs_reset": ("gpu_needs_reset", "{gpu} wants a reset, says the driver"),
     "locked": ("gpu_driver_hung", "{gpu} is probably locked, says the driver"),
     "init_failed": ("gpu_lost", "the driver cannot start {gpu}"),
     "bad_register": ("gpu_lost", "{gpu} does not answer on the bus, says the driver"),

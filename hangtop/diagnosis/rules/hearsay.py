@@ -32,6 +32,10 @@ KINDS = {
 """Kinds for what the words mean; any other failure is a crash."""
 _FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal|unable|could not|cannot)\b")
 """Words of NCCL's warnings that tell of a failure; others warn of a setting or a slower way."""
+_OPTIONAL = re.compile(r"(?i)\.so\b|libibverbs|libnccl|plugin|dlopen|topolog|affinity|environment|ignor|instead")
+"""Words of libraries and settings that NCCL does without."""
+NEAR_END = 6
+"""Lines behind NCCL's last warning after which the run went on."""
 WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4}
 ADVICE = {
     "exception": "Only its last words are here: look at the traceback in that rank's own output.",
@@ -74,9 +78,11 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
 
 def _warned(job: Job) -> Iterator[Finding]:
     """nccl_init_failed by a last warning of NCCL that no rule knows, in words of a failure."""
-    unknown = [event for event in warned(job, "other") if _FAULT.search(text_of(event, "message"))]
+    unknown = [event for event in warned(job, "other") if _is_fault(text_of(event, "message"))]
     complete = [event for event in said(job, "nccl.init") if text_of(event, "phase") == "complete"]
-    if not unknown or any(event.line > unknown[-1].line for event in complete) or job.progress:
+    ends = [event for event in said(job, "log.end") if unknown and event.source == unknown[-1].source]
+    went_on = any(end.line - unknown[-1].line > NEAR_END for end in ends) or said(job, "nccl_tests.table")
+    if not unknown or went_on or any(event.line > unknown[-1].line for event in complete) or job.progress:
         return
     ranks = ranks_in(unknown)
     yield Finding(
@@ -84,6 +90,10 @@ def _warned(job: Job) -> Iterator[Finding]:
         ranks=ranks, nodes=hosts_in(job, unknown), evidence=lines(unknown),
         advice="Nothing else tells how the run ended: look at the lines behind it, and at NCCL_DEBUG=INFO.",
     )  # fmt: skip
+
+
+def _is_fault(message: str) -> bool:
+    return bool(_FAULT.search(message)) and not _OPTIONAL.search(message)
 
 
 def _failed(event: LogEvent) -> bool:

@@ -40,7 +40,8 @@ def refused(job: Job) -> Iterator[Finding]:
     Needs a launcher's, a batch system's or a container runtime's words, of a job that is over. A run that came to its
     end, or that was started after all, is none.
     """
-    events = said(job, "launcher.refused")
+    everything = said(job, "launcher.refused")
+    events = tuple(event for event in everything if event.data.get("where") is not True)
     if not events or job.live or finished(job) or _ran(job, events):
         return
     told = [event for event in events if event.data.get("detail") is True] or list(events)
@@ -49,7 +50,7 @@ def refused(job: Job) -> Iterator[Finding]:
     yield Finding(
         "launch_failed", "critical", 0.85,
         f"the job was not started: {WHO.get(launcher, launcher)} says: {text_of(first, 'why')[:200]}",
-        nodes=hosts_in(job, events), evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
+        nodes=hosts_in(job, everything), evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
     )  # fmt: skip
 
 

@@ -164,3 +164,89 @@ def test_seven_of_eight_that_came_do_not_make_seven_that_are_missing(tmp_path: P
 def test_a_compiler_that_fails_is_no_child_of_the_launcher(tmp_path: Path) -> None:
     text = "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'a.c']' returned non-zero exit status 1."
     assert verdict(tmp_path, text).findings[0].kind == "rank_crashed"
+
+
+def test_slurm_ended_the_others_and_names_who_was_left(tmp_path: Path) -> None:
+    text = (
+        "error: *** STEP 5.0 ON n3 CANCELLED AT 2026-04-29T23:36:37 DUE TO TASK FAILURE ***\n"
+        "srun: error: n3: tasks 0-57,59-63: Terminated"
+    )
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.ranks, found.nodes) == ("child_failed_no_detail", (58,), ("n3",))
+
+
+def test_slurm_was_told_to_end_them(tmp_path: Path) -> None:
+    text = "error: *** STEP 5.0 ON n3 CANCELLED AT 2026-04-29T23:36:37 ***\nsrun: error: n3: tasks 0-63: Terminated"
+    assert verdict(tmp_path, text).findings[0].kind == "rank_killed"
+
+
+def test_the_place_that_a_help_text_tells_under_its_words(tmp_path: Path) -> None:
+    text = "mpirun was unable to find the specified executable file, and therefore\ndid not launch.\n\nNode:       n4"
+    assert verdict(tmp_path, text).findings[0].nodes == ("n4",)
+    assert verdict(tmp_path, "Node:       n4\nExecutable: train").findings == (), "nothing was refused"
+
+
+def test_where_mpi_said_it_before_it_began(tmp_path: Path) -> None:
+    text = (
+        "*** An error occurred in MPI_Init_thread\n*** on a NULL communicator\n"
+        "[n1:71142] Local abort before MPI_INIT completed completed successfully,"
+    )
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.nodes) == ("rank_crashed", ("n1",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("python: /x/csrc/aio.cpp:125: int wait(long, std::vector<int>&): Assertion `a >= b' failed.", "a >= b"),
+        ("runtime.throw(0xb5e9bc, 0x9)\n\t/go/src/runtime/panic.go:1116 +0x72", "Go's runtime"),
+        (":0:rocdevice.cpp:3586: Callback: Queue 0x7f78 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An", "HSA_"),
+        (
+            (
+                "ValueError          Traceback (most recent call last)\nCell In[3], line 2\n----> 2 run()\n\n"
+                "File /src/reader.py:88, in Reader.next(self)\n     88 raise\n\nValueError: bad shard"
+            ),
+            "ValueError: bad shard at /src/reader.py:88 in Reader.next",
+        ),
+        (
+            "KeyError            Traceback (most recent call last)\n/src/a.py in get(self)\n      3 x\n----> 4 y",
+            "KeyError",
+        ),
+    ],
+)
+def test_ends_in_other_forms(tmp_path: Path, text: str, words: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == "rank_crashed"
+    assert words in found.summary
+
+
+def test_a_gpu_that_wants_a_reset(tmp_path: Path) -> None:
+    text = "[3.5] NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62) returned"
+    assert verdict(tmp_path, text).findings[0].kind == "gpu_needs_reset"
+    assert verdict(tmp_path, "[3.5] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.07").findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("WARNING -- Raylet is terminated: ip=10.0.0.5, id=ab. Termination is unexpected. Possible", ("10.0.0.5",)),
+        (
+            "Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.6, node",
+            ("10.0.0.6",),
+        ),
+        ("(raylet) Raylet is terminated. Termination is unexpected. Possible reasons include", ()),
+    ],
+)
+def test_what_ray_lost(tmp_path: Path, text: str, nodes: tuple[str, ...]) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.nodes) == ("node_unreachable", nodes)
+
+
+WARNED = "n1:1:1 [0] graph/rings.cc:38 NCCL WARN Error : ring 0 does not loop back to start (5 != 0)\n"
+
+
+def test_nccls_last_warning_speaks_where_nothing_else_does(tmp_path: Path) -> None:
+    assert verdict(tmp_path, WARNED).findings[0].kind == "nccl_init_failed"
+    assert verdict(tmp_path, WARNED + "epoch\n" * 9).findings == ()
+    optional = "n1:1:1 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"
+    assert verdict(tmp_path, optional).findings == ()
