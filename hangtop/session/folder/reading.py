@@ -17,6 +17,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
+from hangtop.session.folder.parting import parting
 
 DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
@@ -105,6 +106,8 @@ def _log(member: Member, contents: Contents) -> Recognised:
         if len(events) > EVENTS:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
+    last = parting(parser, now) if not any(event.kind.startswith("kernel.") for event in events) else None
+    events += [last] if last is not None else []
     events = [_cleaned(event) for event in finished(events, parser, hints)]
     progress = parser.progress()
     contents.events += events

@@ -250,3 +250,32 @@ def test_nccls_last_warning_speaks_where_nothing_else_does(tmp_path: Path) -> No
     assert verdict(tmp_path, WARNED + "epoch\n" * 9).findings == ()
     optional = "n1:1:1 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"
     assert verdict(tmp_path, optional).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["loading shards\nindex build failed while merging part 3", "part 1\nhelper terminated: memory corrupted\n\n"],
+)
+def test_the_end_of_an_output_in_words_that_nothing_knows(tmp_path: Path, text: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == "rank_crashed"
+    assert found.summary.startswith("the output ends with: ")
+    assert found.certainty == "possible"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "index build failed while merging part 3\n" + "merging goes on\n" * 5,
+        "INFO: the last merge failed before",
+        "[W501 10:00:00.0 x.cpp:3] the merge failed here",
+        "validation error: 0.31 after one epoch",
+        "0 errors in the merge of part 3",
+        "the merge failed, retrying in 3 seconds",
+        "index build failed while merging part 3\nEpoch 3 step 17 loss 2.31",
+        "    raise MergeError('the merge failed here')",
+        "# columns: time, merged, failed parts",
+    ],
+)
+def test_an_end_that_tells_of_no_failure(tmp_path: Path, text: str) -> None:
+    assert verdict(tmp_path, text).findings == ()
