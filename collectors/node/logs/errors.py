@@ -33,7 +33,8 @@ _EXIT = re.compile(
 _EXIT_CODE = re.compile(r"(?i)\bexit[ _]?(?:code|status)\b[\s:='\"(]{1,14}(?P<code>-?\d{1,3})\b")
 _NON_ZERO = re.compile(r"(?i)\bnon-?zero (?:exit[ -]?)?(?:code|status)\b|\bexited with non\b")
 _SIGNAL = re.compile(
-    r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
+    r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended|signall?ed|stopped"
+    r"|shut ?down)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
     r"(?:(?P<number>\d{1,2})\b|(?P<name>SIG[A-Z]{2,6}))"
 )
 _DIED = re.compile(
@@ -81,8 +82,11 @@ _LIGHT = re.compile(
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
-_BEHEADED = re.compile(r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w")
-"""A frame of which the beginning is cut off."""
+_BEHEADED = re.compile(
+    r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w"
+    r"|^ {2,8}/[\w./+-]{1,300}-packages/[\w./+-]{1,300}\.py:\d{1,7} [A-Za-z_<][\w>]{0,100}(?: {1,3}\*{1,2})?\s{0,4}$"
+)
+"""A frame of which the beginning is cut off; one of a function that TensorFlow made a graph of."""
 _LAUNCHES = re.compile(r"elastic_launch|launch_agent|ChildFailedError|CalledProcessError")
 _HEAD = 240
 """Characters of a line in which such words count: behind them come commands and options."""
@@ -232,6 +236,7 @@ FAMILY = Family(
         b"with code",
         b"with status",
         b'.py", line ',
+        b"-packages/",
         b" died",
         b"rashed",
         b" dead",

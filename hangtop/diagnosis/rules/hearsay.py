@@ -30,9 +30,12 @@ KINDS = {
     "child_failed": "child_failed_no_detail",
 }
 """Kinds for what the words mean; any other failure is a crash."""
-_FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal|unable|could not|cannot)\b")
+_FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal)\b")
 """Words of NCCL's warnings that tell of a failure; others warn of a setting or a slower way."""
-_OPTIONAL = re.compile(r"(?i)\.so\b|libibverbs|libnccl|plugin|dlopen|topolog|affinity|environment|ignor|instead")
+_OPTIONAL = re.compile(
+    r"(?i)\.so\b|libibverbs|libnccl|plugin|dlopen|topolog|affinity|environment|ignor|instead|fall(?:ing|s)? ?back"
+    r"|retry|will be|not available|default"
+)
 """Words of libraries and settings that NCCL does without."""
 NEAR_END = 6
 """Lines behind NCCL's last warning after which the run went on."""

@@ -11,6 +11,7 @@ import re
 from collectors.node.logs import counters, exceptions, line
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
+from collectors.samples.values import Value
 
 LAST = 4
 """Lines at the end that are looked at, empty ones apart."""
@@ -18,6 +19,7 @@ _FAILURE = re.compile(
     r"(?i)(?<![\w-])(?:failed|failures?|errors?|abort(?:ed|ing)|fatal|panic(?:ked)?|crash(?:ed|es)?|unexpectedly"
     r"|corrupt(?:ed)?|killed)(?![\w-])"
 )
+_RANK = re.compile(r"(?i)\brank[=:]\s?(?P<rank>\d{1,6})\b|^\[?rank (?P<named>\d{1,6})\b")
 _NONE = re.compile(
     r"(?i)\b(?:no|zero|without|ignor\w{1,8}|if any|in case of) (?:\w{1,20} ){0,2}(?:errors?"
     r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?)\b"
@@ -54,10 +56,16 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
         if len(text) >= 12 and " " in text and _fails(text):
             what = exceptions.signature(text)
             stream = record.stream
+            about = _RANK.search(text)
+            data: dict[str, Value] = {
+                "told": "words", "message": text[:300], "signature": what, "consequence": exceptions.follows(text),
+            }  # fmt: skip
+            if about is not None:
+                data["about"] = int(about.group("rank") or about.group("named"))
             return LogEvent(
                 "log.error", line.moment(record, now), stream.rank, stream.host, record.pid, parser.source,
                 record.number, text[:4000],
-                {"told": "words", "message": text[:300], "signature": what, "consequence": exceptions.follows(text)},
+                data,
             )  # fmt: skip
     return None
 

@@ -279,3 +279,29 @@ def test_the_end_of_an_output_in_words_that_nothing_knows(tmp_path: Path, text: 
 )
 def test_an_end_that_tells_of_no_failure(tmp_path: Path, text: str) -> None:
     assert verdict(tmp_path, text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            " 0# 0x000056112E9F2459 in serve\n 1# gsignal in /lib/libc.so.6\n 2# abort in /lib/libc.so.6",
+            "the process aborted",
+        ),
+        ("    /opt/site-packages/tf/ops/broadcast.py:158 broadcast_send\n        timeout=timeout)", "a traceback"),
+    ],
+)
+def test_stacks_of_others(tmp_path: Path, text: str, words: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == "rank_crashed"
+    assert words in found.summary
+
+
+def test_the_rank_behind_the_words(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "2023-08-11T06:42:43Z ERROR manager: Shard was signaled to shutdown with signal 7 rank=1")
+    assert found.findings[0].ranks == (1,)
+
+
+def test_a_warning_of_nccl_after_which_it_goes_another_way(tmp_path: Path) -> None:
+    text = "n1:1:1 [0] graph/search.cc:765 NCCL WARN Could not find a path for pattern 4, falling back to simple order"
+    assert verdict(tmp_path, text).findings == ()
