@@ -25,6 +25,7 @@ OPENERS = (
     b"exitcode",
     b"frame #",
     b"# 0x",
+    b"[bt] (",
     b"# gsignal in ",
     b"# abort in ",
     b"@     ",

@@ -31,7 +31,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
     for name, pattern in (
         ("child_failed", (r"ChildFailedError|CalledProcessError" + TOOLS
         + r"[^\r\n]*returned non-zero|ProcessRaisedException"
-        r"|ProcessExitedException|TrainingFailedError"
+        r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
         r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),

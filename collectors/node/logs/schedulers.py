@@ -49,6 +49,11 @@ _WORDS = (
 _FLUX_ENDED = re.compile(
     r"job\.exception (?:\S{1,30} )?type=(?P<type>timeout|cancel|node-failure) severity=0 ?(?P<why>[^\r\n]{0,120})"
 )
+_TIME = re.compile(
+    r"(?i)\b(?:job|task|run)\b[^\r\n]{0,40}?\b(?:exceeded|exceeds|reached|hit|over|due to)\b[^\r\n]{0,24}?"
+    r"\b(?:wall ?clock(?: time)?|wall ?time|run ?time) ?limit\b"
+)
+"""A limit of time, in the words of PBS, Moab, HTCondor and those who watch them."""
 _REASONS = {"timeout": "time_limit", "cancel": "user", "node-failure": "node_failure"}
 
 
@@ -58,6 +63,10 @@ def read(text: str) -> Iterator[Said]:
     if ended is not None:
         reason = _REASONS[ended.group("type")]
         yield Said("slurm.cancelled", {"launcher": "flux", "reason": reason, "why": ended.group("why").strip()})
+        return
+    late = _TIME.search(text)
+    if late is not None:
+        yield Said("slurm.cancelled", {"launcher": "batch", "reason": "time_limit", "why": late.group().strip()})
         return
     for launcher, pattern in _WAYS:
         match = pattern.search(text)
@@ -85,6 +94,7 @@ FAMILY = Family(
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"first noticed rank",
         b"job.exception ",
+        b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,
 )  # fmt: skip

@@ -137,6 +137,7 @@ RULES: tuple[Rule, ...] = (
     rendezvous.store_lost,
     rendezvous.unresolved,
     rendezvous.nccl_init_stuck,
+    rendezvous.peers_away,
     ddp.unused_parameters,
     *ENVIRONMENT,
 )

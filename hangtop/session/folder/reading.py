@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
-from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras
+from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras, rdma_link
 from collectors.node import ibstat, perfquery
 from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
@@ -193,6 +193,12 @@ def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
     return len(ports)
 
 
+def _rdma_link(data: bytes, member: Member, contents: Contents) -> int:
+    ports = rdma_link.parse(_text(data))
+    contents.ports.setdefault(_node(member), []).extend(ports)
+    return len(ports)
+
+
 def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
     blocks = perfquery.parse(_text(data))
     if not blocks:
@@ -216,6 +222,7 @@ DOCUMENTS: tuple[_Document, ...] = (
         "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
     ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
+    _Document("rdma link output", lambda head, _: rdma_link.looks_like(_text(head[:4096])), _rdma_link),
     _Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )
 """Kinds of documents, the surest first; what is none of them is read as a log."""

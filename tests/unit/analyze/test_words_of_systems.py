@@ -305,3 +305,82 @@ def test_the_rank_behind_the_words(tmp_path: Path) -> None:
 def test_a_warning_of_nccl_after_which_it_goes_another_way(tmp_path: Path) -> None:
     text = "n1:1:1 [0] graph/search.cc:765 NCCL WARN Could not find a path for pattern 4, falling back to simple order"
     assert verdict(tmp_path, text).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MOAB_INFO:  job exceeded wallclock limit",
+        "Aborted by PBS Server\nJob exceeded its walltime limit. Job was aborted\nExit_status=-11",
+        "ERROR:RetryJob Not retrying job due to wall clock limit (job automatically killed)",
+    ],
+)
+def test_a_limit_of_time(tmp_path: Path, text: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == "rank_killed"
+    assert "time limit" in found.summary
+
+
+def test_a_limit_that_was_only_set(tmp_path: Path) -> None:
+    assert verdict(tmp_path, "Job 7 has a walltime limit of 72:00:00").findings == ()
+
+
+def test_a_rank_that_aborted_was_not_killed_by_who_ended_the_others(tmp_path: Path) -> None:
+    text = " 0: application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\nsrun: error: n9: tasks 0-15: Killed"
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.ranks) == ("rank_crashed", (0,))
+
+
+def test_the_rank_that_a_logger_names_beside_the_same_words(tmp_path: Path) -> None:
+    text = (
+        "HTTPError: 429 too many requests\n"
+        "[2024-04-18 15:55:06] CRITICAL [util:158, rank=6] Uncaught HTTPError: 429 too many requests"
+    )
+    assert verdict(tmp_path, text).findings[0].ranks == (6,)
+    other = text.replace("Uncaught HTTPError: 429 too many requests", "the hub is slow for HTTP")
+    assert verdict(tmp_path, other).findings[0].ranks == ()
+
+
+def test_the_rank_whose_traceback_ray_train_shows(tmp_path: Path) -> None:
+    text = (
+        "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 2 Error Snippet]:\n"
+        'Traceback (most recent call last):\n  File "/src/train.py", line 40, in train\nValueError: bad shard'
+    )
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.ranks) == ("rank_crashed", (2,))
+
+
+TRIES = "[LightGBM] [Warning] Connecting to rank 5 failed, waiting for 1626 milliseconds\n"
+
+
+def test_ranks_that_others_try_in_vain_to_reach(tmp_path: Path) -> None:
+    found = verdict(tmp_path, TRIES * 2 + TRIES.replace("5", "4")).findings[0]
+    assert (found.kind, found.ranks) == ("init_hang", (4, 5))
+    assert verdict(tmp_path, TRIES).findings == (), "once is a start"
+    assert verdict(tmp_path, TRIES * 3 + "[LightGBM] [Info] Trained a tree\n" * 50).findings == ()
+
+
+def test_a_stack_of_dmlc(tmp_path: Path) -> None:
+    text = "[bt] (0) /x/libmxnet.so(_ZN4dmlc15LogMessageFatalD1Ev+0x29) [0x2ac9829b1769]\n[bt] (1) /x/lib.so(f) [0x2]"
+    assert "the process aborted" in verdict(tmp_path, text).findings[0].summary
+
+
+def test_ports_by_rdma_link(tmp_path: Path) -> None:
+    job = job_of(
+        read([_written(tmp_path, "link mlx5_7/1 subnet_prefix fe80:0 lid 3403 state DOWN physical_state POLLING")])
+    )
+    ports = [port.facts for node in job.nodes.values() for port in node.ports]
+    assert [(port.device, port.port, port.state, port.phys_state, port.lid) for port in ports if port] == [
+        ("mlx5_7", 1, "DOWN", "Polling", 3403)
+    ]
+
+
+def test_a_text_that_begins_with_link_is_no_table_of_ports(tmp_path: Path) -> None:
+    job = job_of(read([_written(tmp_path, "link to the run: https://x/1 state of the art")]))
+    assert [port for node in job.nodes.values() for port in node.ports] == []
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "out.txt"
+    path.write_text(text + "\n")
+    return path
