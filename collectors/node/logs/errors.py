@@ -45,7 +45,7 @@ _DIED = re.compile(
 )
 """What parents say of children that end by themselves."""
 _MEMORY = re.compile(
-    r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)"
+    r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)(?! at some point)"
     r"|\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
 )
 """A supervisor's word about memory that a process used up."""

@@ -22,7 +22,8 @@ _PLACED = re.compile(r"Successfully assigned \S{1,200} to |Started container ")
 _EVICTED = re.compile(
     r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}"
     r"|Usage of EmptyDir volume [^\r\n]{1,60} exceeds the limit"
-    r"|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: \[\w{3,40}\])"
+    r"|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: \[\w{3,40}\]"
+    r"|Eviction manager: (?=pod is evicted successfully)|eviction manager: (?=pod \S{1,200} is evicted successfully))"
 )
 _PREEMPTED = re.compile(
     r"(?P<why>Preempted by (?:pod )?\S{1,120}(?: on node (?P<host>[\w.-]{1,120}))?"
@@ -45,6 +46,7 @@ _REFUSED = re.compile(
     r"|Failed to create pod sandbox: [^\r\n]{1,200}|Unable to attach or mount volumes: [^\r\n]{1,160}"
     r"|MountVolume\.\w{3,20} failed for volume \"[^\"\r\n]{1,120}\"[^\r\n]{0,160}"
     r"|Allocate failed due to [^\r\n]{1,160}|\bUnexpectedAdmissionError\b"
+    r"|Node didn't have enough resource: [^\r\n]{1,120}"
     r"|\bCreateContainer(?:Config)?Error\b|\bRunContainerError\b"
     r"|[Ff]ailed to create containerd task: [^\r\n]{1,200})"
 )
@@ -55,7 +57,9 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     evicted, preempted = _EVICTED.search(text), _PREEMPTED.search(text)
     if evicted is not None:
-        yield Said("slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": evicted.group("why")})
+        yield Said(
+            "slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": evicted.group("why").strip(" :")}
+        )
         return
     if preempted is not None:
         why = preempted.group("why").strip()
@@ -93,6 +97,7 @@ FAMILY = Family(
     (
         b" nodes are available: ", b"can fulfill resource request", b"gang unschedulable", b"be scheduled right now",
         b"Successfully assigned", b"Started container", b"ephemeral", b"EmptyDir volume", b"node had condition",
+        b"is evicted successfully", b"have enough resource",
         b"Preempt", b"preempt", b"interruption", b"posting node status", b"NodeNotReady", b"marked dead because",
         b"is dead or unavailable", b"Raylet is terminated",
         b"pull image", b"ErrImagePull", b"ImagePullBackOff", b"InvalidImageName", b"pod sandbox", b"mount volumes",

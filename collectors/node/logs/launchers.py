@@ -36,7 +36,7 @@ _SLURM_LAUNCH = re.compile(
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
-    r"|[Ee]xceeded (?:job|step) memory limit|oom-kill.{0,300}handler"
+    r"|[Ee]xceeded (?:job|step) memory limit(?! at some point)|oom-kill.{0,300}handler"
 )
 _MPI = re.compile(
     r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* (?:noticed that|has exited due to) process rank"
@@ -63,7 +63,7 @@ _RAY = re.compile(
 _VLLM = re.compile(r"(?P<reason>Worker proc VllmWorker-(?P<rank>\d{1,5}) died unexpectedly)")
 _POD = re.compile(r"Error pod (?P<host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b")
 _KUBECTL = re.compile(r"^command terminated with exit code (?P<exitcode>1[2-5]\d)\s*$")
-_EVICTED = re.compile(r"The node was low on resource: (?P<why>[\w-]{1,40})")
+_EVICTED = re.compile(r"(?:kubelet, (?P<host>[\w.-]{1,120}) {1,40})?The node was low on resource: (?P<why>[\w-]{1,40})")
 """What ``kubectl exec`` says of a command that a signal ended, and the kubelet of a pod that it evicts."""
 _POD_MEMORY = re.compile(r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b")
 """Kubeflow's operator, and what ``kubectl describe pod`` or ``kubectl get pod -o json`` tell."""
@@ -109,7 +109,8 @@ def read(text: str) -> Iterator[Said]:
     evicted = _EVICTED.search(text)
     if evicted is not None:
         why = "the node was low on " + evicted.group("why")
-        yield Said("slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": why})
+        data = {"launcher": "kubernetes", "reason": "evicted", "why": why}
+        yield Said("slurm.cancelled", dict(data), host=evicted.group("host") or "")
         return
     killed = _DS_KILL.search(text)
     if killed is not None:

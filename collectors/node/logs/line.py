@@ -30,6 +30,13 @@ _OPEN_MPI = re.compile(
     r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
 )
 """A host and a process id, in front of what Open MPI says of a signal or an error."""
+_UCX = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}(?=Caught signal )")
+"""The same of UCX: host, process, threads."""
+_STAMPED_MPI = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:19|20)\d\d"
+    r"(?=\[[\d,]{1,20}\]<std|<std)(?:<std(?:out|err|diag)>: ?)?"
+)
+"""What ``mpirun --timestamp-output`` puts in front, with and without the rank."""
 _XLA_DIST = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) \[\d{1,6}\] ")
 """The address and the number of a host of a TPU pod, as torch_xla's launcher puts them in front."""
 _SOURCE = re.compile(r"\.(?:py|cc|cpp|cxx|cu|c|h|hpp|cuh|rs|go|js|java|sh)$")
@@ -224,7 +231,7 @@ def _label(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _RANK.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""
-    match = _CRI.match(text) or _LOGGER.match(text) or _NAMED_LOGGER.match(text)
+    match = _CRI.match(text) or _LOGGER.match(text) or _NAMED_LOGGER.match(text) or _STAMPED_MPI.match(text)
     if match is not None:
         return match.end(), "tag", "", ""
     match = _COMPOSE.match(text)
@@ -246,7 +253,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _NUMBERED.match(text)
     if match is not None:
         return match.end(), "numbered", match.group(1), match.group(3)
-    match = _OPEN_MPI.match(text)
+    match = _OPEN_MPI.match(text) or _UCX.match(text)
     if match is not None:
         return match.end(), "process", match.group(2), match.group(1)
     match = _HOSTED.match(text)

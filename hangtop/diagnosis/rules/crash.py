@@ -280,6 +280,7 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
     yield Finding(
         "rank_killed", "critical", 0.8 if reason else 0.5,
         f"the job was ended from outside{f': {reason}' if reason else ''}; no rank failed by itself",
+        nodes=tuple(sorted({event.host for event in cancelled if event.host}))[:8],
         evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip

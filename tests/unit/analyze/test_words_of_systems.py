@@ -384,3 +384,34 @@ def _written(folder: Path, text: str) -> Path:
     path = folder / "out.txt"
     path.write_text(text + "\n")
     return path
+
+
+def test_the_rank_and_the_host_behind_the_time_that_mpirun_puts_in_front(tmp_path: Path) -> None:
+    text = "Tue Jul 25 14:01:57 2017[1,22]<stderr>:[n7:25098:0] Caught signal 11 (Segmentation fault)"
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.ranks, found.nodes) == ("rank_crashed", (22,), ("n7",))
+    bare = "Mon Jul 30 11:53:22 2018<stderr>:[n7:28771:0:28771] Caught signal 11 (Segmentation fault)"
+    assert verdict(tmp_path, bare).findings[0].nodes == ("n7",)
+    assert verdict(tmp_path, "Tue Jul 25 14:01:57 2017[1,22]<stdout>: No errors").findings == ()
+
+
+def test_a_limit_that_was_reached_at_some_time_ends_nothing(tmp_path: Path) -> None:
+    text = "52428800 bytes (52 MB) copied\nslurmstepd: Exceeded step memory limit at some point."
+    assert verdict(tmp_path, text).findings == ()
+    killed = text.replace(" at some point.", ", being killed")
+    assert verdict(tmp_path, killed).findings[0].kind == "rank_killed"
+
+
+def test_the_node_from_which_a_pod_is_evicted(tmp_path: Path) -> None:
+    text = "  Warning  Evicted  18m   kubelet, n04     The node was low on resource: ephemeral-storage. Container a"
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.nodes) == ("rank_killed", ("n04",))
+    manager = 'eviction_manager.go:627] "Eviction manager: pod is evicted successfully" pod="a/b"'
+    assert verdict(tmp_path, manager).findings[0].kind == "rank_killed"
+    assert verdict(tmp_path, 'eviction_manager.go:405] "Eviction manager: pods ranked for eviction"').findings == ()
+
+
+def test_a_node_that_has_not_what_a_pod_asks_for(tmp_path: Path) -> None:
+    text = '"message":"Node didn\'t have enough resource: nvidia.com/gpu, requested: 8, used: 4, capacity: 8"'
+    assert verdict(tmp_path, text).findings[0].kind == "launch_failed"
+    assert verdict(tmp_path, "Every node did have enough resource: cpu").findings == ()
