@@ -28,6 +28,8 @@ _MPICH = re.compile(
 _OPEN_MPI = re.compile(r"\*\*\* An error occurred in (?P<call>(?:P?MPI|shmem)_\w{1,60})")
 _REPORTED = re.compile(r"\*\*\* reported by process \[\d{1,12},(?P<rank>\d{1,7})\]")
 _ERROR = re.compile(r"\*\*\* (?P<error>MPI_ERR_(?!ORS)\w{1,40}: [^\r\n\[]{0,200})")
+_LOCAL = "Local abort before MPI_INIT completed"
+_GO = re.compile(r"^runtime\.(?P<how>throw|fatalthrow|sigpanic|dieFromSignal)\(0x")
 _END_OF_DUMP = "*** End of error message ***"
 
 
@@ -39,6 +41,8 @@ def read(text: str) -> Iterator[Said]:
         yield _aborted(fatal.group("what"))
     elif panic is not None:
         yield _aborted(panic.group("rust") or panic.group("go"))
+    elif _GO.match(text) is not None:
+        yield _aborted("Go's runtime gave up (its message is cut off)")
     elif mpich is not None:
         rank = mpich.group("rank") or mpich.group("process")
         failed = mpich.group("failed")
@@ -49,6 +53,8 @@ def read(text: str) -> Iterator[Said]:
         what = error.group("error").strip() if error is not None else "an error of MPI"
         where = " in " + call.group("call") if call is not None else ""
         yield _aborted(what + where, None if reported is None else number(reported.group("rank")))
+    elif _LOCAL in text:
+        yield _aborted("an error of MPI before MPI_Init was done")
     elif _END_OF_DUMP in text:
         yield _aborted("a signal, whose name is cut off")
 
@@ -74,6 +80,11 @@ FAMILY = Family(
         b"MPI_ERR_",
         b") failed",
         b"End of error message",
+        b"Local abort before",
+        b"runtime.throw(",
+        b"runtime.fatalthrow(",
+        b"runtime.sigpanic(",
+        b"runtime.dieFromSignal(",
     ),
     read,
     re.compile(r"\*\*\* An error occurred in \w{1,80}(?!.{0,2000}\*\*\* MPI_ERR_(?!ORS))"),

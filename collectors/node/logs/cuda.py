@@ -11,8 +11,10 @@ _MEMORY = re.compile(
     r"(?P<backend>CUDA|HIP|XPU|MPS)(?: error:)? out of memory"
     r"|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
     r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
+    r"|OOM when allocating tensor[^\r\n]{0,200}(?:GPU|gpu)|\(GPU_\d{1,2}_bfc\) ran out of memory trying to allocate"
+    r"|NPU out of memory"
 )
-"""The last is XLA's."""
+"""The last are XLA's, TensorFlow's and torch_npu's."""
 _TRIED = re.compile(
     r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
     r"|(?:trying|[Aa]ttempting) to allocate (?P<on>[\d.]+) ?(?P<ou>[KMGT]i?B|bytes|[KMGT]\b)"
@@ -34,6 +36,9 @@ _ERROR = re.compile(
 )
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
 _FAULT = re.compile(r"(?P<error>Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})")
+_QUEUE = re.compile(
+    r"Queue 0x[0-9a-f]{1,16} [Aa]borting with error ?: (?P<error>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
+)
 """ROCm's runtime, before it aborts the process."""
 _ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
 
@@ -69,6 +74,12 @@ def read(text: str) -> Iterator[Said]:
         what = next((group for group in error.groups() if group), "").strip()
         if what:
             yield Said("torch.cuda_error", {"error": what, "signature": signature(what)})
+        return
+    queue = _QUEUE.search(text)
+    if queue is not None:
+        what = queue.group("error")
+        access = "APERTURE" in what or "MEMORY_FAULT" in what
+        yield Said("torch.cuda_error", {"error": what, "signature": "illegal_access" if access else "launch_failure"})
         return
     hung = _HUNG.search(text)
     if hung is not None:
@@ -129,8 +140,11 @@ FAMILY = Family(
         b"_STATUS_",
         b"Assertion ",
         b"HW Exception by GPU",
+        b"borting with error",
         b"Memory access fault by GPU",
         b"RESOURCE_EXHAUSTED",
+        b"OOM when allocating",
+        b"ran out of memory",
     ),
     read,
 )

@@ -15,9 +15,16 @@ from collectors.node.logs.said import Data, Family, Said, number
 
 _EXCEPTION = re.compile(
     r"(?<![\w.])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Timeout|Failure|Died|Crashed|\.KilledWorker)"
-    r"|KilledWorker)"
+    r"|KilledWorker|Exception|(?:[\w.]{1,80}\.)?(?:BrokenProcessPool|TimeoutExpired)"
+    r"|[a-z_][\w.]{0,80}(?:\.exc|exceptions?|errors?)\.[\w.]{0,60}[A-Z]\w{2,60})"
     r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})"
 )
+"""Classes by their name's end, or by the module that they come from: ``torch._dynamo.exc.Unsupported``."""
+_BARE = re.compile(
+    r"^\s{0,4}(?P<type>(?:[a-z_][\w.]{0,100}\.[A-Z]\w{0,60}(?:Error|Exception)|AssertionError|EOFError|NotImplementedError"
+    r"|StopIteration|RuntimeError|queue\.Empty|_queue\.Empty|TimeoutError|MemoryError))\s{0,4}$"
+)
+"""A line that is nothing but a class: an exception without a message."""
 _QUOTES = "`\"'“"
 _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed|s|ing)?|terminat(?:ed|es|ing)|returned|finished|failed|died|crashed|ended|completed|stopped)\b"
@@ -26,7 +33,8 @@ _EXIT = re.compile(
 _EXIT_CODE = re.compile(r"(?i)\bexit[ _]?(?:code|status)\b[\s:='\"(]{1,14}(?P<code>-?\d{1,3})\b")
 _NON_ZERO = re.compile(r"(?i)\bnon-?zero (?:exit[ -]?)?(?:code|status)\b|\bexited with non\b")
 _SIGNAL = re.compile(
-    r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
+    r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended|signall?ed|stopped"
+    r"|shut ?down)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
     r"(?:(?P<number>\d{1,2})\b|(?P<name>SIG[A-Z]{2,6}))"
 )
 _DIED = re.compile(
@@ -37,11 +45,14 @@ _DIED = re.compile(
 )
 """What parents say of children that end by themselves."""
 _MEMORY = re.compile(
-    r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)"
+    r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)(?! at some point)"
     r"|\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
 )
 """A supervisor's word about memory that a process used up."""
-_CALL = re.compile(r"\b(?P<what>(?:[NRHX]|one)?CCL (?:error|failure)(?: in)?: ?[^\r\n]{4,300})")
+_CALL = re.compile(
+    r"\b(?P<what>(?:[NRHX]|one)?CCL (?:error|failure)(?: in)?: ?[^\r\n]{4,300}|CCL_ERROR\| ?[^\r\n]{4,300}"
+    r"|nccl(?:InvalidUsage|InvalidArgument|SystemError|InternalError|UnhandledCudaError|RemoteError): [^\r\n]{4,300})"
+)
 _OPERATION = (
     r"(?:all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|barrier|collectives?\b"
     r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI) (?:\w{1,20} )?(?:operation|work|communicator|communication))"
@@ -54,6 +65,9 @@ _TIMED_OUT = re.compile(
 _LEVEL = re.compile(
     r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?P<level>FATAL|CRITICAL|ERROR|SEVERE|FTL)\b(?:[\])|:\s-]{1,6})(?P<message>[^\r\n]{8,600})"
     r"|^(?P<fatal>[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<said>[^\r\n]{8,600})"
+    r"|^(?:\[[^\]\r\n]{1,80}\] ?){0,4}\[(?:NeMo )?E(?: \d{4}-\d\d-\d\d"
+    r" \d\d:\d\d:\d\d[^\]\r\n]{0,60})?\] {0,2}(?P<letter>[^\r\n]{8,600})"
+    r"|^(?:\[[^\]\r\n]{1,80}\] ?)?E[A-Z1-9]\d{4}: (?P<coded>[^\r\n]{8,600})"
     r"|^[\s:]{0,4}\[?E(?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
     r"(?P<logged>[^\r\n]{8,600})"
 )
@@ -68,8 +82,11 @@ _LIGHT = re.compile(
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
-_BEHEADED = re.compile(r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w")
-"""A frame of which the beginning is cut off."""
+_BEHEADED = re.compile(
+    r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w"
+    r"|^ {2,8}/[\w./+-]{1,300}-packages/[\w./+-]{1,300}\.py:\d{1,7} [A-Za-z_<][\w>]{0,100}(?: {1,3}\*{1,2})?\s{0,4}$"
+)
+"""A frame of which the beginning is cut off; one of a function that TensorFlow made a graph of."""
 _LAUNCHES = re.compile(r"elastic_launch|launch_agent|ChildFailedError|CalledProcessError")
 _HEAD = 240
 """Characters of a line in which such words count: behind them come commands and options."""
@@ -103,7 +120,8 @@ def _raised(text: str) -> Optional[Data]:
     """An exception, its message up to the quote that closes it."""
     match = _EXCEPTION.search(text)
     if match is None:
-        return None
+        bare = _BARE.match(text)
+        return None if bare is None else dict(exceptions.headline(bare.group("type")), told="exception")
     quote = text[match.start() - 1] if match.start() else ""
     message = match.group("message")
     if quote and quote in _QUOTES:
@@ -146,7 +164,7 @@ def _logged(text: str) -> Optional[Data]:
     level = _LEVEL.search(text)
     if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
         return None
-    message = next(group for group in (level.group("message"), level.group("said"), level.group("logged")) if group)
+    message = next(group for group in level.group("message", "said", "letter", "coded", "logged") if group)
     message = _PLACE.sub("", message.strip()).strip()
     if len(message) < 8:
         return None
@@ -171,6 +189,26 @@ FAMILY = Family(
         b"Died: ",
         b"Crashed: ",
         b"KilledWorker: ",
+        b"xceptions.",
+        b"rrors.",
+        b".exc.",
+        b"BrokenProcessPool",
+        b"TimeoutExpired",
+        b"AssertionError",
+        b"EOFError",
+        b"NotImplementedError",
+        b"RuntimeError",
+        b"StopIteration",
+        b"queue.Empty",
+        b"CCL_ERROR|",
+        b"ncclInvalid",
+        b"ncclSystemError",
+        b"ncclInternalError",
+        b"ncclUnhandled",
+        b"ncclRemoteError",
+        b"[E] ",
+        b"[NeMo E ",
+        b"9999: ",
         b"Killed",
         b"killed",
         b"received sig",
@@ -198,6 +236,7 @@ FAMILY = Family(
         b"with code",
         b"with status",
         b'.py", line ',
+        b"-packages/",
         b" died",
         b"rashed",
         b" dead",
@@ -208,6 +247,8 @@ FAMILY = Family(
         b"signal",
         b"Signal",
         "❱ ".encode(),
+        b" failed: ",
+        b"ailed to ",
         b"on-zero ",
         b"onzero ",
         b"exited with non",

@@ -21,11 +21,17 @@ _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d|^<frozen|^<string>$|/torch/|^<decorator|\.pyx$|/importlib/|/python\d\.\d+/"
 )
 
+TOOLS = (
+    r"(?!: Command '?\[?'?(?:/[\w./+-]{0,120}/)?"
+    r"(?:x86_64-\S{1,20}|gcc|g\+\+|cc|c\+\+|clang\S{0,8}|nvcc|hipcc|ninja|cmake|make|ptxas|ldconfig|git|which|lscpu|numactl)\b)"
+)
+"""Programs that a rank itself calls: one that fails is the rank's own failure, not a child of its launcher."""
 SIGNATURES: Tuple[Signature, ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("child_failed", (r"ChildFailedError|CalledProcessError.*returned non-zero|ProcessRaisedException"
-        r"|ProcessExitedException|TrainingFailedError"
+        ("child_failed", (r"ChildFailedError|CalledProcessError" + TOOLS
+        + r"[^\r\n]*returned non-zero|ProcessRaisedException"
+        r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
         r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),
@@ -39,6 +45,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         r"|not used in producing the loss")),
         ("worker_died", r"DataLoader worker(?! process \d)"),
         ("open_files", r"Too many open files|received 0 items of ancdata"),
+        ("processes", r"can't start new thread|unable to create native thread"),
         ("shared_memory", (r"out of shared memory|No space left on device.*/dev/shm"
         r"|unable to (?:open|resize) .*/torch_")),
         ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
@@ -63,11 +70,19 @@ _CONSEQUENCE = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
     r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
     r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
-    r"ChildFailedError|CalledProcessError.*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
+    r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
     r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
     r"Transport endpoint is not connected|Horovod has been shut down|heartbeat timeout|stopped sending heartbeats|"
     r"another task died"
 )
+
+
+_ABOUT = re.compile(
+    r"(?i)\[?(?:global[ _])?rank[ :=]{0,3}(?P<rank>\d{1,6})(?=[\]:,](?: |$)| (?:failed|raised"
+    r"|crashed|died|ran out|hit)\b)"
+    r"|[^\r\n]{0,80}? on (?:global )?rank (?P<on>\d{1,6})(?=[:.,]|$)"
+)
+"""Messages that begin with the rank that they speak of, or end so. Not those that speak of a peer."""
 
 
 def follows(text: str) -> bool:
@@ -93,12 +108,16 @@ def headline(text: str) -> Data:
         name = match.group("carried")
         text = message = _carried(name, message)
     what = signature(f"{name}: {text}" if text is message else text)
-    return {
+    data: Data = {
         "type": name.rsplit(".", 1)[-1],
         "message": message.strip()[:2000],
         "signature": what,
         "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
     }
+    about = _ABOUT.match(message.strip())
+    if about is not None:
+        data["about"] = int(about.group("rank") or about.group("on"))
+    return data
 
 
 def _carried(name: str, message: str) -> str:

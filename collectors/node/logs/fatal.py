@@ -31,6 +31,10 @@ _NAMED = re.compile(
 """An IDE's word, a debugger's, and that of absl's handler."""
 _CHECK = re.compile(r"\.(?:cc|cpp|cu|h|hpp):\d{1,6}\] (?P<what>Check failed: [^\r\n]{1,300})")
 """A condition of C++ code that does not hold: the process aborts."""
+_ASSERTED = re.compile(
+    r"\.(?:c|cc|cpp|cxx|h|hpp):\d{1,6}: [^\r\n]{1,600}?: (?P<what>Assertion [`'][^\r\n]{1,300}' failed)\.?\s{0,4}$"
+)
+"""glibc's word of an assertion of C or C++ that does not hold."""
 _WHAT = re.compile(r"\bwhat\(\):\s*(?P<what>.*)", re.S)
 _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
@@ -46,10 +50,11 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         (
             "ABRT",
             (
-                r"(?:^|\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
+                r"(?:^|(?<!\))\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
                 r"|Caught signal 6\b"
             ),
         ),
+        ("ILL", r"(?:^|[:\s\d])Illegal instruction(?:\s*\(core dumped\)|$)|Signal: Illegal instruction"),
         ("FPE", r"Floating point exception(?:\s*\(core dumped\)|$)"),
         ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ )Killed(?:\s{2,}.*|\s*)$"),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
@@ -90,6 +95,10 @@ def read(text: str) -> Iterator[Said]:
     check = _CHECK.search(text)
     if check is not None:
         yield Said("process.signal", {"signal": "ABRT", "what": check.group("what"), "heap": True})
+        return
+    held = _ASSERTED.search(text) if "block: [" not in text else None
+    if held is not None:
+        yield Said("process.signal", {"signal": "ABRT", "what": held.group("what"), "heap": True})
         return
     named = _NAMED.search(text)
     if named is not None:
@@ -156,6 +165,7 @@ FAMILY = Family(
         b"Aborted",
         b"SIGABRT",
         b"Floating point exc",
+        b"Illegal instruction",
         b"Caught signal ",
         b"Killed",
         b"Terminated",
@@ -171,6 +181,7 @@ FAMILY = Family(
         b"stack smashing",
         b"Extension modules: ",
         b"] Check failed: ",
+        b": Assertion ",
         b"*** SIG",
         b"interrupted by signal",
         b"received signal SIG",

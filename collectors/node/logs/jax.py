@@ -34,9 +34,9 @@ _LAME = re.compile(r"lame workers found: HeartbeatManager\(([^)]{0,2000})\)")
 _DEVICE = re.compile(r"!!!! FATAL ERROR !!!! for \[(?P<device>[^\]]{1,80})\]|Received Error Interrupt! fatal: true")
 """libtpu's word about a TPU."""
 _STUCK = re.compile(
-    r"This thread has been waiting for `(?P<what>[^`;]{1,200})[`;][^\r\n]{0,500}?"
+    r"This thread has been waiting for `(?P<what>[^`;]{1,400})[`;][^\r\n]{0,500}?"
     r" for (?P<seconds>\d{1,6}) seconds and may be stuck"
-    r"|Termination timeout for `(?P<ended>[^`;]{1,200})[`;][^\r\n]{0,500}? of (?P<limit>\d{1,6}) seconds exceeded"
+    r"|Termination timeout for `(?P<ended>[^`;]{1,400})[`;][^\r\n]{0,500}? of (?P<limit>\d{1,6}) seconds exceeded"
 )
 """XLA's rendezvous of the threads that take part in one collective, or in its communicator's start."""
 _UNSTUCK = "Thread is unstuck! Warning above was a false-positive"

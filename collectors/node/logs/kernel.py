@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Match, Optional, Pattern, Tuple
 
+from collectors.node.logs import filesystems, machine
 from collectors.node.logs.said import Data, Family, Said, fields, number
 from collectors.samples.logs import LogEvent
 
@@ -34,6 +35,7 @@ _DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
                 r"|region assigned to your NVIDIA device is invalid|failed to copy vbios"
             ),
         ),
+        ("needs_reset", r"NV_ERR_RESET_REQUIRED|Assertion failed: Reset required"),
         ("locked", r"GPU is probably locked"),
         ("bad_register", r"[Pp]ossible bad register read|GPU (?:is|has been) lost|[Ll]ost GPU"),
     )
@@ -82,12 +84,12 @@ _LINK = re.compile(
     r"|(?P<up>(?:NIC )?[Ll]ink (?:is )?[Uu]p))\b"
 )
 _DEVICE_TROUBLE = re.compile(
-    r"(?P<device>mlx\d_core \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
+    r"(?P<device>(?:mlx\d_core|bnxt_en) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
     r"|ib\w{0,16}\d):? .{0,200}?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
     r"|High Temperature|Cable unplugged|"
     r"transmit queue \d+ timed out|health (?:compromised|poll failed)"
     r"|device's health compromised|mlx\d_load_one failed with error code -?\d{1,5}"
-    r"|assert_var|command timeout|Cmd timeout)"
+    r"|assert_var|command timeout|Cmd timeout|timeout\. Will cause a leak|TX timeout detected)"
 )
 _PCIE = re.compile(
     r"(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]).{0,200}?(?P<detail>available PCIe"
@@ -127,7 +129,8 @@ def _read(text: str) -> Iterator[Said]:
         data["fatal"] = not str(data.get("detail", "")).lower().startswith("non-fatal")
         yield Said("kernel.sxid", data)
         return
-    for said in (_memory(text), _tasks(text), _links(text), _files(text)):
+    for reads in (_memory, _tasks, machine.said, _links, _files, filesystems.said):
+        said = reads(text)
         if said is not None:
             yield said
             return
@@ -271,10 +274,13 @@ FAMILY = Family(
         b"ink is up",
         b"lost carrier",
         b"mlx5_core",
+        b"bnxt_en",
         b"NETDEV WATCHDOG",
         b"PCIe",
         b"NVSwitch",
         b"invalid context",
+        *machine.STEMS,
+        *filesystems.STEMS,
     ),
     read,
     re.compile(r"NVRM: The NVIDIA GPU (?!.*(?:fallen off|not responding|supported|support for))"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, Match
 
-from collectors.node.logs import signals
+from collectors.node.logs import exceptions, signals
 from collectors.node.logs.said import Family, Said, fields, number
 from collectors.samples.values import Scalar
 
 _DS_KILL = re.compile(r"[Kk]illing subprocess (?P<pid>\d+)")
 _DS_EXIT = re.compile(r"exits with return code = (?P<exitcode>-?\d+)")
 _ACCELERATE = re.compile(
-    r"subprocess\.CalledProcessError: Command '?\[?.*returned non-zero exit status"
+    r"subprocess\.CalledProcessError" + exceptions.TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
     r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)"
 )
 _SRUN_TASK = re.compile(
@@ -31,11 +31,12 @@ _SLURM_NODE = re.compile(
     r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S{1,64}) .{0,300}DUE TO NODE FAILURE"
 )
 _SLURM_LAUNCH = re.compile(
-    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}): (?P<why>[^\r\n]{1,200})"
+    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}):"
+    r" (?P<why>(?!Unable to satisfy|Invalid|No such file|Plugin|Permission|Access)[^\r\n]{1,200})"
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
-    r"|[Ee]xceeded (?:job|step) memory limit|oom-kill.{0,300}handler"
+    r"|[Ee]xceeded (?:job|step) memory limit(?! at some point)|oom-kill.{0,300}handler"
 )
 _MPI = re.compile(
     r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* (?:noticed that|has exited due to) process rank"
@@ -62,7 +63,7 @@ _RAY = re.compile(
 _VLLM = re.compile(r"(?P<reason>Worker proc VllmWorker-(?P<rank>\d{1,5}) died unexpectedly)")
 _POD = re.compile(r"Error pod (?P<host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b")
 _KUBECTL = re.compile(r"^command terminated with exit code (?P<exitcode>1[2-5]\d)\s*$")
-_EVICTED = re.compile(r"The node was low on resource: (?P<why>[\w-]{1,40})")
+_EVICTED = re.compile(r"(?:kubelet, (?P<host>[\w.-]{1,120}) {1,40})?The node was low on resource: (?P<why>[\w-]{1,40})")
 """What ``kubectl exec`` says of a command that a signal ended, and the kubelet of a pod that it evicts."""
 _POD_MEMORY = re.compile(r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b")
 """Kubeflow's operator, and what ``kubectl describe pod`` or ``kubectl get pod -o json`` tell."""
@@ -108,7 +109,8 @@ def read(text: str) -> Iterator[Said]:
     evicted = _EVICTED.search(text)
     if evicted is not None:
         why = "the node was low on " + evicted.group("why")
-        yield Said("slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": why})
+        data = {"launcher": "kubernetes", "reason": "evicted", "why": why}
+        yield Said("slurm.cancelled", dict(data), host=evicted.group("host") or "")
         return
     killed = _DS_KILL.search(text)
     if killed is not None:
@@ -171,6 +173,9 @@ def _slurm(text: str) -> Iterator[Said]:
     if cancelled is not None:
         data = fields(cancelled)
         why = str(data.pop("why", "")).strip()
+        if why == "DUE TO TASK FAILURE":
+            yield Said("launcher.killed", {"launcher": "slurm", "step": data.get("step")}, host=cancelled.group("host"))
+            return
         data["reason"] = _WHY.get(why, "other" if why else "user")
         yield Said("slurm.cancelled", data, host=cancelled.group("host"))
         return
@@ -261,5 +266,8 @@ FAMILY = Family(
         b"terminated with ",
     ),
     read,
-    re.compile(r"Process name: \[\[\d+,\d+\],\d+\]\s*$"),
+    re.compile(
+        r"Process name: \[\[\d+,\d+\],\d+\]\s*$"
+        r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited on\s{0,4}$"
+    ),
 )

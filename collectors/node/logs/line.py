@@ -26,9 +26,17 @@ _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,20
 _HOSTED = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(0|[1-9]\d{0,3})\][: ][ ]?")
 """``[node3:17] ``: a host and its rank. Open MPI's process ids have five digits at least."""
 _OPEN_MPI = re.compile(
-    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: |\[ ?\d{1,3}\] )"
+    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
+    r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
 )
 """A host and a process id, in front of what Open MPI says of a signal or an error."""
+_UCX = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}(?=Caught signal )")
+"""The same of UCX: host, process, threads."""
+_STAMPED_MPI = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:19|20)\d\d"
+    r"(?=\[[\d,]{1,20}\]<std|<std)(?:<std(?:out|err|diag)>: ?)?"
+)
+"""What ``mpirun --timestamp-output`` puts in front, with and without the rank."""
 _XLA_DIST = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) \[\d{1,6}\] ")
 """The address and the number of a host of a TPU pod, as torch_xla's launcher puts them in front."""
 _SOURCE = re.compile(r"\.(?:py|cc|cpp|cxx|cu|c|h|hpp|cuh|rs|go|js|java|sh)$")
@@ -51,10 +59,13 @@ _HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
     r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|crashed|killedworker|warning|interrupt"
     r"|exit|info|debug|critical|traceback|failures|note|hint|kernel)$"
+    r"|(?:nvidia|enroot|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
     r"|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
 )
 _FUNCTION = re.compile(r"[a-z]_[a-z]")
 """What names of functions have, and names of hosts may not."""
+_CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.")
+"""Names of classes, and of modules of exceptions."""
 _STAMPED = re.compile(
     r"[\[(]?(?:"
     + "|".join(re.sub(r"\?P<\w+>", "?:", p) for p in (times.ISO, times.AMERICAN))
@@ -220,7 +231,7 @@ def _label(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _RANK.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""
-    match = _CRI.match(text) or _LOGGER.match(text) or _NAMED_LOGGER.match(text)
+    match = _CRI.match(text) or _LOGGER.match(text) or _NAMED_LOGGER.match(text) or _STAMPED_MPI.match(text)
     if match is not None:
         return match.end(), "tag", "", ""
     match = _COMPOSE.match(text)
@@ -242,7 +253,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _NUMBERED.match(text)
     if match is not None:
         return match.end(), "numbered", match.group(1), match.group(3)
-    match = _OPEN_MPI.match(text)
+    match = _OPEN_MPI.match(text) or _UCX.match(text)
     if match is not None:
         return match.end(), "process", match.group(2), match.group(1)
     match = _HOSTED.match(text)
@@ -254,7 +265,9 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
 
 def _is_host(name: str) -> bool:
     """Whether a word in front of a colon may be a host's name."""
-    return bool(re.search(r"[\d.-]", name)) and not _NO_HOST.match(name) and not _FUNCTION.search(name)
+    if _NO_HOST.match(name) or _FUNCTION.search(name) or _CLASS.search(name):
+        return False
+    return bool(re.search(r"[\d.-]", name))
 
 
 def _unwrap(text: str, now: float) -> Tuple[str, Optional[float]]:

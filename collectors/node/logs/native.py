@@ -14,9 +14,11 @@ from collectors.node.logs.said import Data, Said
 FRAME = re.compile(
     r"^\s{0,8}(?:(?:\[E [^\]]{0,80}\] ?)?frame #\d{1,4}: (?P<torch>[^\r\n]{1,400}?)(?: \+ 0x[0-9a-f]{1,16}|$)"
     r"|(?:[\w.:-]{1,60} ){0,3}(?:\[\d{1,6}\] {1,8})?(?:PC: )?@ {1,16}0x[0-9a-f]{6,16} {1,12}(?P<absl>[^\r\n]{1,400})$"
+    r"|\[bt\] \(\d{1,3}\) (?P<dmlc>[^\r\n]{1,400})$"
+    r"|\d{1,3}# (?P<boost>[^\r\n]{1,400} in [\w./+-]{1,300})$"
     r"|(?:\[[\w.-]{1,80}:\d{1,9}\] )?\[ ?\d{1,3}\] (?P<mpi>[^\r\n]{1,400}\[0x[0-9a-f]{4,16}\])$)"
 )
-"""A frame of torch, of glog and absl (their size of the frame in front of the name), and of Open MPI."""
+"""A frame of torch, of glog and absl (their size of the frame in front), boost, dmlc (MXNet, XGBoost), Open MPI."""
 _SIZE = re.compile(r"^(?:\d{1,12}|\(unknown\)) {2,12}(?=\S)")
 ORIGIN = re.compile(r"^\s{0,4}Exception raised from (?P<name>[\w:~]{1,120}) at (?P<file>[^\s:]{1,300}:\d{1,6})")
 _MEANINGS: Tuple[Tuple[str, str, "re.Pattern[str]"], ...] = tuple(
@@ -24,6 +26,11 @@ _MEANINGS: Tuple[Tuple[str, str, "re.Pattern[str]"], ...] = tuple(
     for signature, what, pattern in (
         ("cuda", "a call of CUDA failed", r"c10_cuda_check_implementation|c10::cuda::CUDAError|c10_hip_check"),
         ("out_of_memory", "an allocation on the GPU failed", r"CachingAllocator::\w+::malloc|OutOfMemoryError"),
+        (
+            "user",
+            "the process aborted",
+            r"(?m)^(?:gsignal|abort|raise) in |std::terminate|dmlc::LogMessageFatal|dmlc15LogMessageFatal",
+        ),
         ("store", "the store did not answer", r"TCPStore::(?:doWait|wait|doGet)|TCPClient::connect"),
         (
             "connection",
@@ -55,7 +62,7 @@ class NativeStack:
             self.over = True
             return False
         elif len(self._frames) < MOST:
-            told = frame.group("torch") or frame.group("absl") or frame.group("mpi")
+            told = next(group for group in frame.group("torch", "absl", "mpi", "boost", "dmlc") if group)
             self._frames.append(_SIZE.sub("", told.strip()))
         if len(self._lines) < 40:
             self._lines.append(text)

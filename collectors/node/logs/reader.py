@@ -27,7 +27,7 @@ PATIENCE = 3000
 
 _OPENS = 1 << len(FAMILIES)
 _ALONE = 1 << (len(FAMILIES) + 1)
-_NAMES = (b" FAILED", b"-- Process ", b"Exception in thread ", b"Error:", b"Exception:")
+_NAMES = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b"Error:", b"Exception:")
 
 SCANNER = Scanner(
     [(stem, 1 << bit) for bit, family in enumerate(FAMILIES) for stem in family.stems]
@@ -39,7 +39,7 @@ SCANNER = Scanner(
 _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): \S.*)$"
 )
-_SPAWNED = re.compile(r"-- Process (\d{1,6}) terminated with the following error:")
+_SPAWNED = re.compile(r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with the following error:|Error Snippet\]:)")
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _LOGGED = re.compile(rb"\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
 _UNDATED = ("python.exception", "python.fatal", "process.signal")

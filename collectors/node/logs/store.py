@@ -26,6 +26,10 @@ _CONNECT = re.compile(
     r"|failed to connect to(?: any network address of)?)"
     r" \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)(?:(?P<port>\d+)|[A-Za-z_]+)"
 )
+_FAMILY = re.compile(
+    r"client socket has failed to connect to \[?(?P<address>[^\s,\])]{1,200}\]?):(?P<port>\d{1,5}) \(errno: (?:97|22) "
+)
+"""One address of a name that has others: no IPv6 here, or a link-local one. The next address works as a rule."""
 _CONNECT_OLD = re.compile(
     r"connect\(\) timed out|(?:TCPStore|c10d).*?[Cc]onnection (?:refused|timed out)"
     r"|Failed to connect to.*?\((?P<address>[^\s,()]+), (?P<port>\d+)\)"
@@ -81,6 +85,10 @@ def read(text: str) -> Iterator[Said]:
         yield Said(
             "torch.store_timeout" if final else "torch.store_retry", dict(data, phase="connect") if final else data
         )
+        return
+    family = _FAMILY.search(text)
+    if family is not None:
+        yield Said("torch.store_retry", fields(family, ("port",)))
         return
     connect = _CONNECT.search(text)
     if connect is not None:

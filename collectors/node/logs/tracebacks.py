@@ -35,12 +35,18 @@ RECORD = re.compile(
     r"^(?:\[?[EWIF]\d{3,4} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
     r"|srun: |slurmstepd: |Epoch|Traceback|"
     r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
-    r"|Root Cause|Exception in thread|\d+%\|)"
+    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|)"
 )
 _BACKTRACE = re.compile(
     r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ (?:Capture|Call)|#\d+ )"
 )
 
+_NOTEBOOK = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}) {2,200}Traceback \(most recent call last\)")
+"""IPython puts the type in front, and prints frames of a form of its own."""
+_CELL_FRAME = re.compile(
+    r"^(?:File )?(?P<file>[/~<][^\s:]{0,300})(?::(?P<line>\d{1,7}))?,? in (?P<function>[^\r\n]{0,300})$"
+    r"|^(?:Cell )?In ?\[\d{1,6}\], line (?P<cell>\d{1,7})"
+)
 _ELLIPSIS = re.compile(r"^[\[(]?(?:\.{2,}|…)[\])]?\s*$")
 """What stands for lines that somebody left out."""
 _BEGUN = re.compile(r'^\s{1,8}File "')
@@ -63,6 +69,8 @@ class TracebackBlock:
         self.extra = 0
         """Further openings seen before this one ended."""
         self._boxed = bool(_BOX.match(opener))
+        notebook = _NOTEBOOK.match(opener)
+        self._notebook = notebook.group("type") if notebook is not None else ""
         self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
         self._frames: List[Tuple[str, int, str]] = []
@@ -90,7 +98,10 @@ class TracebackBlock:
         text = text.rstrip()
         if self._indent and text.startswith(self._indent):
             text = text[len(self._indent) :]
-        taken = self._boxed_line(text) if self._boxed else self._line(text)
+        if self._notebook and not self._message:
+            taken = self._notebook_line(text)
+        else:
+            taken = self._boxed_line(text) if self._boxed else self._line(text)
         if taken:
             self._keep(text)
         else:
@@ -161,6 +172,19 @@ class TracebackBlock:
             return True
         return False
 
+    def _notebook_line(self, text: str) -> bool:
+        frame = _CELL_FRAME.match(text)
+        if frame is not None:
+            name = (frame.group("function") or "<module>").partition("(")[0]
+            self._add(frame.group("file") or "<cell>", frame.group("line") or frame.group("cell") or "0", name)
+            return True
+        if text[:1] in ("", " ", "\t", "-") or _ELLIPSIS.match(text):
+            return True
+        if text.startswith(self._notebook.rpartition(".")[2]) or _EXCEPTION.match(text):
+            self._message.append(text)
+            return True
+        return False
+
     def _add(self, file: str, line: str, function: str) -> None:
         self._chained = False
         if len(self._frames) < FRAMES:
@@ -199,7 +223,7 @@ class TracebackBlock:
         data: Data = (
             exceptions.headline(self.message)
             if self._message
-            else {"type": "", "message": "", "signature": "user", "consequence": False}
+            else {"type": self._notebook, "message": "", "signature": "user", "consequence": False}
         )
         data.update(exceptions.framed(self._frames))
         if self.thread:

@@ -1,4 +1,4 @@
-"""Data loader workers that died, shared memory that ran out, files that could not be opened."""
+"""Data loader workers that died, shared memory that ran out, files and threads that could not be had."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ _CANNOT_ALLOCATE = re.compile(
     r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory)"
     r"(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
 )
+_PROCESSES = re.compile(
+    r"(?:pthread_create|[Tt]hread creation|thread constructor|\bfork"
+    r"|\bclone)\b[^\r\n]{0,80}?Resource temporarily unavailable"
+    r"|can't start new thread|RLIMIT_NPROC \d|[Nn]o more processes|unable to create native thread"
+    r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)"
+)
+"""What libraries and shells say when a user, a container or a node has as many processes and threads as it may have."""
 _ON_NODE = re.compile(r"node \(IP: (?P<host>[\w.:-]{1,80})")
 """Ray's memory monitor says on which node it killed."""
 
@@ -59,6 +66,8 @@ def read(text: str) -> Iterator[Said]:
     memory = _CANNOT_ALLOCATE.search(text)
     if _FILES.search(text):
         yield Said("host.open_files", {})
+    elif _PROCESSES.search(text):
+        yield Said("host.processes", {})
     elif memory is not None:
         data = fields(memory, ("tried",))
         data["mapping"] = "unable to mmap" in text
@@ -84,6 +93,11 @@ FAMILY = Family(
         b"memory allocation of",
         b"DefaultCPUAllocator",
         b"running low on memory",
+        b"Resource temporarily",
+        b"start new thread",
+        b"RLIMIT_NPROC",
+        b"o more processes",
+        b"create native thread",
     ),
     read,
 )

@@ -12,7 +12,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.devices import event_line, events_on
 from hangtop.diagnosis.witnesses.failures import text_of
 
-_BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout")
+_BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout")
 _QUEUE = re.compile(r"transmit queue \d+ timed out")
 _FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa")
 """Adapters of the fabric; links of others come and go with containers and management networks."""

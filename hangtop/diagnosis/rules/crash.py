@@ -18,6 +18,7 @@ from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import Stance
+from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import finished_early, silent_ones
 from hangtop.diagnosis.witnesses.failures import (
@@ -46,6 +47,7 @@ TOLD_ELSEWHERE = frozenset(
         "unused_parameters",
         "host_memory",
         "open_files",
+        "processes",
         "shared_memory",
         "worker_died",
     }
@@ -53,8 +55,6 @@ TOLD_ELSEWHERE = frozenset(
 """Signatures of exceptions that rules of their own report under a kind that says more than "crashed"."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
 """Signatures that tell of somebody else's end, unless nobody else ended."""
-FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
-"""A batch system's word, and a launcher's that it was itself told to end."""
 NOT_THERE = re.compile("invalid device ordinal", re.IGNORECASE)
 """CUDA's words that ``invalid_device`` reports."""
 KILLED = frozenset({"KILL"})
@@ -72,8 +72,10 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     if first is None or _killed_by(first) or _told_elsewhere(job_status.job, first) or _bare(first):
         return
     alike = [own for own in ended if own is first or same_failure(own[0], first[0])]
-    ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None}))
     failure = first[0]
+    ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None})) or named_beside(
+        job_status.job, failure
+    )
     who = ranks_text(ranks) if ranks else "a rank"
     where = f" at {failure.frame}" if failure.frame else ""
     others = len({own[0].rank for own in ended} - {*ranks, None})
@@ -81,7 +83,7 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     yield Finding(
         "rank_crashed", "critical", 0.9 if failure.at is not None or len(ended) == len(alike) else 0.75,
         f"{who} {_on(job_status.job, ranks)}failed first: {failure.what}{where}{after}",
-        ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({failure.host} - {""})),
+        ranks=ranks, nodes=homes(job_status.job, ranks) or hosts_alike(failure, ended),
         evidence=tuple(event_line(word.event) for word in first[:3]),
         advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
     )  # fmt: skip
@@ -119,7 +121,7 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
-    if first is None and not ended:
+    if first is None and (not ended or taken_along(job_status.job, ended)):
         yield from launcher_alone(job_status.job)
     if first is None or not _bare(first) or failing_warnings(job_status.job):
         return  # why NCCL failed says more than a bare code
@@ -229,7 +231,8 @@ def _is_victim(failure: Failure) -> bool:
 
 def _killed_by(words: Sequence[Failure]) -> bool:
     return any(word.signal in KILLED or word.manner in MEMORY for word in words) and not any(
-        word.manner in ("exception", "gpu_memory") and not word.consequence for word in words
+        (word.manner in ("exception", "gpu_memory") or word.event.data.get("spoken") is True) and not word.consequence
+        for word in words
     )
 
 
@@ -270,13 +273,14 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
     """All were told to end: by Slurm, by somebody, or by a launcher whose own reason is not in the logs."""
     cancelled = [event for kind in FROM_OUTSIDE for event in job.events if event.kind == kind]
     told = [words for words in ended if any(word.signal in VICTIM_SIGNALS for word in words)]
-    if not cancelled and (not told or len(told) < len(ended)):
+    if not cancelled and (not told or len(told) < len(ended) or taken_along(job, ended)):
         return
     reason = text_of(cancelled[0], "reason").replace("_", " ") if cancelled else ""
     proof = [*cancelled[:2], *(words[0].event for words in told[:2])]
     yield Finding(
         "rank_killed", "critical", 0.8 if reason else 0.5,
         f"the job was ended from outside{f': {reason}' if reason else ''}; no rank failed by itself",
+        nodes=tuple(sorted({event.host for event in cancelled if event.host}))[:8],
         evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip

@@ -15,17 +15,18 @@ from hangtop.diagnosis.witnesses.messages import lines, said
 def lost(job: Job) -> Iterator[Finding]:
     """node_unreachable by Open MPI (ORTE, PRRTE), that lost its daemon on a node and ended the job, or by its ssh.
 
-    Needs the launcher's words.
+    Needs the launcher's words; Kubernetes' node controller and Ray say the same of their nodes.
     """
     events = said(job, "launcher.lost_node")
     hosts = tuple(sorted({event.host for event in events} - {""}))
-    if hosts:
+    if events:
         ranks = tuple(sorted({rank for host in hosts for rank in ranks_on_node(job, host)}))
+        where = listed(hosts) if hosts else "a node"
         why = next((text for event in events if (text := text_of(event, "why"))), "")
         yield Finding(
             "node_unreachable", "critical", 0.85,
-            f"the launcher cannot reach {listed(hosts)}: {why}" if why else
-            f"the launcher lost its daemon on {listed(hosts)}, and ended the job",
+            f"the launcher cannot reach {where}: {why}" if why else
+            f"the launcher lost its daemon on {where}, and ended the job",
             ranks=ranks, nodes=hosts, evidence=lines(events),
             advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
         )  # fmt: skip

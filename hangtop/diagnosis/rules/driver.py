@@ -10,9 +10,11 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, ranks_on_gpu
 from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
 
 PROBLEMS: dict[str, tuple[str, str]] = {
     "gsp_timeout": ("gpu_driver_hung", "the driver waits in vain for {gpu} (its GSP does not answer)"),
+    "needs_reset": ("gpu_needs_reset", "{gpu} wants a reset, says the driver"),
     "locked": ("gpu_driver_hung", "{gpu} is probably locked, says the driver"),
     "init_failed": ("gpu_lost", "the driver cannot start {gpu}"),
     "bad_register": ("gpu_lost", "{gpu} does not answer on the bus, says the driver"),
@@ -50,6 +52,26 @@ def told(job: Job) -> Iterator[Finding]:
                 ranks=ranks_on_gpu(job, node, index), nodes=(name,), gpus=(f"{name}:{gpu}",) if gpu else (),
                 evidence=tuple(event_line(event) for event in events[:4]), advice=PROGRAM if own else DRAIN,
             )  # fmt: skip
+
+
+def unseen(job: Job) -> Iterator[Finding]:
+    """gpu_lost by NVML: a container or a node no longer sees its GPUs, or driver and library do not match.
+
+    Needs nvidia-smi's words in a log.
+    """
+    events = said(job, "gpu.unseen")
+    if not events:
+        return
+    error = text_of(events[0], "error")
+    mismatch = "mismatch" in error
+    yield Finding(
+        "gpu_lost", "critical", 0.8,
+        f"the driver shows no GPU{' here' if not hosts_in(job, events) else ''}: NVML says {error}",
+        nodes=hosts_in(job, events), evidence=lines(events),
+        advice="The driver was updated under a running kernel module: restart the node, or reload the module."
+        if mismatch else "Look at dmesg for an Xid; in a container, whether it lost its devices (systemd's "
+        "daemon-reload does that): start it anew.",
+    )  # fmt: skip
 
 
 def _gpu(node: Node, event: LogEvent) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
@@ -11,9 +12,9 @@ from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, number_of, signal_name, text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
-ORDER = ("exception", "memory", "timeout", "stack", "exit", "level")
+ORDER = ("exception", "memory", "timeout", "stack", "exit", "level", "words")
 """What says most of why a program ended, first."""
 KINDS = {
     "connection": "nccl_remote_error",
@@ -23,18 +24,29 @@ KINDS = {
     "out_of_memory": "gpu_out_of_memory",
     "host_memory": "host_out_of_memory",
     "open_files": "open_files_limit",
+    "processes": "process_limit",
     "shared_memory": "shm_too_small",
     "address_in_use": "address_in_use",
     "child_failed": "child_failed_no_detail",
 }
 """Kinds for what the words mean; any other failure is a crash."""
-WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4}
+_FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal)\b")
+"""Words of NCCL's warnings that tell of a failure; others warn of a setting or a slower way."""
+_OPTIONAL = re.compile(
+    r"(?i)\.so\b|libibverbs|libnccl|plugin|dlopen|topolog|affinity|environment|ignor|instead|fall(?:ing|s)? ?back"
+    r"|retry|will be|not available|default"
+)
+"""Words of libraries and settings that NCCL does without."""
+NEAR_END = 6
+"""Lines behind NCCL's last warning after which the run went on."""
+WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4, "words": 0.3}
 ADVICE = {
     "exception": "Only its last words are here: look at the traceback in that rank's own output.",
     "memory": "Give the job more memory, or use less: a supervisor watches over it.",
     "timeout": "A time-out is a consequence: look at which rank did not come, in the logs of the others.",
     "stack": "Its message stands above the stack, or in that rank's own output.",
     "exit": "An exit code alone: the reason stands in that process's own output.",
+    "words": "The words stand at the end of what was read; whether the run ended of them is not told.",
     "level": "The last error that was logged; whether the run ended of it is not in what was read.",
 }
 
@@ -51,6 +63,7 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     events = [event for event in said(job, "log.error") if event.data.get("survived") is not True and _failed(event)]
     own = [event for event in events if event.data.get("consequence") is not True] or events
     if not own:
+        yield from _warned(job)
         return
     manner = min((text_of(event, "told") for event in own), key=ORDER.index)
     told_so = [event for event in own if text_of(event, "told") == manner]
@@ -61,10 +74,30 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     who = ranks_text(ranks) if ranks else "a rank"
     yield Finding(
         _kind(first, manner), "critical", WEIGHTS[manner],
-        f"{who} ended: {what}" if manner != "timeout" else f"a collective timed out{_on(ranks)}: {what}",
+        _summary(manner, who, ranks, what),
         ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike), evidence=lines(alike),
         advice=ADVICE[manner],
     )  # fmt: skip
+
+
+def _warned(job: Job) -> Iterator[Finding]:
+    """nccl_init_failed by a last warning of NCCL that no rule knows, in words of a failure."""
+    unknown = [event for event in warned(job, "other") if _is_fault(text_of(event, "message"))]
+    complete = [event for event in said(job, "nccl.init") if text_of(event, "phase") == "complete"]
+    ends = [event for event in said(job, "log.end") if unknown and event.source == unknown[-1].source]
+    went_on = any(end.line - unknown[-1].line > NEAR_END for end in ends) or said(job, "nccl_tests.table")
+    if not unknown or went_on or any(event.line > unknown[-1].line for event in complete) or job.progress:
+        return
+    ranks = ranks_in(unknown)
+    yield Finding(
+        "nccl_init_failed", "critical", 0.4, f"NCCL's last warning: {text_of(unknown[-1], 'message')[:200]}",
+        ranks=ranks, nodes=hosts_in(job, unknown), evidence=lines(unknown),
+        advice="Nothing else tells how the run ended: look at the lines behind it, and at NCCL_DEBUG=INFO.",
+    )  # fmt: skip
+
+
+def _is_fault(message: str) -> bool:
+    return bool(_FAULT.search(message)) and not _OPTIONAL.search(message)
 
 
 def _failed(event: LogEvent) -> bool:
@@ -84,6 +117,14 @@ def _kind(event: LogEvent, manner: str) -> str:
 
 def _rank(event: LogEvent) -> int | None:
     return event.rank if event.rank is not None else number_of(event, "about")
+
+
+def _summary(manner: str, who: str, ranks: Sequence[int], what: str) -> str:
+    if manner == "timeout":
+        return f"a collective timed out{_on(ranks)}: {what}"
+    if manner == "words":
+        return f"the output{_on(ranks)} ends with: {what}"
+    return f"{who} ended: {what}"
 
 
 def _on(ranks: Sequence[int]) -> str:

@@ -11,24 +11,66 @@ from hangtop.diagnosis.phrasing import duration, listed
 from hangtop.diagnosis.witnesses.devices import event_line, events_on, pid_of, ranks_on_node
 from hangtop.diagnosis.witnesses.failures import text_of
 
+DISKS = frozenset({"NVMe", "disk", "ext4", "XFS"})
+"""Systems of ``kernel.storage`` that are in the node itself."""
+MACHINE = {
+    "memory": "its memory has an error that could not be corrected",
+    "machine_check": "a CPU reports an error that could not be corrected",
+    "hardware": "the firmware reports a fatal hardware error",
+    "pcie": "a PCIe device reports an error that could not be corrected, or was lost",
+    "oops": "the kernel failed (oops)",
+    "panic": "the kernel panicked",
+    "cpu_stall": "a CPU stands still in the kernel",
+}
+"""Words of ``kernel.machine``, the likeliest root first: a panic follows from most of the others."""
+
 
 def storage_stalled(job: Job) -> Iterator[Finding]:
-    """storage_stalled: the kernel says that an NFS server does not answer, and has not said that it is back.
+    """storage_stalled: a file server does not answer, by the kernel's word, and is not back; or a disk is broken.
+
+    Needs the kernel log, or the file system's own.
+    """
+    for name in sorted(job.nodes):
+        last: dict[tuple[str, str], LogEvent] = {}
+        for kind in ("kernel.nfs", "kernel.storage"):
+            for event in events_on(job, job.nodes[name], kind):
+                last[text_of(event, "system") or "NFS", text_of(event, "server")] = event
+        away = {key: event for key, event in sorted(last.items()) if event.data.get("ok") is not True}
+        disks = {key: event for key, event in away.items() if key[0] in DISKS}
+        for part in (disks, {key: event for key, event in away.items() if key not in disks}):
+            if part:
+                yield _storage(job, name, part, broken=part is disks)
+
+
+def _storage(job: Job, name: str, part: dict[tuple[str, str], LogEvent], *, broken: bool) -> Finding:
+    what = listed([f"{system} {'' if broken else 'server '}{server}".rstrip() for system, server in part])
+    return Finding(
+        "storage_stalled", "critical", 0.85,
+        f"{name} has errors on {what}" if broken else f"{name} gets no answer from {what}",
+        ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, list(part.values())[:4])),
+        advice="Drain the node and look at the disk: what ranks wrote or cached there may be lost." if broken
+        else "Ranks that read or write there hang in the kernel until the server is back.",
+    )  # fmt: skip
+
+
+def machine_trouble(job: Job) -> Iterator[Finding]:
+    """kernel_trouble by the machine itself: a panic, an error that was not corrected, a CPU that stands still.
 
     Needs the kernel log.
     """
     for name in sorted(job.nodes):
-        last: dict[str, LogEvent] = {}
-        for event in events_on(job, job.nodes[name], "kernel.nfs"):
-            last[text_of(event, "server")] = event
-        away = {server: event for server, event in sorted(last.items()) if event.data.get("ok") is not True}
-        if away:
-            yield Finding(
-                "storage_stalled", "critical", 0.85,
-                f"{name} gets no answer from {listed([f'NFS server {server}' for server in away])}",
-                ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, away.values())),
-                advice="Ranks that read or write there hang in the kernel until the server is back.",
-            )  # fmt: skip
+        first: dict[str, LogEvent] = {}
+        for event in events_on(job, job.nodes[name], "kernel.machine"):
+            first.setdefault(text_of(event, "problem"), event)
+        for problem, meaning in MACHINE.items():
+            if problem in first:
+                yield Finding(
+                    "kernel_trouble", "warning" if problem == "cpu_stall" else "critical", 0.85,
+                    f"{name}: {meaning}", ranks=ranks_on_node(job, name), nodes=(name,),
+                    evidence=tuple(map(event_line, [first[other] for other in MACHINE if other in first][:4])),
+                    advice="Drain the node: its hardware or its kernel failed; see the management controller's log.",
+                )  # fmt: skip
+                break
 
 
 def kernel_trouble(job: Job) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failures import text_of, words_of
+from hangtop.diagnosis.witnesses.failures import numbers_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import said
 
 TOLD_TO_END = ("slurm.cancelled", "elastic.signal")
@@ -28,9 +29,13 @@ def launcher_alone(job: Job) -> Iterator[Finding]:
     if job.live or any(event.kind in TOLD_TO_END for event in job.events):
         return
     if not told and ended:
+        spared = _spared(job)
+        who = ranks_text(spared) if spared else "a rank"
+        which = "why" if spared else "which one, and why"
         yield Finding(
             "child_failed_no_detail", "critical", 0.5,
-            "a rank failed, and only what its launcher did then was recorded: nothing tells which one, and why",
+            f"{who} failed, and only what its launcher did then was recorded: nothing tells {which}",
+            ranks=spared,
             nodes=tuple(sorted({event.host for event in ended} - {""})), evidence=tuple(map(event_line, ended[:3])),
             advice="Look at the lines above, and at the output of the other nodes.",
         )  # fmt: skip
@@ -50,6 +55,13 @@ def launcher_alone(job: Job) -> Iterator[Finding]:
         nodes=tuple(sorted({event.host for event in told} - {""})), evidence=tuple(map(event_line, told[:3])),
         advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     )  # fmt: skip
+
+
+def _spared(job: Job) -> tuple[int, ...]:
+    """Ranks that a launcher did not end, where it lists those that it ended: at most one in eight of them."""
+    ended = {rank for event in said(job, "launcher.exit") for rank in numbers_of(event, "tasks")}
+    spared = tuple(sorted(set(range(1 + max(ended, default=-1))) - ended))
+    return spared if len(spared) * 8 <= len(ended) else ()
 
 
 def _in_rendezvous(event: LogEvent) -> bool:

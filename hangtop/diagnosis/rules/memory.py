@@ -92,6 +92,22 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def process_limit(job: Job) -> Iterator[Finding]:
+    """process_limit: no further process or thread could be started, by a library's or a shell's words.
+
+    Needs those words (EAGAIN of fork, clone or pthread_create).
+    """
+    events = said(job, "host.processes")
+    if events:
+        ranks = ranks_in(events)
+        yield Finding(
+            "process_limit", "critical", 0.85, f"{who(ranks)} could not start another process or thread",
+            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
+            "OMP_NUM_THREADS=1 need less.",
+        )  # fmt: skip
+
+
 def worker_died(job: Job) -> Iterator[Finding]:
     """rank_crashed through a data loader's worker that was killed or crashed (a SIGBUS is shm_too_small).
 

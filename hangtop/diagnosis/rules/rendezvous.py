@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
@@ -69,7 +70,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         world = world_size(job) or expected or 0
         absent = tuple(rank for rank in range(world) if rank not in present)
-        ranks = absent if present and len(absent) < world else ()
+        wanting = (expected or world) - (joined or 0)
+        ranks = absent if present and 0 < len(absent) <= wanting else ()
     elif connects:
         ranks = ranks_in(connects)
         what = f"{who(ranks)} did not reach the store{f' at {address}' if address else ''}"
@@ -127,6 +129,26 @@ def unresolved(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def peers_away(job: Job) -> Iterator[Finding]:
+    """init_hang by ranks that try in vain, again and again, to reach others: those have not come.
+
+    Needs their words (LightGBM's) at the end of a log that is over: three tries or more.
+    """
+    tries = [event for event in said(job, "peer.retry") if number_of(event, "peer") is not None]
+    counts = Counter(number_of(event, "peer") or 0 for event in tries for _ in range(number_of(event, "times") or 1))
+    ends = {event.source: event.line for event in said(job, "log.end")}
+    if job.live or sum(counts.values()) < WAITS or any(ends.get(e.source, 0) - e.line > LATELY for e in tries[-1:]):
+        return
+    away = tuple(sorted(counts))
+    yield Finding(
+        "init_hang", "critical", 0.7, f"the others tried in vain to reach {ranks_text(away)}",
+        ranks=away, nodes=hosts_in(job, tries), evidence=lines(tries[-4:]),
+        advice="Look at those ranks: did they start, and is their port open to the other nodes?",
+    )  # fmt: skip
+
+
+LATELY = 40
+"""Lines after the last try from which on the job went on."""
 WAITS = 3
 """Lines of ten seconds each: fewer are an ordinary start."""
 

@@ -117,6 +117,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("shm_too_small", "crashed", 1, RUNS_OUT),
     Kind("open_files_limit", "crashed", 1, (Effects(WAITS_END | _set("child_failed_no_detail", "gil_hang",
          "init_hang", "nccl_init_failed", "rank_crashed", "rank_left_early", "rank_missing"), "any"),)),
+    Kind("process_limit", "crashed", 1, RUNS_OUT),
+    Kind("launch_failed", "crashed", 1, RUNS_OUT),
     Kind("memlock_limit", "crashed", 3, (Effects(WAITS_END | _set("init_hang", "nccl_init_failed",
          "rank_crashed"), "any"),)),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet

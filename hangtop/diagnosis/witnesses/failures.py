@@ -34,7 +34,7 @@ FATAL_KINDS: dict[str, Manner] = {
 }
 VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers end the rest of a job."""
-NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle"}
+NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle", "flux": "Flux"}
 """Launchers that tell of workers which are gone without their exit codes."""
 _THROWN = re.compile(r"\w+(?:::\w+)+: ")
 """``std::runtime_error: …``, as C++ tells it when nobody catches it."""
@@ -161,6 +161,8 @@ def owner_of(job: Job, event: LogEvent) -> int | None:
             return number
     if event.rank is not None and not event.kind.startswith(("elastic.failed", "kernel.")):
         return event.rank
+    if event.kind == "python.exception" and number_of(event, "about") is not None:
+        return number_of(event, "about")
     pid = number_of(event, "failed_pid") or number_of(event, "pid") or event.pid
     matching = [
         rank

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
-from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras
+from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras, rdma_link
 from collectors.node import ibstat, perfquery
-from collectors.node.logs import elastic, names
+from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
 from collectors.node.thrift import Allocator
 from collectors.samples.logs import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
+from hangtop.session.folder.parting import parting
 
 DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
@@ -105,6 +106,8 @@ def _log(member: Member, contents: Contents) -> Recognised:
         if len(events) > EVENTS:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
+    last = parting(parser, now) if not any(event.kind.startswith("kernel.") for event in events) else None
+    events += [last] if last is not None else []
     events = [_cleaned(event) for event in finished(events, parser, hints)]
     progress = parser.progress()
     contents.events += events
@@ -172,6 +175,10 @@ def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     if not saved.form:
         raise BadFormat("it has no rows of GPUs")
     node = _node(member)
+    told = [said for line in _text(data).splitlines() for said in containers.read(line) if said.kind == "gpu.unseen"]
+    contents.events += [
+        LogEvent(said.kind, None, None, node, None, member.name, 0, str(said.data["error"]), said.data) for said in told
+    ]
     contents.gpus.setdefault(node, []).extend(saved.rows)
     contents.gpu_faults.setdefault(node, []).extend(saved.faults)
     contents.gpu_processes.setdefault(node, []).extend(saved.apps)
@@ -182,6 +189,12 @@ def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
     ports = ibstat.parse(_text(data))
     if not ports:
         raise BadFormat("it lists no ports")
+    contents.ports.setdefault(_node(member), []).extend(ports)
+    return len(ports)
+
+
+def _rdma_link(data: bytes, member: Member, contents: Contents) -> int:
+    ports = rdma_link.parse(_text(data))
     contents.ports.setdefault(_node(member), []).extend(ports)
     return len(ports)
 
@@ -209,6 +222,7 @@ DOCUMENTS: tuple[_Document, ...] = (
         "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
     ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
+    _Document("rdma link output", lambda head, _: rdma_link.looks_like(_text(head[:4096])), _rdma_link),
     _Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )
 """Kinds of documents, the surest first; what is none of them is read as a log."""

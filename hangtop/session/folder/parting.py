@@ -1,0 +1,81 @@
+"""The parting words of a log: one of its last lines that tells of a failure, in words that no family of lines knows.
+
+Only its end is looked at, after the fact: what a program says before it goes on means nothing. What comes of it is
+``log.error`` with ``told`` = ``words``, the least of the hearsay.
+"""
+
+from __future__ import annotations
+
+import re
+
+from collectors.node.logs import counters, exceptions, line
+from collectors.node.logs.parser import LogParser
+from collectors.samples.logs import LogEvent
+from collectors.samples.values import Value
+
+LAST = 4
+"""Lines at the end that are looked at, empty ones apart."""
+_FAILURE = re.compile(
+    r"(?i)(?<![\w-])(?:failed|failures?|errors?|abort(?:ed|ing)|fatal|panic(?:ked)?|crash(?:ed|es)?|unexpectedly"
+    r"|corrupt(?:ed)?|killed)(?![\w-])"
+)
+_RANK = re.compile(r"(?i)\brank[=:]\s?(?P<rank>\d{1,6})\b|^\[?rank (?P<named>\d{1,6})\b")
+_NONE = re.compile(
+    r"(?i)\b(?:no|zero|without|ignor\w{1,8}|if any|in case of) (?:\w{1,20} ){0,2}(?:errors?"
+    r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?)\b"
+    r"|\b(?:errors?|failed|failures?|corrupt\w{0,4})\b\s{0,4}[:=]\s{0,4}(?:[\d.+-]|none|null"
+    r"|false|\[\]|\"\"|$)|\bnumber of\b"
+    r"|\b(?:retry|retries|retrying|will be|fall(?:ing|s)? ?back|skip\w{0,5}|instead|optional"
+    r"|deprecat|disabl|attempt|warn|dlopen|please make sure|please install)"
+    r"|\berrors?\b\s{0,4}\d|\b(?:loss|lr|acc(?:uracy)?|it/s)\b[^\r\n]{0,12}\d"
+    r"|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
+)
+"""Words that take it back: nothing failed, or it goes on without."""
+_LEVEL = re.compile(
+    r"^(?:[^\r\n]{0,100}?[\s\[|:(-])?(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?|Info|Debug|Warning|info|debug|warning|level=(?:info|debug|warn\w{0,3}))\b"
+    r"|^\[ {0,6}\d{1,9}\.\d{1,9}\]|\bkernel: | NCCL (?:INFO|WARN)"
+    r"|^[\s:]{0,4}\[?[WID](?:\d{3,4})? |^#|^\s{0,20}(?:raise |except |assert |return |def |if "
+    r"|for "
+    r"|import )|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
+)
+"""Levels below an error, lines of the kernel and of NCCL, that have readers of their own; comments, tables, source."""
+
+
+def parting(parser: LogParser, now: float) -> LogEvent | None:
+    """The last line, of the few at the end, that tells of a failure; None where a step comes behind it."""
+    rows = parser.tail.rstrip(b"\n").split(b"\n")
+    behind = 0
+    for back, raw in enumerate(reversed(rows)):
+        if not raw.strip():
+            continue
+        behind += 1
+        record = next(line.records(raw, parser.line - 1 - back, now), None)
+        if behind > LAST or record is None or _is_step(raw):
+            return None
+        text = record.text.strip()
+        if len(text) >= 12 and " " in text and _fails(text):
+            what = exceptions.signature(text)
+            stream = record.stream
+            about = _RANK.search(text)
+            data: dict[str, Value] = {
+                "told": "words", "message": text[:300], "signature": what, "consequence": exceptions.follows(text),
+            }  # fmt: skip
+            if about is not None:
+                data["about"] = int(about.group("rank") or about.group("named"))
+            return LogEvent(
+                "log.error", line.moment(record, now), stream.rank, stream.host, record.pid, parser.source,
+                record.number, text[:4000],
+                data,
+            )  # fmt: skip
+    return None
+
+
+def _fails(text: str) -> bool:
+    head = text[:400]
+    return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not _NONE.search(head)
+
+
+def _is_step(raw: bytes) -> bool:
+    text = counters.plain(raw)
+    seen = counters.counted(text)
+    return seen is not None and seen.kind != counters.BARE and not counters.is_trouble(text)
