@@ -6,6 +6,7 @@ from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -17,7 +18,7 @@ SAMPLES = (
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, StepCount,
-    HostFacts, HostSample, Disk,
+    HostFacts, HostSample, Disk, Location,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
+from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
@@ -135,6 +136,8 @@ class Node:
     """Seconds that the node's clock is ahead of ours."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
+    locations: tuple[Location, ...] = ()
+    """Where it hangs in the building, by each witness that says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ def _node(state: NodeState) -> Node:
         disks=tuple(state.disks.values()),
         clock_offset=state.clock_offset,
         gpu_fault=state.gpu_fault,
+        locations=tuple(state.locations.values()),
     )
 
 

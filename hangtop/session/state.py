@@ -16,6 +16,7 @@ from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, P
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
+from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -170,6 +171,8 @@ class NodeState:
     disks: dict[str, Disk] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     """As Slurm sees it, where Slurm is asked."""
+    locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
+    """Where it hangs, by witness, level and device."""
     faults: dict[str, Fault] = field(default_factory=dict)
     bad_lines: int = 0
     """Lines from the node that did not decode."""

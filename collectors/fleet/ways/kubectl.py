@@ -96,6 +96,11 @@ class Kubectl:
         """Names of the nodes."""
         return sorted(self._roles)
 
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods that play the nodes' parts now."""
+        return list(self._pods.values())
+
     async def prepare(self, target: Target) -> None:
         """See which pod plays the node's part now. Raises :class:`TransportError` when none does."""
         role = self._roles.get(target.host)

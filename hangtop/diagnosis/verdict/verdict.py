@@ -26,6 +26,7 @@ from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, t
 from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.ranking import rank_findings
+from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
 from hangtop.diagnosis.witnesses.failures import failures
 
@@ -47,7 +48,7 @@ def diagnose(job: Job) -> Verdict:
     job_status = status_of_job(job)
     found = list(_found(job_status))
     findings = rank_findings((*found, *job_stalled(job_status, found), *hearsay(job, found)))
-    findings = with_drain(job, findings)
+    findings = with_whereabouts(job, with_drain(job, findings))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     return Verdict(outcome, _summary(job_status, outcome, findings), findings, _unknown(job_status), waits)
