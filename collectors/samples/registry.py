@@ -7,7 +7,7 @@ from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample,
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -17,7 +17,7 @@ SAMPLES = (
     RankProcess, RankPulse, RankGone, Helper, HelperGone,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
-    LogFile, LogLines, LogEvent, CommProgress, StepCount,
+    LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount,
     HostFacts, HostSample, Disk, Location,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,

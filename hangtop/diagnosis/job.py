@@ -18,7 +18,7 @@ from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, N
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -138,6 +138,8 @@ class Node:
     """A complaint of nvidia-smi that names no GPU."""
     locations: tuple[Location, ...] = ()
     """Where it hangs in the building, by each witness that says so."""
+    speeds: tuple[CommSpeed, ...] = ()
+    """How fast its ranks were in their operations, by NCCL's Inspector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ def _node(state: NodeState) -> Node:
         clock_offset=state.clock_offset,
         gpu_fault=state.gpu_fault,
         locations=tuple(state.locations.values()),
+        speeds=tuple(state.speeds.values()),
     )
 
 

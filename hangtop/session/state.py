@@ -17,7 +17,7 @@ from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, N
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -166,6 +166,8 @@ class NodeState:
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     """By path of the log."""
+    speeds: dict[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=dict)
+    """By communicator, rank there, process, operation, peer and size."""
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, StepCount
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
@@ -48,6 +48,7 @@ TIMES: dict[type, tuple[str, ...]] = {
     LogLines: ("at",),
     LogEvent: ("at",),
     CommProgress: ("at",),
+    CommSpeed: ("at",),
     StepCount: ("at",),
     HostFacts: ("booted",),
     StackDump: ("at",),

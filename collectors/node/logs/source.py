@@ -13,7 +13,7 @@ from collectors.node.logs.parts import HELD, WHOLE, left_out_of
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -32,6 +32,8 @@ YOUNG, BRISK = 15.0, 1.0
 """Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
 STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
+SPEEDS_EVERY = 5.0
+"""The same of how fast NCCL's operations were."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 SIZE_EVERY = 4.0
@@ -87,6 +89,7 @@ class LogSource(Source):
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = float("-inf")
+        self._speeds_at = float("-inf")
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
         self._full = False
@@ -112,6 +115,9 @@ class LogSource(Source):
         if not 0 <= now - self._steps_at < STEPS_EVERY:
             self._steps_at = now
             yield from self._steps()
+        if not 0 <= now - self._speeds_at < SPEEDS_EVERY:
+            self._speeds_at = now
+            yield from self._speeds()
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:
@@ -281,6 +287,12 @@ class LogSource(Source):
             for progress in followed.progress():
                 rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
                 yield progress._replace(global_rank=rank)
+
+    def _speeds(self) -> Iterator[CommSpeed]:
+        own = {rank.own_pid or rank.pid: rank.rank for rank in self.shared.ranks if rank.rank >= 0}
+        for followed in self._followed.values():
+            for speed in followed.speeds():
+                yield speed._replace(global_rank=own.get(speed.pid))
 
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)
