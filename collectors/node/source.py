@@ -94,6 +94,8 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "GpuProcesses": (),
     "GpuFault": (0, 1),
     "NvlinkCounters": (0, 1),
+    "GpuFabric": (0,),
+    "FabricService": (0,),
     "PortFacts": (0, 1),
     "Interface": (0,),
     "InterfaceCounters": (0,),

@@ -20,6 +20,7 @@ SOURCES: Dict[str, str] = {
     "logs": "collectors.node.logs.source:LogSource",
     "gpus": "collectors.node.gpus:Gpus",
     "fabric": "collectors.node.fabric:Fabric",
+    "nvlink": "collectors.node.nvlink_services:NvlinkServices",
     "location": "collectors.node.located:LocationSource",
     "nvml": "collectors.node.nvml:Nvml",
 }

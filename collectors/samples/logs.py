@@ -134,7 +134,7 @@ class CommSpeed(NamedTuple):
     peer: Optional[int]
     """Group rank of the other side of a Send or Recv."""
     bytes: int
-    count: int
+    seen: int
     """Operations of this kind that the file told."""
     last: int
     """Number of the last one within the communicator."""

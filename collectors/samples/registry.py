@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcesses,
+    GpuSample,
+    NvlinkCounters,
+)
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
@@ -15,7 +23,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 SAMPLES = (
     Hello, Tick, SourceState, Fault,
     RankProcess, RankPulse, RankGone, Helper, HelperGone,
-    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters,
+    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount,
     HostFacts, HostSample, Disk, Location,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
@@ -140,6 +140,9 @@ class Node:
     """Where it hangs in the building, by each witness that says so."""
     speeds: tuple[CommSpeed, ...] = ()
     """How fast its ranks were in their operations, by NCCL's Inspector."""
+    fabric: tuple[Look[GpuFabric], ...] = ()
+    """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
+    fabric_services: tuple[FabricService, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

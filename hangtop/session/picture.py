@@ -152,6 +152,8 @@ def _node(state: NodeState) -> Node:
         gpu_fault=state.gpu_fault,
         locations=tuple(state.locations.values()),
         speeds=tuple(state.speeds.values()),
+        fabric=tuple(state.fabric.values()),
+        fabric_services=tuple(state.fabric_services.values()),
     )
 
 

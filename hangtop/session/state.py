@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
@@ -173,6 +173,9 @@ class NodeState:
     disks: dict[str, Disk] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     """As Slurm sees it, where Slurm is asked."""
+    fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
+    """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
+    fabric_services: dict[str, FabricService] = field(default_factory=dict)
     locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
     faults: dict[str, Fault] = field(default_factory=dict)

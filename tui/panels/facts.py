@@ -181,6 +181,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
         *_scheduled(node),
         *_list("hangs at", map(_location, node.locations.values())),
+        *_list("nvlink", (f"{s.name}: {s.state} ({s.said})" for s in node.fabric_services.values())),
         *_list("sources", (f"{s.source}: {s.state} {s.why}" for s in node.sources.values())),
         *_list("faults", (f"{f.source}: {f.text} ({f.times} times)" for f in node.faults.values())),
         ("bad lines", f"{node.bad_lines} {node.last_bad}"),

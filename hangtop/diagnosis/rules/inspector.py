@@ -42,7 +42,7 @@ def measured(job: Job) -> Iterator[Finding]:
     for name, node in job.nodes.items():
         for speed in node.speeds:
             old = job.live and (speed.at is None or job.now - speed.at > STALE_S)
-            if speed.bytes >= LARGE and speed.count >= ENOUGH and not old:
+            if speed.bytes >= LARGE and speed.seen >= ENOUGH and not old:
                 by_group[speed.comm, speed.op, speed.bytes].append(speed)
                 nodes[_process(speed)] = name
     told: set[tuple[str, tuple[int, ...], tuple[str, ...]]] = set()

@@ -15,12 +15,12 @@ from hangtop.diagnosis.job import Job
 
 NODE_AT_FAULT = frozenset(
     {
-        "gpu_lost", "gpu_driver_hung", "gpu_needs_reset", "gpu_ecc", "gpu_xid", "nvlink_errors", "ib_port_down",
-        "node_unreachable", "kernel_trouble", "silent_corruption", "slow_node",
+        "gpu_lost", "gpu_driver_hung", "gpu_needs_reset", "gpu_ecc", "gpu_xid", "nvlink_errors", "nvlink_fabric_down",
+        "ib_port_down", "node_unreachable", "kernel_trouble", "silent_corruption", "slow_node",
     }
 )  # fmt: skip
 """Kinds after which the next job should not run on the node; of the lesser ones see :data:`SEVERE`."""
-SEVERE = frozenset({"gpu_xid", "gpu_ecc", "nvlink_errors", "kernel_trouble"})
+SEVERE = frozenset({"gpu_xid", "gpu_ecc", "nvlink_errors", "nvlink_fabric_down", "kernel_trouble"})
 """Of these only critical ones: an Xid may be the program's own fault, a corrected error is no reason."""
 MOST = 8
 """Nodes that are drained for one finding; what befalls more is no fault of theirs."""

@@ -124,8 +124,7 @@ def _cleaned(event: LogEvent) -> LogEvent:
 
 
 def _speed(speed: CommSpeed) -> CommSpeed:
-    texts = {name: clean(getattr(speed, name)) for name in ("comm", "name", "host", "op")}
-    return speed._replace(**texts)
+    return speed._replace(comm=clean(speed.comm), name=clean(speed.name), host=clean(speed.host), op=clean(speed.op))
 
 
 def _text(data: bytes) -> str:

@@ -43,7 +43,7 @@ def test_peers_operations_sizes_and_communicators_are_kept_apart() -> None:
 
 def test_only_the_last_operations_count_and_those_that_move_most_are_told() -> None:
     (found,) = speeds("".join(line(0, rate) + "\n" for rate in [1.0] * 300 + [9.0] * KEPT))
-    assert (found.median, found.count) == (9.0, 300 + KEPT)
+    assert (found.median, found.seen) == (9.0, 300 + KEPT)
     many = "".join(line(0, 5.0, size=1 << 20 | number) + "\n" for number in range(500))
     assert len(speeds(many + (line(0, 7.0, size=1 << 33) + "\n") * 3)) == KINDS
     assert speeds(many + (line(0, 7.0, size=1 << 33) + "\n") * 3)[0].bytes == 1 << 33
