@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.logs.numbered import Told
+from collectors.node.nccl_conf import Setting
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 
@@ -49,6 +50,8 @@ class Shared:
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        self.nccl_conf: Dict[int, Mapping[str, Setting]] = {}
+        """What NCCL's own files set for each rank that has NCCL, by pid, written by the source ``software``."""
         self.host_versions: Dict[str, str] = {}
         """Versions of drivers and libraries of the host, written by the source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}
