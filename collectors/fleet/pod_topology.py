@@ -17,7 +17,7 @@ from collectors.fleet.local import Local
 from collectors.fleet.pods import NAME, Pod
 from collectors.fleet.transport import TransportError
 from collectors.formats.floor_plan import FloorPlan
-from collectors.samples.location import LEVELS, Location
+from collectors.samples.location import HOST, LEVELS, Location
 
 SOURCE = "kubectl"
 LABELS: tuple[tuple[str, str], ...] = (
@@ -56,20 +56,21 @@ _TEXT = 100
 
 async def ask(pods: Sequence[Pod]) -> FloorPlan:
     """Locations by pod. Runs ``kubectl get nodes`` once, for the nodes of these pods alone."""
-    hosts = {pod.name: pod.host for pod in pods if NAME.match(pod.host)}
+    hosts = {pod.name.lower(): pod.host for pod in pods if NAME.match(pod.host)}
     if not hosts:
         return FloorPlan(why="kubectl does not say on which nodes the pods run")
+    alone = {pod: (Location(HOST, host, SOURCE),) for pod, host in hosts.items()}
     words = ["kubectl", "get", "nodes", "--output=json", "--ignore-not-found", *sorted(set(hosts.values()))]
     try:
         done = await Local("kubectl").run(words, timeout=_DEADLINE, limit=_LIMIT)
     except TransportError as error:
-        return FloorPlan(why=str(error))
+        return FloorPlan(alone, why=str(error))
     if done.status != 0:
         said = clean_bytes(done.stderr).strip().splitlines()
-        return FloorPlan(why=f"kubectl get nodes: {said[-1] if said else f'status {done.status}'}")
+        return FloorPlan(alone, why=f"kubectl get nodes: {said[-1] if said else f'status {done.status}'}")
     nodes = read_nodes(done.stdout.decode("utf-8", "replace"))
-    found = {pod.lower(): nodes[host] for pod, host in hosts.items() if nodes.get(host)}
-    return FloorPlan(found, why="" if found else "the labels of the nodes do not say where they hang")
+    found = {pod: (*alone[pod], *nodes.get(host, ())) for pod, host in hosts.items()}
+    return FloorPlan(found, why="" if any(nodes.values()) else "the labels of the nodes do not say where they hang")
 
 
 def read_nodes(text: str) -> dict[str, tuple[Location, ...]]:

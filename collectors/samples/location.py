@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Tuple
 
-LEVELS: Tuple[str, ...] = ("NVLink domain", "leaf", "rack", "block", "spine", "core", "zone")
+HOST = "host"
+"""The level of a pod: the Kubernetes node that it runs on."""
+LEVELS: Tuple[str, ...] = (HOST, "NVLink domain", "leaf", "rack", "block", "spine", "core", "zone")
 """What things may be shared by nodes, from the narrowest on."""
 
 

@@ -65,8 +65,10 @@ async def test_pods_hang_where_their_nodes_do(tmp_path: Path, monkeypatch: pytes
     await on_path(tmp_path, monkeypatch, "kubectl", f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/nodes.json')
     pods = read_pods(json.dumps({"items": [pod("train-0", "host-a"), pod("train-1", "host-b"), pod("train-2", "")]}))
     plan = await pod_topology.ask(pods)
-    assert plan.of(["train-0"], [])[1] == Location("leaf", "leaf3", "kubectl")
-    assert plan.of(["train-1"], []) == plan.of(["train-2"], []) == ()
+    assert plan.of(["train-0"], [])[0] == Location("host", "host-a", "kubectl")
+    assert plan.of(["train-0"], [])[2] == Location("leaf", "leaf3", "kubectl")
+    assert plan.of(["train-1"], []) == (Location("host", "host-b", "kubectl"),)
+    assert plan.of(["train-2"], []) == ()
     asked = (await asyncio.to_thread((tmp_path / "asked").read_text)).split()
     assert asked == ["get", "nodes", "--output=json", "--ignore-not-found", "host-a", "host-b"]
 
@@ -90,7 +92,8 @@ async def test_a_role_that_may_not_read_nodes(tmp_path: Path, monkeypatch: pytes
     said = 'Error from server (Forbidden): nodes "host-a" is forbidden'
     await on_path(tmp_path, monkeypatch, "kubectl", f"echo '{said}' >&2; exit 1")
     plan = await pod_topology.ask(read_pods(json.dumps(pod("train-0", "host-a"))))
-    assert (plan.by_name, plan.why) == ({}, f"kubectl get nodes: {said}")
+    assert plan.of(["train-0"], []) == (Location("host", "host-a", "kubectl"),)
+    assert plan.why == f"kubectl get nodes: {said}"
 
 
 async def test_scontrol_knows_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
