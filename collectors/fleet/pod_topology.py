@@ -70,7 +70,7 @@ async def ask(pods: Sequence[Pod]) -> FloorPlan:
         return FloorPlan(alone, why=f"kubectl get nodes: {said[-1] if said else f'status {done.status}'}")
     nodes = read_nodes(done.stdout.decode("utf-8", "replace"))
     found = {pod: (*alone[pod], *nodes.get(host, ())) for pod, host in hosts.items()}
-    return FloorPlan(found, why="" if any(nodes.values()) else "the labels of the nodes do not say where they hang")
+    return FloorPlan(found)
 
 
 def read_nodes(text: str) -> dict[str, tuple[Location, ...]]:

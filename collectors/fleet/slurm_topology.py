@@ -19,7 +19,7 @@ async def ask() -> FloorPlan:
     except TransportError as error:
         return FloorPlan(why=str(error))
     found = of_slurm(clean_bytes(done.stdout), SOURCE)
-    if found.by_name:
+    if found.by_name or done.status == 0:
         return found
     said = clean_bytes(done.stderr).strip().splitlines()
-    return FloorPlan(why=f"scontrol show topology: {said[-1] if said else 'it knows of no topology'}")
+    return FloorPlan(why=f"scontrol show topology: {said[-1] if said else f'status {done.status}'}")

@@ -33,12 +33,12 @@ class Locator:
         if not self._plans:
             return
         for name, node in self._state.nodes.items():
-            names = _names(node)
-            ports = [(port.facts.device, lid) for port in node.ports.values() if (lid := port.facts.lid)]
-            known = (*names, *ports)
+            known = (node.roster, node.hello)  # the roster moves when a rank or a port comes
             if self._asked.get(name) == known:
                 continue
             self._asked[name] = known
+            names = _names(node)
+            ports = [(port.facts.device, lid) for port in node.ports.values() if (lid := port.facts.lid)]
             told = [place for plan in self._plans for place in plan.of(names, ports)]
             if told:
                 yield name, told

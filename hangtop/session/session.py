@@ -288,6 +288,7 @@ class Session:
         """The same in slices: between two of them the event loop may do other things."""
         for node, places in self._locator.news():
             self.samples(node, places, 0)
+            yield
         yield from self.progress.looking(self.now(), self._strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         if self.past is not None:
