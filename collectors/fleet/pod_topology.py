@@ -7,14 +7,14 @@ blocks.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from collectors.fleet.clean import clean, clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.pods import NAME, Pod
 from collectors.fleet.transport import TransportError
 from collectors.formats.floor_plan import FloorPlan
 from collectors.samples.location import HOST, LEVELS, Location
@@ -49,17 +49,27 @@ LABELS: tuple[tuple[str, str], ...] = (
 )
 """Label → level; of two for one level the first counts."""
 _AWS_LAYER = re.compile(r"topology\.k8s\.aws/network-node-layer-([1-9])\Z")
+EVERY = 15.0
+"""Seconds between two looks at whether a pod was made anew on another node; those ask nobody."""
 _DEADLINE = 20.0
 _LIMIT = 64 << 20
 _TEXT = 100
 
 
-async def ask(pods: Sequence[Pod]) -> FloorPlan:
-    """Locations by pod. Runs ``kubectl get nodes`` once, for the nodes of these pods alone."""
-    hosts = {pod.name.lower(): pod.host for pod in pods if NAME.match(pod.host)}
-    if not hosts:
-        return FloorPlan(why="kubectl does not say on which nodes the pods run")
-    alone = {pod: (Location(HOST, host, SOURCE),) for pod, host in hosts.items()}
+async def keep_asking(hosts: Callable[[], Mapping[str, str]], tell: Callable[[FloorPlan], None]) -> None:
+    """Ask now, and for ever again when a pod has come to run elsewhere; ``hosts`` is :attr:`Kubectl.hosts`."""
+    asked: Mapping[str, str] = {}
+    while True:
+        now = hosts()
+        if now and now != asked:
+            asked = now
+            tell(await ask(now))
+        await asyncio.sleep(EVERY)
+
+
+async def ask(hosts: Mapping[str, str]) -> FloorPlan:
+    """Locations by pod, of their Kubernetes nodes. Runs ``kubectl get nodes`` once, for these alone."""
+    alone = {pod.lower(): (Location(HOST, host, SOURCE),) for pod, host in hosts.items()}
     words = ["kubectl", "get", "nodes", "--output=json", "--ignore-not-found", *sorted(set(hosts.values()))]
     try:
         done = await Local("kubectl").run(words, timeout=_DEADLINE, limit=_LIMIT)
@@ -69,7 +79,7 @@ async def ask(pods: Sequence[Pod]) -> FloorPlan:
         said = clean_bytes(done.stderr).strip().splitlines()
         return FloorPlan(alone, why=f"kubectl get nodes: {said[-1] if said else f'status {done.status}'}")
     nodes = read_nodes(done.stdout.decode("utf-8", "replace"))
-    found = {pod: (*alone[pod], *nodes.get(host, ())) for pod, host in hosts.items()}
+    found = {pod.lower(): (*alone[pod.lower()], *nodes.get(host, ())) for pod, host in hosts.items()}
     return FloorPlan(found)
 
 

@@ -78,7 +78,8 @@ class LiveFeed:
         elif isinstance(self._reach.way, Kubectl):
             from collectors.fleet import pod_topology
 
-            receiver.located(await pod_topology.ask(self._reach.way.pods))
+            way = self._reach.way
+            await pod_topology.keep_asking(lambda: way.hosts, receiver.located)
 
     async def close(self) -> None:
         """End every connection."""

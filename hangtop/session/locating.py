@@ -24,7 +24,8 @@ class Locator:
         self._asked: dict[str, tuple[object, ...]] = {}
 
     def learn(self, plan: FloorPlan) -> None:
-        """Take what one witness says."""
+        """Take what one witness says; of the same nodes, in the place of what was said before."""
+        self._plans = [known for known in self._plans if known.by_name.keys() != plan.by_name.keys()]
         self._plans.append(plan)
         self._asked.clear()
 

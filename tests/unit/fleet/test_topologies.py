@@ -65,7 +65,7 @@ async def test_pods_hang_where_their_nodes_do(tmp_path: Path, monkeypatch: pytes
     await asyncio.to_thread((tmp_path / "nodes.json").write_text, json.dumps(listed))
     await on_path(tmp_path, monkeypatch, "kubectl", f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/nodes.json')
     pods = read_pods(json.dumps({"items": [pod("train-0", "host-a"), pod("train-1", "host-b"), pod("train-2", "")]}))
-    plan = await pod_topology.ask(pods)
+    plan = await pod_topology.ask(Kubectl(Place(), pods).hosts)
     assert plan.of(["train-0"], [])[0] == Location("host", "host-a", "kubectl")
     assert plan.of(["train-0"], [])[2] == Location("leaf", "leaf3", "kubectl")
     assert plan.of(["train-1"], []) == (Location("host", "host-b", "kubectl"),)
@@ -83,7 +83,7 @@ async def test_the_real_kubectl_brings_them(tmp_path: Path, monkeypatch: pytest.
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)
         way = Kubectl(Place("lab", "app=train"), await asyncio.to_thread(list_pods, Place("lab", "app=train"), []))
-        plan = await pod_topology.ask(way.pods)
+        plan = await pod_topology.ask(way.hosts)
     assert [[place.name for place in plan.of([f"train-{n}"], []) if place.level == "leaf"] for n in range(3)] == [
         ["leaf3"], ["nn-3"], [],
     ]  # fmt: skip
@@ -92,7 +92,7 @@ async def test_the_real_kubectl_brings_them(tmp_path: Path, monkeypatch: pytest.
 async def test_a_role_that_may_not_read_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = 'Error from server (Forbidden): nodes "host-a" is forbidden'
     await on_path(tmp_path, monkeypatch, "kubectl", f"echo '{said}' >&2; exit 1")
-    plan = await pod_topology.ask(read_pods(json.dumps(pod("train-0", "host-a"))))
+    plan = await pod_topology.ask({"train-0": "host-a"})
     assert plan.of(["train-0"], []) == (Location("host", "host-a", "kubectl"),)
     assert plan.why == f"kubectl get nodes: {said}"
 
@@ -105,3 +105,26 @@ async def test_scontrol_knows_or_says_why_not(tmp_path: Path, monkeypatch: pytes
     assert (await slurm_topology.ask()).why == "scontrol show topology: slurm_load_topo error: Unable to contact"
     await on_path(tmp_path, monkeypatch, "scontrol", "true")
     assert await slurm_topology.ask() == FloorPlan()
+
+
+async def test_a_pod_that_was_made_anew_elsewhere_is_told_of_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_topology, "EVERY", 0.01)
+    await on_path(tmp_path, monkeypatch, "kubectl", f"echo x >> {tmp_path}/asked; echo '{{}}'")
+    hosts, told = {"train-0": "host-a"}, list[str]()
+
+    def tell(plan: FloorPlan) -> None:
+        told.append(plan.of(["train-0"], [])[0].name)
+
+    asking = asyncio.create_task(pod_topology.keep_asking(lambda: dict(hosts), tell))
+    async with asyncio.timeout(10):
+        while told != ["host-a"]:  # noqa: ASYNC110 - another task's doing
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        hosts["train-0"] = "host-b"
+        while told != ["host-a", "host-b"]:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert len((await asyncio.to_thread((tmp_path / "asked").read_text)).split()) == 2
