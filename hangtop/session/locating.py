@@ -25,8 +25,10 @@ class Locator:
 
     def learn(self, plan: FloorPlan) -> None:
         """Take what one witness says; of the same nodes, in the place of what was said before."""
-        self._plans = [known for known in self._plans if known.by_name.keys() != plan.by_name.keys()]
-        self._plans.append(plan)
+        if not plan.by_name and not plan.by_lid:
+            return
+        kept = (known for known in self._plans if known.by_lid or known.by_name.keys() != plan.by_name.keys())
+        self._plans = [*kept, plan]
         self._asked.clear()
 
     def news(self) -> Iterator[tuple[str, list[Location]]]:

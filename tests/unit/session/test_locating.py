@@ -53,6 +53,19 @@ def test_nodes_are_found_by_the_lids_of_their_ports() -> None:
     assert session.job().nodes["alias"].locations == (Location("leaf", "leaf9", "ibnetdiscover", "mlx5_0"),)
 
 
+def test_a_later_word_on_the_same_nodes_counts_and_one_that_says_nothing_does_not() -> None:
+    session = made()
+    session.located(FloorPlan(by_lid={12: Location("leaf", "leaf9", "ibnetdiscover")}))
+    session.located(PLAN)
+    session.located(FloorPlan())
+    session.samples("alias", [hello(1000.0), PORT, tick(1000.0)], 10)
+    session.tick()
+    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": ["leaf9"]}
+    session.located(of_slurm("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
+    session.tick()
+    assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": ["leaf9"]}
+
+
 def test_why_nothing_is_known_is_told_once() -> None:
     session = made()
     session.located(FloorPlan(why="kubectl get nodes: Forbidden"))
