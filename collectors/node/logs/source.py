@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -10,6 +9,7 @@ from collectors.node.logs.follow import SHOWN, Followed, Owner
 from collectors.node.logs.mounts import Mounts
 from collectors.node.logs.numbered import Line, told_numbers
 from collectors.node.logs.parts import HELD, WHOLE, left_out_of
+from collectors.node.logs.told import NOWHERE, ToldFile, inode_of
 from collectors.node.logs.where import Places, Wanted
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
@@ -36,35 +36,6 @@ SPEEDS_EVERY = 5.0
 """The same of how fast NCCL's operations were."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-SIZE_EVERY = 4.0
-"""Seconds between two words on the size of a file that grows."""
-
-
-NOWHERE = (0, 0)
-
-
-class _Told:
-    """What was last said of a file, and who it is."""
-
-    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
-
-    def __init__(self) -> None:
-        self.files: List[LogFile] = []
-        self.identity = ""
-        self.checked = self.at = float("-inf")
-        self.inode = NOWHERE
-        self.size = -1
-        """Its size in the last look."""
-        self.words: Tuple[object, ...] = ()
-
-    def due(self, size: int, words: Tuple[object, ...], now: float) -> bool:
-        """Whether to say it anew: what changed, a size that grows now and then, and one that has come to rest."""
-        rests, self.size = size == self.size, size
-        known, self.words = words == self.words, words
-        if known and (size == self.files[0].size or not (rests or not 0 <= now - self.at < SIZE_EVERY)):
-            return False
-        self.at = now
-        return True
 
 
 class LogSource(Source):
@@ -85,7 +56,7 @@ class LogSource(Source):
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
-        self._told: Dict[str, _Told] = {}
+        self._told: Dict[str, ToldFile] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = float("-inf")
@@ -173,7 +144,7 @@ class LogSource(Source):
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(_inode(wanted.path)), left_out)
+            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)), left_out)
             followed.refresh()
             self._followed[wanted.path] = followed
 
@@ -182,7 +153,7 @@ class LogSource(Source):
         if not self._full:
             self._full = True
             for path, followed in list(self._followed.items()):
-                if _inode(path) == NOWHERE:
+                if inode_of(path) == NOWHERE:
                     self._waiting += [self._ranked(event) for event in followed.finish()]
                     del self._followed[path]
                     self._told.pop(path, None)
@@ -190,7 +161,7 @@ class LogSource(Source):
 
     def _elsewhere(self, wanted: Wanted) -> Optional[Followed]:
         """The same file, followed under another name."""
-        inode = _inode(wanted.path)
+        inode = inode_of(wanted.path)
         for followed in self._followed.values():
             if inode != NOWHERE and followed.tail.inode == inode:
                 return followed
@@ -268,10 +239,10 @@ class LogSource(Source):
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        told = self._told.setdefault(followed.path, _Told())
+        told = self._told.setdefault(followed.path, ToldFile())
         if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
             told.inode, told.checked = followed.tail.inode, now
-            inode = _inode(followed.path)
+            inode = inode_of(followed.path)
             shared = self._mounts.of(followed.path, now).shared
             told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
         return told.identity
@@ -304,11 +275,3 @@ class LogSource(Source):
                 yield from followed.lines(now, limit, by_local)
             else:
                 followed.hide()
-
-
-def _inode(path: str) -> Tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return NOWHERE
-    return status.st_dev, status.st_ino
