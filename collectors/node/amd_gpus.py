@@ -31,7 +31,7 @@ class AmdGpus:
         self._shared = shared
         self._proc = proc
         self._sys = sys
-        self._cards: List[amd_sysfs.Card] = []
+        self._cards: List[amd_sysfs.AmdCard] = []
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
         self._standing = False

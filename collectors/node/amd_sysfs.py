@@ -26,7 +26,7 @@ _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
 GENERATIONS = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6, "64": 6}
 
 
-class Card(NamedTuple):
+class AmdCard(NamedTuple):
     """One GPU and its folder."""
 
     gpu: int
@@ -35,7 +35,7 @@ class Card(NamedTuple):
     folder: str
 
 
-def cards(sys: str) -> List[Card]:
+def cards(sys: str) -> List[AmdCard]:
     """AMD's GPUs that hold memory of their own, by PCI address."""
     found: Dict[str, str] = {}
     root = os.path.join(sys, DRM)
@@ -46,10 +46,10 @@ def cards(sys: str) -> List[Card]:
             continue
         if os.path.exists(folder + "/mem_info_vram_total"):
             found.setdefault(bus, folder)
-    return [Card(index, bus, found[bus]) for index, bus in enumerate(sorted(found))]
+    return [AmdCard(index, bus, found[bus]) for index, bus in enumerate(sorted(found))]
 
 
-def facts(card: Card, sys: str) -> GpuFacts:
+def facts(card: AmdCard, sys: str) -> GpuFacts:
     """What does not move."""
     folder, hwmon = card.folder, _hwmon(card.folder)
     limit = None if hwmon is None else read_int(hwmon + "/power1_cap")
@@ -63,7 +63,7 @@ def facts(card: Card, sys: str) -> GpuFacts:
     )  # fmt: skip
 
 
-def sample(card: Card) -> GpuSample:
+def sample(card: AmdCard) -> GpuSample:
     """What moves. Raises :class:`OSError` where the driver does not answer for this GPU, as while it is being reset."""
     folder, hwmon = card.folder, _hwmon(card.folder)
     used = int(read(folder + "/mem_info_vram_used"))

@@ -23,7 +23,7 @@ LONGEST = 1023
 LIMIT = 1 << 20
 
 
-class Setting(NamedTuple):
+class ConfLine(NamedTuple):
     """One line."""
 
     value: str
@@ -31,15 +31,15 @@ class Setting(NamedTuple):
     """As the rank names it."""
 
 
-def settings(rank: RankProcess, proc: str = "/proc") -> Dict[str, Setting]:
+def settings(rank: RankProcess, proc: str = "/proc") -> Dict[str, ConfLine]:
     """What these files set for a rank, as far as it may leave the node; read through its own root."""
-    found: Dict[str, Setting] = {}
+    found: Dict[str, ConfLine] = {}
     for file in _files(rank, proc):
         data = read_or_none(seen_by(rank.pid, file, proc), LIMIT)
         for name, value in lines(text(data or b"")).items():
-            found.setdefault(name, Setting(value, file))
+            found.setdefault(name, ConfLine(value, file))
     shown = environ.presentable({name: setting.value for name, setting in found.items()})
-    return {name: Setting(value, found[name].file) for name, value in shown.items()}
+    return {name: ConfLine(value, found[name].file) for name, value in shown.items()}
 
 
 def lines(said: str) -> Dict[str, str]:
@@ -52,7 +52,7 @@ def lines(said: str) -> Dict[str, str]:
     return found
 
 
-def merged(rank: RankProcess, conf: Mapping[str, Setting]) -> RankProcess:
+def merged(rank: RankProcess, conf: Mapping[str, ConfLine]) -> RankProcess:
     """The rank with what the files add to its environment; itself where they add nothing."""
     added = {name: setting for name, setting in conf.items() if name not in rank.env}
     if not added:

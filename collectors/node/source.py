@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.logs.numbered import Told
-from collectors.node.nccl_conf import Setting
+from collectors.node.nccl_conf import ConfLine
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 
@@ -50,7 +50,7 @@ class Shared:
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
-        self.nccl_conf: Dict[int, Mapping[str, Setting]] = {}
+        self.nccl_conf: Dict[int, Mapping[str, ConfLine]] = {}
         """What NCCL's own files set for each rank that has NCCL, by pid, written by the source ``software``."""
         self.host_versions: Dict[str, str] = {}
         """Versions of drivers and libraries of the host, written by the source ``software``."""

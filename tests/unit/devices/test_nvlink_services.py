@@ -17,7 +17,7 @@ HGX = f"0, Completed, Success, {ZERO}, 0, N/A\n1, Completed, Success, {ZERO}, 0,
 """As the two captures of drivers 570 and 590 have it."""
 
 
-class Machine:
+class HgxNode:
     def __init__(self, root: Path) -> None:
         self.root = root
         for name in ("bin", "dev", "proc/1"):
@@ -60,15 +60,15 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HgxNode:
     monkeypatch.setattr("collectors.node.tool.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin:/usr/bin")
-    made = Machine(tmp_path)
+    made = HgxNode(tmp_path)
     made.tool("systemctl", "exit 1")
     return made
 
 
-def test_no_fabric_no_word(machine: Machine) -> None:
+def test_no_fabric_no_word(machine: HgxNode) -> None:
     for rows in ("", "0, N/A, N/A, N/A, N/A, N/A\n", "0, [N/A], [N/A], [N/A], [N/A], [N/A]\n"):
         machine.smi(rows)
         with pytest.raises(Absent):
@@ -79,7 +79,7 @@ def test_no_fabric_no_word(machine: Machine) -> None:
         machine.look()
 
 
-def test_a_healthy_hgx_node(machine: Machine) -> None:
+def test_a_healthy_hgx_node(machine: HgxNode) -> None:
     machine.smi(HGX)
     machine.devices("nvidia-nvswitch0", "nvidia-nvswitch1", "nvidia-nvswitchctl")
     machine.runs(4711, "nv-fabricmanage")
@@ -89,7 +89,7 @@ def test_a_healthy_hgx_node(machine: Machine) -> None:
     ]  # fmt: skip
 
 
-def test_systemd_says_how_a_dead_one_is(machine: Machine) -> None:
+def test_systemd_says_how_a_dead_one_is(machine: HgxNode) -> None:
     machine.smi(HGX.replace("Completed, Success", "In Progress, N/A"))
     machine.devices("nvidia-nvswitch0")
     machine.tool("systemctl", '[ "$1" = is-active ] && echo failed; exit 3')
@@ -98,7 +98,7 @@ def test_systemd_says_how_a_dead_one_is(machine: Machine) -> None:
     )
 
 
-def test_a_unit_that_is_not_there_is_inactive_too_and_the_processes_decide(machine: Machine) -> None:
+def test_a_unit_that_is_not_there_is_inactive_too_and_the_processes_decide(machine: HgxNode) -> None:
     machine.smi(HGX)
     machine.devices("nvidia-nvswitch0")
     machine.tool("systemctl", '[ "$1" = is-active ] && echo inactive || echo not-found; exit 4')
@@ -107,7 +107,7 @@ def test_a_unit_that_is_not_there_is_inactive_too_and_the_processes_decide(machi
     assert machine.service().state == "unknown"
 
 
-def test_imex_runs_but_waits_for_its_peers(machine: Machine) -> None:
+def test_imex_runs_but_waits_for_its_peers(machine: HgxNode) -> None:
     uuid = "2a1c7a5e-3d0a-4b3a-9f0e-6d7a1b2c3d4e"
     machine.smi(f"0, Completed, Success, {uuid}, 32766, Healthy\n")
     machine.devices("nvidia-caps-imex-channels/channel0")
@@ -124,7 +124,7 @@ def test_imex_runs_but_waits_for_its_peers(machine: Machine) -> None:
     )
 
 
-def test_an_old_driver_is_asked_for_less(machine: Machine) -> None:
+def test_an_old_driver_is_asked_for_less(machine: HgxNode) -> None:
     machine.tool(
         "nvidia-smi",
         'case "$1" in *clusterUuid*) echo \'Field "fabric.clusterUuid" is not a valid field to query.\'; exit 2;; '

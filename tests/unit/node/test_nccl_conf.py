@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import secrets
-from collectors.node.nccl_conf import Setting, lines, merged, settings
+from collectors.node.nccl_conf import ConfLine, lines, merged, settings
 from collectors.node.software import SoftwareSource
 from collectors.node.source import Shared
 from tests.support.made import process
@@ -37,9 +37,9 @@ def test_the_users_file_comes_before_the_systems(tmp_path: Path) -> None:
     )
     found = settings(process(0, 7, uid=1000), str(tmp_path / "proc"))
     assert found == {
-        "NCCL_ALGO": Setting("Ring", "/home/ada/.nccl.conf"),
-        "NCCL_IB_HCA": Setting("mlx5", "/etc/nccl.conf"),
-        "NCCL_TOKEN": Setting(secrets.BLOTTED, "/etc/nccl.conf"),  # it sounds like a secret
+        "NCCL_ALGO": ConfLine("Ring", "/home/ada/.nccl.conf"),
+        "NCCL_IB_HCA": ConfLine("mlx5", "/etc/nccl.conf"),
+        "NCCL_TOKEN": ConfLine(secrets.BLOTTED, "/etc/nccl.conf"),  # it sounds like a secret
     }
 
 
@@ -48,12 +48,12 @@ def test_a_file_that_the_environment_names_stands_for_the_users(tmp_path: Path) 
     (inside / "home/ada/.nccl.conf").write_text("NCCL_ALGO=Ring\n")
     (inside / "job.conf").write_text("NCCL_PROTO=LL\n")
     rank = process(0, 7, uid=1000, env={"NCCL_CONF_FILE": "/job.conf"})
-    assert settings(rank, str(tmp_path / "proc")) == {"NCCL_PROTO": Setting("LL", "/job.conf")}
+    assert settings(rank, str(tmp_path / "proc")) == {"NCCL_PROTO": ConfLine("LL", "/job.conf")}
 
 
 def test_a_rank_takes_what_its_environment_has_not() -> None:
     rank = process(0, env={"NCCL_ALGO": "Ring"})
-    conf = {"NCCL_ALGO": Setting("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": Setting("WARN", "/etc/nccl.conf")}
+    conf = {"NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": ConfLine("WARN", "/etc/nccl.conf")}
     found = merged(rank, conf)
     assert (found.env, found.conf) == ({"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}, {"NCCL_DEBUG": "/etc/nccl.conf"})
     assert merged(found, conf) is found
@@ -69,7 +69,7 @@ def test_ranks_without_nccl_read_no_file_of_nccls(tmp_path: Path) -> None:
     assert shared.nccl_conf == {}
     shared.versions = {7: {"torch": "2.9.0", "nccl": "2.27.5"}}
     source.look(0.0)
-    assert shared.nccl_conf == {7: {"NCCL_ALGO": Setting("Tree", "/etc/nccl.conf")}}
+    assert shared.nccl_conf == {7: {"NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf")}}
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ import pytest
 
 from collectors.node import files, patient, ranks, search
 from collectors.node.logs.numbered import Told
-from collectors.node.nccl_conf import Setting
+from collectors.node.nccl_conf import ConfLine
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
@@ -245,8 +245,8 @@ def test_nccl_s_own_files_come_later_and_after_the_environment(bench: Bench) -> 
     assert of(bench.look(), RankProcess)[0].conf == {}
     bench.shared.nccl_conf = {
         50: {
-            "NCCL_ALGO": Setting("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": Setting("INFO", "/root/.nccl.conf"),
-            "NCCL_DEBUG_FILE": Setting("/logs/n.%p", "/etc/nccl.conf"),
+            "NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": ConfLine("INFO", "/root/.nccl.conf"),
+            "NCCL_DEBUG_FILE": ConfLine("/logs/n.%p", "/etc/nccl.conf"),
         }
     }  # fmt: skip
     for _ in range(2):
