@@ -15,7 +15,7 @@ from tui.order import natural
 from tui.owners import owners_of, pids_are_hidden
 from tui.subject import Subject
 from tui.timeline import Timeline
-from tui.waits.waiting import Waiting
+from tui.waits.waiting import WaitLookup
 
 
 class RankRow(NamedTuple):
@@ -80,7 +80,7 @@ class Lists(NamedTuple):
     world_size: int | None
 
 
-class Part(NamedTuple):
+class NodeRows(NamedTuple):
     """What there is on one node."""
 
     roster: int
@@ -102,10 +102,10 @@ class Scene:
         self.interval = session.interval
         """Seconds between two ticks of a node."""
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, NodeRows] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
-        self._waiting = Waiting(())
-        self._blamed: tuple[Waiting, Lists, list[RankRow]] = (self._waiting, self._lists, [])
+        self._waiting = WaitLookup(())
+        self._blamed: tuple[WaitLookup, Lists, list[RankRow]] = (self._waiting, self._lists, [])
 
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
@@ -147,10 +147,10 @@ class Scene:
         return () if verdict is None else verdict.waits
 
     @property
-    def waiting(self) -> Waiting:
+    def waiting(self) -> WaitLookup:
         """The same by rank; worked out once a verdict."""
         if self._waiting.boxes is not self.waits:
-            self._waiting = Waiting(self.waits)
+            self._waiting = WaitLookup(self.waits)
         return self._waiting
 
     @property
@@ -181,7 +181,7 @@ class Scene:
             self._lists = _lists(roster, ordered, [self._part(node) for node in ordered])
         return self._lists
 
-    def _part(self, node: NodeState) -> Part:
+    def _part(self, node: NodeState) -> NodeRows:
         """What is on a node; while thousands come, only that of those which changed is made anew."""
         part = self._parts.get(node.name)
         if part is None or part.roster != node.roster:
@@ -274,9 +274,9 @@ def _alive(node: NodeState) -> dict[int, RankState]:
     return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
 
 
-def _part(node: NodeState) -> Part:
+def _part(node: NodeState) -> NodeRows:
     rows = [RankRow(node, rank) for rank in node.ranks.values()]
-    return Part(
+    return NodeRows(
         node.roster,
         [row for row in rows if row.rank.gone_at is None],
         [row for row in rows if row.rank.gone_at is not None],
@@ -290,7 +290,7 @@ def _counted(numbers: Set[int]) -> Set[int]:
     return {number for number in numbers if number >= 0} or numbers
 
 
-def _lists(roster: int, nodes: list[NodeState], parts: list[Part]) -> Lists:
+def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
     alive = [row for part in parts for row in part.alive]
     ended: dict[int, RankRow] = {}
     for part in parts:

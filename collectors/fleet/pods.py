@@ -42,6 +42,8 @@ class Pod:
     created: str
     """RFC 3339: the later of two with one role is the present one."""
     restarts: int = 0
+    host: str = ""
+    """The Kubernetes node that it runs on; empty before it is scheduled."""
 
 
 def read_pods(text: str, container: str | None = None) -> tuple[Pod, ...]:
@@ -79,6 +81,7 @@ def _pod(item: Mapping[str, Any], container: str | None) -> Pod | None:
         name, _role(name, _mapping(metadata.get("labels"))), running and not leaving,
         "is being deleted" if leaving else "" if running else _why(status, mine, container),
         _text(metadata.get("creationTimestamp")), restarts if isinstance(restarts, int) else 0,
+        _text(_mapping(item.get("spec")).get("nodeName")),
     )  # fmt: skip
 
 

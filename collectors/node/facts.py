@@ -67,7 +67,9 @@ class FactFinder:
             memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(base + "/fd/1"),
             stderr=link(base + "/fd/2"),
-            nccl_log=self._nccl_log(subject, base, cwd),
+            nccl_log=self.nccl_log(
+                subject.pid, subject.status.inner_pid, cwd, subject.presentable.get("NCCL_DEBUG_FILE", "")
+            ),
             env=dict(subject.presentable),
             versions=dict(versions),
             own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
@@ -90,17 +92,17 @@ class FactFinder:
             return min(limits)
         return UNLIMITED if seen else None
 
-    def _nccl_log(self, subject: FactsSubject, base: str, cwd: str) -> str:
-        """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open."""
-        pattern = subject.presentable.get("NCCL_DEBUG_FILE", "")
+    def nccl_log(self, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
+        """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""
         if not pattern:
             return ""
+        base = "%s/%d" % (self._proc, pid)
         same_host = link(base + "/ns/uts") == link(self._proc + "/self/ns/uts")
         host = os.uname().nodename if same_host else read_text(base + "/root/etc/hostname")
-        path = expand_nccl_path(pattern, host, subject.status.inner_pid)
+        path = expand_nccl_path(pattern, host, own_pid)
         if not path.startswith("/"):
             path = cwd + "/" + path
-        return seen_by(subject.pid, path, self._proc)
+        return seen_by(pid, path, self._proc)
 
 
 def expand_nccl_path(pattern: str, host: str, pid: int) -> str:

@@ -1,11 +1,17 @@
-"""GPUs from one long-lived ``nvidia-smi --query-gpu … -lms``, and who is on them from its compute-apps list."""
+"""GPUs from one long-lived ``nvidia-smi --query-gpu … -lms``, and who is on them from its compute-apps list.
+
+Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node import tool
+from collectors.node.amd_gpus import AmdGpus
+from collectors.node.fabric import SYS
 from collectors.node.files import text
 from collectors.node.gpu_roster import Roster
 from collectors.node.nvidia_smi_fields import rejected_field
@@ -24,7 +30,7 @@ RELOOK = 30.0
 
 
 class Gpus(Source):
-    """GPUs of NVIDIA make."""
+    """GPUs of NVIDIA's or AMD's make."""
 
     name = "gpus"
     retry = 0.0
@@ -34,6 +40,7 @@ class Gpus(Source):
         self._interval = 1.0
         self._opened: Optional[Tuple[NvidiaSmiStream, Query]] = None
         self._roster = Roster()
+        self._amd = AmdGpus(shared, proc, os.environ.get(SYS, sys))
         self._apps_due = 0.0
         self._processes: List[GpuProcess] = []
         self._absent = ""
@@ -49,7 +56,8 @@ class Gpus(Source):
         """Rows since the last look, and the list of processes."""
         moment = time.monotonic()
         if moment < self._absent_until:
-            raise Absent(self._absent, self._absent_until - moment)
+            yield from self._of_amd(self._absent_until - moment)
+            return
         try:
             stream, apps = self._opened or self._open()
             yield from self._rows(stream)
@@ -57,11 +65,19 @@ class Gpus(Source):
         except Absent as reason:
             self._absent, self._absent_until = str(reason), moment + RELOOK
             self.close()
-            raise Absent(self._absent, RELOOK) from reason
+            yield from self._of_amd(RELOOK)
+            return
         stream.judge()
+
+    def _of_amd(self, rest: float) -> Iterator[NamedTuple]:
+        """AMD's GPUs, where there are none of NVIDIA's: a server's processor may have one beside those."""
+        if not self._amd.there():
+            raise Absent(self._absent, rest)
+        yield from self._amd.look()
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
+        self._amd.close()
         if self._opened is not None:
             for process in self._opened:
                 process.close()

@@ -17,6 +17,7 @@ from collectors.node.family import Kin, arrange, helper_role
 from collectors.node.files import link, read_or_none
 from collectors.node.held import Held
 from collectors.node.mapped import title
+from collectors.node.nccl_conf import merged
 from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
 from collectors.node.pulse import helper_sample, rank_pulse, read_stat
 from collectors.node.search import YOUNG, Search
@@ -225,8 +226,17 @@ class RankSource(Source):
                 )
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
+            tracked.process = self._with_conf(tracked.process)
             alive.append(tracked.process)
             yield tracked.process
             idle_since = tracked.wait.since(self.proc, pid, status, now)
             yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, spent.get(pid, 0.0), idle_since)
         self.shared.ranks = tuple(alive)
+
+    def _with_conf(self, process: RankProcess) -> RankProcess:
+        """With what NCCL's own files set for it, once they were read: where it writes its log, too."""
+        rank = merged(process, self.shared.nccl_conf.get(process.pid, {}))
+        pattern = rank.env.get("NCCL_DEBUG_FILE", "")
+        if rank is process or process.nccl_log or not pattern:
+            return rank
+        return rank._replace(nccl_log=self._facts.nccl_log(rank.pid, rank.own_pid or rank.pid, rank.cwd, pattern))

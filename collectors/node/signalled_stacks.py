@@ -29,6 +29,8 @@ QUIET = 0.05
 """Seconds without a further line after which it has written all."""
 STEP = 0.005
 _NAME = "/memfd:%s " % layout.STACKS
+_SEND = getattr(signal, "pidfd_send_signal", None)
+"""From Python 3.9 on."""
 
 
 def instead(dump: StackDump, proc: str = "/proc") -> Optional[StackDump]:
@@ -59,7 +61,7 @@ def instead(dump: StackDump, proc: str = "/proc") -> Optional[StackDump]:
 def _descriptor(pid: int) -> int:
     """Stands for this very process, whatever becomes of its number; -1 before Linux 5.3 and Python 3.9."""
     opened = getattr(os, "pidfd_open", None)
-    if opened is None or not hasattr(signal, "pidfd_send_signal"):
+    if opened is None or _SEND is None:
         return -1
     try:
         return int(opened(pid))
@@ -112,8 +114,8 @@ def _ask(dump: StackDump, number: int, file: int, descriptor: int) -> bytes:
         raise OSError("not signalled: it is %s" % ("uninterruptible" if dump.state == "D" else "stopped"))
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two that ask at once would read one another's
     os.ftruncate(file, 0)
-    if descriptor >= 0:
-        signal.pidfd_send_signal(descriptor, number)
+    if descriptor >= 0 and _SEND is not None:
+        _SEND(descriptor, number)
     else:
         os.kill(dump.pid, number)
     until, size, grown = time.monotonic() + SECONDS, 0, 0.0

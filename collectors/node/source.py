@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.logs.numbered import ToldRank
+from collectors.node.nccl_conf import ConfLine
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 
@@ -49,6 +50,8 @@ class Shared:
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        self.nccl_conf: Dict[int, Mapping[str, ConfLine]] = {}
+        """What NCCL's own files set for each rank that has NCCL, by pid, written by the source ``software``."""
         self.host_versions: Dict[str, str] = {}
         """Versions of drivers and libraries of the host, written by the source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}
@@ -94,6 +97,8 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "GpuProcesses": (),
     "GpuFault": (0, 1),
     "NvlinkCounters": (0, 1),
+    "GpuFabric": (0,),
+    "FabricService": (0,),
     "PortFacts": (0, 1),
     "Interface": (0,),
     "InterfaceCounters": (0,),
@@ -101,10 +106,12 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "PortUse": (0,),
     "LogFile": (0, 2, 4),
     "CommProgress": (0, 1, 4, 5),
+    "CommSpeed": (0, 2, 7, 8, 9, 10),
     "StepCount": (0,),
     "HostFacts": (),
     "HostSample": (),
     "Disk": (0, 1),
+    "Location": (0, 2, 3),
     "InsidePulse": (0,),
     "InsideFacts": (0,),
     "InsideResult": (0, 1),

@@ -20,6 +20,8 @@ SOURCES: Dict[str, str] = {
     "logs": "collectors.node.logs.source:LogSource",
     "gpus": "collectors.node.gpus:Gpus",
     "fabric": "collectors.node.fabric:Fabric",
+    "nvlink": "collectors.node.nvlink_services:NvlinkServices",
+    "location": "collectors.node.located:LocationSource",
     "nvml": "collectors.node.nvml:Nvml",
 }
 """Name → ``module:class``. To add a source, write its file and add its line."""

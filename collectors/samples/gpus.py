@@ -94,3 +94,28 @@ class NvlinkCounters(NamedTuple):
     crc_errors: Optional[int]
     received: Optional[int]
     sent: Optional[int]
+
+
+class GpuFabric(NamedTuple):
+    """How far a GPU has come in joining its NVLink fabric, in nvidia-smi's words."""
+
+    gpu: int
+    state: str
+    """``Not Started``, ``In Progress``, ``Completed``; where there is no fabric, ``N/A`` or ``Not Supported``."""
+    status: str
+    """``Success``, or the error; it counts once the state is Completed."""
+    health: str
+    """``Healthy``, ``Unhealthy``, ``Limited Capacity``; ``N/A`` where the driver does not tell."""
+
+
+class FabricService(NamedTuple):
+    """A daemon without which the NVLinks of some nodes do not work."""
+
+    name: str
+    """``nvidia-fabricmanager`` or ``nvidia-imex``."""
+    state: str
+    """``running``, ``down`` or ``unknown``."""
+    needed: str
+    """What shows that this node needs it; empty where nothing does."""
+    said: str
+    """Who says what of its state: ``systemctl: failed``, ``process 4711``, ``nvidia-imex-ctl: WAITING_FOR_PEERS``."""

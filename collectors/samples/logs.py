@@ -108,3 +108,42 @@ class CommProgress(NamedTuple):
     line: int
     whole: bool = True
     """False when the log was not read from its beginning: ``launched`` grows, but does not compare across ranks."""
+
+
+class CommSpeed(NamedTuple):
+    """How fast one rank was lately in one kind of operation, by the files of NCCL's Inspector; GB/s are 1e9 bytes.
+
+    A rank's time is that of its own kernel, from its start: one that comes first waits inside it, and so shows less
+    bandwidth than the one that comes last.
+    """
+
+    comm: str
+    """Hash of the communicator."""
+    name: str
+    """Name that the program gave it; ``unknown`` or empty without one."""
+    group_rank: int
+    """Within the communicator."""
+    size: int
+    nodes: int
+    global_rank: Optional[int]
+    host: str
+    pid: int
+    """By its own namespace."""
+    op: str
+    """``AllReduce``, ``Send`` …"""
+    peer: Optional[int]
+    """Group rank of the other side of a Send or Recv."""
+    bytes: int
+    seen: int
+    """Operations of this kind that the file told."""
+    last: int
+    """Number of the last one within the communicator."""
+    median: float
+    """Bus bandwidth of the last operations, GB/s, …"""
+    low: float
+    """… its lower quartile …"""
+    high: float
+    """… and its upper one."""
+    at: Optional[float]
+    """When the last one was written down."""
+    source: str

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcesses,
+    GpuSample,
+    NvlinkCounters,
+)
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.location import Location
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -14,10 +23,10 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 SAMPLES = (
     Hello, Tick, SourceState, Fault,
     RankProcess, RankPulse, RankGone, Helper, HelperGone,
-    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters,
+    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
-    LogFile, LogLines, LogEvent, CommProgress, StepCount,
-    HostFacts, HostSample, Disk,
+    LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount,
+    HostFacts, HostSample, Disk, Location,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,
 )  # fmt: skip

@@ -53,6 +53,12 @@ CONNECTION: tuple[Decorator, ...] = (
     CONFIG,
     click.option("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
     click.option("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
+    click.option(
+        "--topology",
+        metavar="FILE",
+        type=FILE,
+        help="Which leaf each node hangs at: a topology.conf, or what scontrol show topology or ibnetdiscover printed.",
+    ),
     click.option("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
     click.option(
         "--via",
@@ -138,6 +144,7 @@ def connection(function: Function) -> Function:
             targets=tuple(values.pop("targets", ())),
             ssh_config=path("ssh_config"),
             hostfile=path("hostfile"),
+            topology=path("topology"),
             logs=tuple(values.pop("logs")),
             **{name: values.pop(name) for name in _AS_THEY_ARE},
         )

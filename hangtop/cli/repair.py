@@ -207,6 +207,43 @@ def launch(options: SessionOptions, json: bool) -> None:
         click.echo("\n".join(found.text()))
 
 
+@click.command("drain")
+@nodes
+@connection
+@click.option("--out", "out", metavar="NODE", multiple=True, help="The node to take out; repeatable.")
+@click.option(
+    "--reason", metavar="TEXT", default="taken out by hand", show_default=True, help="Why, for the scheduler."
+)
+@YES
+@click.pass_context
+def drain_command(
+    ctx: click.Context, options: SessionOptions, out: tuple[str, ...], reason: str, yes: bool
+) -> None:  # fmt: skip
+    """Take nodes out of the pool by the job's scheduler: scontrol update … state=drain, kubectl cordon. From here.
+
+    What runs there goes on. Exit code: 0 all are out, 1 some are not, 2 wrong usage, 3 no node reachable.
+    """
+    refuse_read_only(options, "draining")
+    if not out:
+        raise click.UsageError("say which node to take out: --out NODE")
+
+    async def take_out() -> bool:
+        from hangtop.session.asking import draining
+
+        async with connected_session(options, Status()) as session:
+            need_a_node(session)
+            commands = draining.commands(await repairs.settled(session), out, reason)
+            click.echo("\n".join(commands), err=True)
+            ask_person(f"Take {', '.join(out)} out?", yes=yes)
+            results = [await draining.carry_out(session, command) for command in commands]
+            for one in results:
+                mark = click.style("✓", fg="green") if one.good else click.style("✗", fg="red")
+                click.echo(f"{mark} {one.command}: {one.said}")
+            return all(one.good for one in results)
+
+    ctx.exit(int(not interrupted_cleanly(take_out())))
+
+
 def _print(processes: Iterable[Repairable], what: str, command: str) -> None:
     import sys
 
@@ -243,7 +280,8 @@ command = DefaultGroup(
     default="list",
     commands={
         "list": list_command, "orphans": orphans, "continue": continue_command, "port": port_command, "launch": launch,
+        "drain": drain_command,
     },
-    help="Mend what people mend at night: orphans, stopped ranks, a taken port, a launch that leaves no traces. "
-    "With nodes alone: list.",
+    help="Mend what people mend at night: orphans, stopped ranks, a taken port, a launch that leaves no traces, a "
+    "broken node. With nodes alone: list.",
 )  # fmt: skip

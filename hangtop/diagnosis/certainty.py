@@ -32,7 +32,7 @@ READ_ITSELF = 0.95
 """Weight of what is read at its source and cannot be mistaken: it needs no second witness."""
 PROVEN, LIKELY = 0.75, 0.65
 """Least weight of a rule's own proof for these words."""
-_NO_WITNESS = frozenset(("watch", "environment", "ranks", "settings"))
+_NO_WITNESS = frozenset(("watch", "environment", "ranks", "settings", "topology"))
 """Sources that set the scene: they saw nobody do anything."""
 _FIRST_WORD = re.compile(r"[^ :,(]+")
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.location import Location
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -135,6 +136,13 @@ class Node:
     """Seconds that the node's clock is ahead of ours."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
+    locations: tuple[Location, ...] = ()
+    """Where it hangs in the building, by each witness that says so."""
+    speeds: tuple[CommSpeed, ...] = ()
+    """How fast its ranks were in their operations, by NCCL's Inspector."""
+    fabric: tuple[Look[GpuFabric], ...] = ()
+    """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
+    fabric_services: tuple[FabricService, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collectors.samples.stacks import StackDump
 
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.formats.floor_plan import FloorPlan
 
 
 class Receiver(Sink, Protocol):
@@ -29,6 +30,9 @@ class Receiver(Sink, Protocol):
 
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""
+
+    def located(self, plan: FloorPlan) -> None:
+        """Take where a witness says that the nodes hang."""
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.questions import Question
 from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.ways.kubectl import Kubectl
 from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.aside import aside
@@ -61,11 +62,24 @@ class LiveFeed:
             receiver.asker.tell(note)
         await self._fleet.prepare(aside)
         await self._fleet.start()
+        if self._reach.plan is not None:
+            receiver.located(self._reach.plan)
+        self._asking = asyncio.create_task(self._ask_schedulers(receiver), name="hangtop schedulers")
+
+    async def _ask_schedulers(self, receiver: Receiver) -> None:
+        """Ask whoever gave the job its nodes about them: where they hang, once, and Slurm how they are, for ever."""
         if self._reach.parts:
+            from collectors.fleet import slurm_topology
             from collectors.fleet.slurm_nodes import keep_asking
 
-            asking = keep_asking(self._reach.parts, receiver.scheduled)
-            self._asking = asyncio.create_task(asking, name="hangtop slurm")
+            async with asyncio.TaskGroup() as both:
+                both.create_task(keep_asking(self._reach.parts, receiver.scheduled))
+                receiver.located(await slurm_topology.ask())
+        elif isinstance(self._reach.way, Kubectl):
+            from collectors.fleet import pod_topology
+
+            way = self._reach.way
+            await pod_topology.keep_asking(lambda: way.hosts, receiver.located)
 
     async def close(self) -> None:
         """End every connection."""

@@ -150,6 +150,10 @@ def _node(state: NodeState) -> Node:
         disks=tuple(state.disks.values()),
         clock_offset=state.clock_offset,
         gpu_fault=state.gpu_fault,
+        locations=tuple(state.locations.values()),
+        speeds=tuple(state.speeds.values()),
+        fabric=tuple(state.fabric.values()),
+        fabric_services=tuple(state.fabric_services.values()),
     )
 
 

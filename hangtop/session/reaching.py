@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collectors.fleet.slurm import SlurmComponent, parts_of_job
 from collectors.fleet.targets import Target, TargetError, parse, resolve
@@ -12,6 +12,8 @@ from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.fleet.ways.srun import Srun
 from collectors.fleet.ways.way import Way
+from collectors.formats.floor_plan import FloorPlan
+from hangtop.session.locating import read_floor_plan
 from hangtop.session.options import SessionOptions
 
 
@@ -30,10 +32,17 @@ class Reach:
     """Files that the scheduler says the job writes, as globs."""
     notes: tuple[str, ...] = ()
     """What the user should know of the way, once."""
+    plan: FloorPlan | None = None
+    """Where the nodes hang, by a file."""
 
 
 def reach(options: SessionOptions) -> Reach:
     """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
+    plan = None if options.topology is None else read_floor_plan(options.topology)
+    return replace(_reach(options), plan=plan)
+
+
+def _reach(options: SessionOptions) -> Reach:
     job = options.slurm or (os.environ.get("SLURM_JOB_ID") if options.via == SLURM else None)
     if options.via == KUBECTL:
         return _reach_pods(options)

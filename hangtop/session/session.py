@@ -24,6 +24,7 @@ from hangtop.session import own_pauses
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
+from hangtop.session.locating import Locator
 from hangtop.session.looking import Glance, StackLooks
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
@@ -39,6 +40,7 @@ from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.formats.floor_plan import FloorPlan
     from hangtop.diagnosis.traces.picture import TracePicture
     from hangtop.session.probed.answer import Probed
     from hangtop.session.recording import Recorder
@@ -93,6 +95,7 @@ class Session:
         self._strangers: set[tuple[str, int]] = set()
         self._timeout: float | None = None
         self._shared_logs = SharedLogs(self._store.state)
+        self._locator = Locator(self._store.state)
         self._on_view: tuple[str, ...] = ()
         self._left_behind = False
         self._looks = StackLooks(self, feed)
@@ -200,6 +203,13 @@ class Session:
             if name in self.state.nodes:
                 self.state.nodes[name].scheduled = place
 
+    def located(self, plan: FloorPlan) -> None:
+        """Take where a witness says that the nodes hang."""
+        if plan.why:
+            text = f"where nodes hang in the building is not known: {plan.why}"
+            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
+        self._locator.learn(plan)
+
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, shared_stack(dump)) for dump in dumps]
@@ -279,6 +289,9 @@ class Session:
 
     def ticking(self) -> Iterator[None]:
         """The same in slices: between two of them the event loop may do other things."""
+        for node, places in self._locator.news():
+            self.samples(node, places, 0)
+            yield
         yield from self.progress.looking(self.now(), self._strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         if self.past is not None:

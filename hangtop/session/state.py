@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.location import Location
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -178,11 +179,18 @@ class NodeState:
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     """By path of the log."""
+    speeds: dict[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=dict)
+    """By communicator, rank there, process, operation, peer and size."""
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     """As Slurm sees it, where Slurm is asked."""
+    fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
+    """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
+    fabric_services: dict[str, FabricService] = field(default_factory=dict)
+    locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
+    """Where it hangs, by witness, level and device."""
     faults: dict[str, Fault] = field(default_factory=dict)
     bad_lines: int = 0
     """Lines from the node that did not decode."""

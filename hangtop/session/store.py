@@ -11,7 +11,8 @@ from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
-from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
+from collectors.samples.location import Location
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, StepCount
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
@@ -47,6 +48,7 @@ TIMES: dict[type, tuple[str, ...]] = {
     LogLines: ("at",),
     LogEvent: ("at",),
     CommProgress: ("at",),
+    CommSpeed: ("at",),
     StepCount: ("at",),
     HostFacts: ("booted",),
     StackDump: ("at",),
@@ -74,7 +76,8 @@ class Store:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
         state, arrived = self.node(node), self.clock()
         state.received_bytes += size
-        state.seen_at = arrived
+        if any(type(sample) is not Location for sample in samples):  # which others tell of it, too
+            state.seen_at = arrived
         state.version += 1
         runs = [(kind, list(group)) for kind, group in groupby(samples, type)]
         here = Here(self.state, state, self._flushed(state, runs, arrived))

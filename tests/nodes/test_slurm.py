@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.fleet import slurm_topology
 from collectors.fleet.slurm import parts_of_job
+from collectors.samples.location import Location
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
 from tests.support.reached import HANGTOP, Reached
@@ -125,6 +127,17 @@ def test_a_heterogeneous_job_is_seen_whole(
         assert live(slurm, job) == set(cluster.names)
     finally:
         slurm.cancel(job)
+
+
+async def test_each_node_hangs_where_scontrol_says(
+    cluster: Cluster, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.config))
+    plan = await slurm_topology.ask()
+    assert plan.why == ""
+    for name in cluster.names:
+        expected = (Location("leaf", f"leaf-{name}", "scontrol"), Location("spine", "spine1", "scontrol"))
+        assert plan.of([name], []) == expected
 
 
 def live(slurm: SlurmCluster, job: str) -> set[str]:

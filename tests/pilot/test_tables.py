@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from collectors.samples.location import Location
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper, hung
 from tui.filter import parse
@@ -187,3 +188,22 @@ async def test_the_palette_goes_to_ranks_findings_and_columns() -> None:
                 assert "local rank" in heads(shown)
             else:
                 assert "watchdog_timeout" in str(shown.app.panel.here())
+
+
+async def test_links_are_ordered_by_the_leaf_that_they_hang_at() -> None:
+    session = Paper(nodes=4).session()
+    for number, node in enumerate(session.state.nodes.values()):
+        leaf = Location("leaf", f"leaf{2 - number % 2}", "scontrol")
+        node.locations = {("scontrol", "leaf", ""): leaf, ("b", "block", ""): Location("block", "b7", "b")}
+    async with screen(session, size=(320, 30)) as shown:
+        await shown.press("4")
+        table = table_of(shown)
+        table.sort_by("leaf")
+        await shown.draw()
+        leaves = [cells.split()[0] for cells in (table.words(row) for row in table.rows)]
+        assert "leaf" in heads(shown)
+        assert "block b7" in shown.text()
+        of = {node.name: next(iter(node.locations.values())).name for node in session.state.nodes.values()}
+        assert [of[name] for name in leaves] == sorted(of[name] for name in leaves)
+        table.set_filter("leaf=leaf2")
+        assert {row.node.name for row in table.rows} == {name for name in of if of[name] == "leaf2"}  # type: ignore[attr-defined]

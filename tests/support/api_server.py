@@ -41,6 +41,7 @@ class FakePod:
     state: dict[str, Any] = field(default_factory=lambda: {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
     created: str = "2026-01-01T00:00:00Z"
     container: str = "main"
+    host: str = "host"
 
     def document(self, namespace: str) -> dict[str, Any]:
         """As the API tells it."""
@@ -48,7 +49,7 @@ class FakePod:
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": self.name, "namespace": namespace, "labels": self.labels,
                          "creationTimestamp": self.created, "uid": self.name},
-            "spec": {"nodeName": "host", "containers": [{"name": self.container, "image": "image"}]},
+            "spec": {"nodeName": self.host, "containers": [{"name": self.container, "image": "image"}]},
             "status": {"phase": self.phase,
                        "containerStatuses": [{"name": self.container, "restartCount": 0, "state": self.state,
                                               "ready": True, "image": "image", "imageID": ""}]},
@@ -73,6 +74,8 @@ class ApiServer:
     def __init__(self, folder: Path, pods: Sequence[FakePod], namespace: str = "lab") -> None:
         self.pods = {pod.name: pod for pod in pods}
         self.namespace = namespace
+        self.hosts: dict[str, dict[str, str]] = {}
+        """Labels of the Kubernetes nodes by name."""
         self.faults = Faults()
         self.kubeconfig = folder / "kubeconfig"
         self.execs = 0
@@ -160,6 +163,8 @@ class ApiServer:
                  "verbs": ["get", "list"]},
                 {"name": "pods/exec", "singularName": "", "namespaced": True, "kind": "PodExecOptions",
                  "verbs": ["create", "get"]},
+                {"name": "nodes", "singularName": "node", "namespaced": False, "kind": "Node", "shortNames": ["no"],
+                 "verbs": ["get", "list"]},
             ]},
         }  # fmt: skip
         if path in fixed:
@@ -170,6 +175,10 @@ class ApiServer:
             chosen = [pod for pod in self.pods.values() if wanted.items() <= pod.labels.items()]
             items = [pod.document(self.namespace) for pod in chosen]
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+        host = path.removeprefix("/api/v1/nodes/")
+        if host in self.hosts:
+            metadata = {"name": host, "labels": self.hosts[host]}
+            return 200, {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         name = path.removeprefix(base + "/")
         if name in self.pods:
             return 200, self.pods[name].document(self.namespace)

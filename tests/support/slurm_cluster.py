@@ -140,12 +140,15 @@ class SlurmCluster:
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_Core", "MpiDefault=none", "ReturnToService=2", "SlurmdTimeout=60",
             f"SlurmctldPort={21000 + self._cluster.number}", f"SlurmdPort={22000 + self._cluster.number}",
-            "SlurmdParameters=config_overrides",
+            "SlurmdParameters=config_overrides", "TopologyPlugin=topology/tree",
             "SchedulerParameters=bf_interval=1",  # heterogeneous jobs are started by the backfill scheduler alone
             *(f"NodeName={node.name} NodeAddr={node.address} {_CORES}" for node in self._cluster.nodes),
             f"PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES",
         ]  # fmt: skip
         self.config.write_text("\n".join(lines) + "\n")
+        leaves = [f"SwitchName=leaf-{name} Nodes={name}" for name in self._cluster.names]
+        above = f"SwitchName=spine1 Switches={','.join(f'leaf-{name}' for name in self._cluster.names)}"
+        (self.folder / "topology.conf").write_text("\n".join([*leaves, above]) + "\n")
         (self.folder / "cgroup.conf").write_text(
             "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n"
         )

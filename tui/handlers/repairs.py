@@ -13,9 +13,14 @@ from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.finding import Verdict
     from hangtop.session.asking.repairs import Looked, Order, Repairable
     from tui.dialogs.choosing import Choice
     from tui.host import Host
+
+
+ALWAYS = 2
+"""Offers at the end of the list that change nothing."""
 
 
 class Offer(NamedTuple):
@@ -37,6 +42,7 @@ async def _open(app: Host) -> None:
 
     looked = await look(app.session)
     listed = offers(looked)
+    listed[-ALWAYS:-ALWAYS] = drains(app.session.verdict)
     notes = [f"not known of {node}: {why}" for node, why in looked.unknown.items()]
 
     def take(place: int | None) -> None:
@@ -64,6 +70,43 @@ def offers(looked: Looked) -> list[Offer]:
     port = Choice("Propose a free rendezvous port", "asks every node which ports are in use; opens nothing")
     lines = Choice("Environment and launch lines that would have caught this", "by what the job lacks; only text")
     return [*found, Offer(port, _propose_port), Offer(lines, _show_launch)]
+
+
+def drains(verdict: Verdict | None) -> list[Offer]:
+    """The commands of the verdict that take a node at fault out."""
+    from hangtop.session.asking.draining import proposed
+    from tui.dialogs.choosing import Choice
+
+    def offer(command: str, why: str) -> Offer:
+        title = f"Take out: {command}"
+
+        def take(app: Host) -> None:
+            from tui.dialogs.asking import ConfirmDialog
+
+            def answer(yes: bool | None) -> None:
+                if yes:
+                    app.run_worker(_drain(app, command), name="repair", exit_on_error=False)
+
+            brief = "by the scheduler, from this machine; what runs there goes on"
+            app.push_screen(ConfirmDialog("Take a node out of the pool", Intent(brief, command), why), answer)
+
+        return Offer(Choice(title, why, Tone.WARN), take)
+
+    return [offer(command, why) for command, why in proposed(verdict)]
+
+
+async def _drain(app: Host, command: str) -> None:
+    from hangtop.session.asking.draining import carry_out
+    from hangtop.session.asking.repairs import RepairRefused
+
+    try:
+        done = await carry_out(app.session, command)
+    except RepairRefused as refused:
+        app.say(str(refused), "warning")
+        return
+    app.head.state.changes.append(Change(app.head.now(), "", f"repair: {command}", "repair"))
+    line = [(harmless(f"{command}: {done.said}"), Tone.OK if done.good else Tone.BAD)]
+    _text(app, "Take a node out of the pool", [line])
 
 
 def _signal(title: str, signal: str, processes: tuple[Repairable, ...]) -> Offer:

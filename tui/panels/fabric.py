@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
+from collectors.samples.location import LEVELS
+from hangtop.diagnosis.places import shelf
 from hangtop.session.state import InterfaceState, NodeState, PortState
 from tui.filter import Value
 from tui.format import UNKNOWN, plural, size
@@ -168,6 +170,17 @@ def _errors_piece(row: LinkRow) -> Piece:
     return "none", Tone.DIM
 
 
+def _leaf(row: LinkRow) -> Value:
+    device = "" if row.port is None else row.port.facts.device
+    place = shelf(row.node.locations.values(), "leaf", device)
+    return None if place is None else ", ".join(sorted(place.names))
+
+
+def _place(row: LinkRow) -> Value:
+    known = ((level, shelf(row.node.locations.values(), level)) for level in LEVELS if level != "leaf")
+    return ", ".join(f"{level} {' '.join(sorted(place.names))}" for level, place in known if place is not None)
+
+
 def _traffic(counter: str) -> Callable[[PortState], Value]:
     return lambda port: port.rate(counter)
 
@@ -196,6 +209,8 @@ def fabric_columns() -> Sequence[Column[LinkRow]]:
         Column("netdev", "netdev", 8, _both(lambda p: p.facts.netdev, lambda i: i.facts.name)),
         Column("addresses", "addresses", 22, _both(lambda _: "", lambda i: " ".join(i.facts.addresses))),
         Column("firmware", "firmware", 12, _both(lambda p: p.facts.firmware or UNKNOWN, lambda _: "")),
+        Column("leaf", "leaf", 12, _leaf, help="switch that it hangs at, by Slurm, Kubernetes or --topology"),
+        Column("place", "place", 20, _place, help="what else its node hangs at: NVLink domain, rack, block, spine"),
         Column("source", "source", 10, _both(lambda p: p.source, lambda _: "proc"),
                help="what the counters are read with"),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
 from collectors.samples.ranks import RankProcess
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
@@ -126,6 +127,7 @@ def port_facts(node: NodeState, port: PortState, scene: Scene) -> list[Fact]:
         ("lid", f"{number(facts.lid)}, subnet manager {number(facts.sm_lid)}"),
         ("board", f"{facts.board or UNKNOWN}, firmware {facts.firmware or UNKNOWN}"),
         ("interface", facts.netdev or UNKNOWN),
+        *_list("hangs at", (_location(at) for at in node.locations.values() if at.device in (facts.device, ""))),
         ("counters from", port.source or UNKNOWN),
         *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(port).items())),
         *_list("was", past),
@@ -178,6 +180,8 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         ("hangtop there", _agent(node)),
         ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
         *_scheduled(node),
+        *_list("hangs at", map(_location, node.locations.values())),
+        *_list("nvlink", (f"{s.name}: {s.state} ({s.said})" for s in node.fabric_services.values())),
         *_list("sources", (f"{s.source}: {s.state} {s.why}" for s in node.sources.values())),
         *_list("faults", (f"{f.source}: {f.text} ({f.times} times)" for f in node.faults.values())),
         ("bad lines", f"{node.bad_lines} {node.last_bad}"),
@@ -200,6 +204,10 @@ def _scheduled(node: NodeState) -> list[Fact]:
         *_list("steps", place.steps),
         ("Slurm node", f"{place.state or UNKNOWN}{f': {place.reason}' if place.reason else ''}"),
     ]
+
+
+def _location(place: Location) -> str:
+    return f"{place.level} {place.name} ({place.source}){f' with {place.device}' if place.device else ''}"
 
 
 def _agent(node: NodeState) -> str:

@@ -26,7 +26,7 @@ class Split(Clear, Container):
     """Holds the heat map and what stands below or beside it."""
 
 
-class Part(Clear, Container):
+class LayoutPart(Clear, Container):
     """Holds some of it: the maps; all beside or below them; ranks and waits; what happened and the logs."""
 
 
@@ -74,8 +74,8 @@ class OverviewParts(Panel):
         super().__init__(scene)
         self.bar = Bar()
         self.time = TimeChart(scene)
-        self.split, self.maps = Split(id="split"), Part(id="maps")
-        self.below, self.upper, self.lower = Part(id="below"), Part(id="upper"), Part(id="lower")
+        self.split, self.maps = Split(id="split"), LayoutPart(id="maps")
+        self.below, self.upper, self.lower = LayoutPart(id="below"), LayoutPart(id="upper"), LayoutPart(id="lower")
         self.heatmap = HeatMap(scene)
         self.totals = Totals(scene, self.heatmap)
         self.mosaic = Mosaic(scene, self.heatmap, self.share_of)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.state import NodeState
-from hangtop.session.steps import Steps
+from hangtop.session.steps import JobSteps
 from tui.format import age, clock, plural
 from tui.measure import row_of
 from tui.rolling import Rolling
@@ -83,7 +83,7 @@ class Totals:
         if since is not None:
             stands = age(self.scene.now - since)
             told.append([(f"since {clock(since, millis=False)}", Tone.TEXT), (f", {stands}", Tone.DIM)])
-        steps = Steps(self.scene.now)
+        steps = JobSteps(self.scene.now)
         for node in self.scene.nodes if len(self.scene.nodes) <= MANY else ():
             steps.take(node, ())
         if steps.last is not None:

@@ -11,7 +11,7 @@ from rich.cells import get_character_cell_size
 from tui.waits.drawing import Drawing, DrawnArrow, DrawnBox
 
 
-class Part(IntEnum):
+class DrawnPart(IntEnum):
     """What a cell belongs to."""
 
     NOTHING = 0
@@ -26,18 +26,18 @@ class Patch(NamedTuple):
     """Neighbouring cells of one line that belong together."""
 
     text: str
-    part: Part
+    part: DrawnPart
     box: int
     """Place of the box; -1 outside of boxes."""
 
 
 class _Cell(NamedTuple):
     char: str
-    part: Part
+    part: DrawnPart
     box: int
 
 
-_EMPTY = _Cell(" ", Part.NOTHING, -1)
+_EMPTY = _Cell(" ", DrawnPart.NOTHING, -1)
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _LINES = {
     _LEFT: "─", _RIGHT: "─", _LEFT | _RIGHT: "─", _UP: "│", _DOWN: "│", _UP | _DOWN: "│",
@@ -56,13 +56,13 @@ def patches(drawing: Drawing) -> list[list[Patch]]:
     for arrow in drawing.arrows:
         _draw(ways, arrow)
     for (x, y), (ends, heavy) in ways.items():
-        grid[y][x] = _Cell(_LINES[ends], Part.HEAVY_ARROW if heavy else Part.ARROW, -1)
+        grid[y][x] = _Cell(_LINES[ends], DrawnPart.HEAVY_ARROW if heavy else DrawnPart.ARROW, -1)
     for arrow in drawing.arrows:
         x, y = arrow.points[-1]
-        grid[y][x] = _Cell(HEAD, Part.HEAVY_ARROW if arrow.heavy else Part.ARROW, -1)
+        grid[y][x] = _Cell(HEAD, DrawnPart.HEAVY_ARROW if arrow.heavy else DrawnPart.ARROW, -1)
         if arrow.label:
             at, row = arrow.label_at
-            _write(grid[row], at - 1, f" {arrow.label} ", Part.LABEL, -1)
+            _write(grid[row], at - 1, f" {arrow.label} ", DrawnPart.LABEL, -1)
     waiters = {arrow.points[0] for arrow in drawing.arrows}
     for place, box in enumerate(drawing.boxes):
         _box(grid, place, box, leads=(box.x - 1, box.y + 1) in waiters)
@@ -98,16 +98,16 @@ def _box(grid: list[list[_Cell]], place: int, box: DrawnBox, *, leads: bool) -> 
     inner = box.width - 2
     title = f"{across} {box.box.letter} "
     top = f"{corner}{title}{across * (inner - len(title))}{other}"
-    _write(grid[box.y], box.x, top, Part.BORDER, place)
-    _write(grid[box.y + box.height - 1], box.x, f"{low}{across * inner}{end}", Part.BORDER, place)
+    _write(grid[box.y], box.x, top, DrawnPart.BORDER, place)
+    _write(grid[box.y + box.height - 1], box.x, f"{low}{across * inner}{end}", DrawnPart.BORDER, place)
     for line, text in enumerate(box.texts):
         row = grid[box.y + 1 + line]
-        _write(row, box.x, out if leads and not line else down, Part.BORDER, place)
-        _write(row, box.x + 1, f" {text} ", Part.TEXT, place)
-        _write(row, box.x + box.width - 1, down, Part.BORDER, place)
+        _write(row, box.x, out if leads and not line else down, DrawnPart.BORDER, place)
+        _write(row, box.x + 1, f" {text} ", DrawnPart.TEXT, place)
+        _write(row, box.x + box.width - 1, down, DrawnPart.BORDER, place)
 
 
-def _write(row: list[_Cell], x: int, text: str, part: Part, box: int) -> None:
+def _write(row: list[_Cell], x: int, text: str, part: DrawnPart, box: int) -> None:
     for char in text:
         size = get_character_cell_size(char)
         if size:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hangtop.diagnosis.finding import WaitBox
 
 
-class Waiting:
+class WaitLookup:
     """Made once a verdict: of thousands of ranks each cell of the overview asks for its own."""
 
     def __init__(self, boxes: tuple[WaitBox, ...]) -> None:

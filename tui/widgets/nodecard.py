@@ -107,7 +107,7 @@ class NodeCard(Lines):
         return strip_of(pieces, width, self.ink)
 
 
-class Odd(NamedTuple):
+class OddNode(NamedTuple):
     """A node that differs, the worst first."""
 
     rank: int
@@ -135,7 +135,7 @@ class OddNodes(Lines):
         self.scene = scene
         self._broken = Rolling(self._reason)
         self._waits: tuple[WaitBox, ...] = ()
-        self._found: list[Odd] = []
+        self._found: list[OddNode] = []
 
     def feed(self, shares: Sequence[float | None], figure: str) -> None:
         """Take the nodes' shares, 0 to 1 of what is most of the figure on view, and draw."""
@@ -152,21 +152,21 @@ class OddNodes(Lines):
             for node, share in zip(nodes, shares, strict=True):
                 if share is not None and abs(share - middle) > apart and node.name not in named:
                     why = f"{figure} {share:.0%} of most, others {middle:.0%}"
-                    found.append(Odd(3, -abs(share - middle), node.name, why))
+                    found.append(OddNode(3, -abs(share - middle), node.name, why))
         self._found = sorted(found)
         self.redraw()
 
-    def _reason(self, node: NodeState) -> Odd | None:
+    def _reason(self, node: NodeState) -> OddNode | None:
         """What is wrong with a node by itself."""
         waiting = self.scene.waiting
         if any(waiting.blames(rank.process.rank) for rank in node.ranks.values()):
-            return Odd(0, 0.0, node.name, "holds the others up")
+            return OddNode(0, 0.0, node.name, "holds the others up")
         if node.link in ("lost", "stale"):
-            return Odd(1, 0.0, node.name, f"{node.link} {node.why}".rstrip())
+            return OddNode(1, 0.0, node.name, f"{node.link} {node.why}".rstrip())
         if self.scene.stale(node):
-            return Odd(1, 0.0, node.name, f"silent for {age(self.scene.silence(node))}")
+            return OddNode(1, 0.0, node.name, f"silent for {age(self.scene.silence(node))}")
         fault = _fault(node)
-        return None if fault is None else Odd(2, 0.0, node.name, fault)
+        return None if fault is None else OddNode(2, 0.0, node.name, fault)
 
     def again(self) -> None:
         """Another moment is shown."""

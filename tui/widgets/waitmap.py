@@ -15,19 +15,19 @@ from hangtop.diagnosis.phrasing import ranks_text
 from tui.scene import Scene
 from tui.text import cells, wrap
 from tui.theme import Ground, Ink, Tone
-from tui.waits.canvas import Part, Patch, patches
+from tui.waits.canvas import DrawnPart, Patch, patches
 from tui.waits.drawing import Drawing, drawing
 from tui.waits.levels import FoldedBox, folded_names, letter_of
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 NOBODY = "nobody waits for anybody, as far as is known"
 _TONES = {
-    Part.NOTHING: Tone.TEXT,
-    Part.ARROW: Tone.DIM,
-    Part.HEAVY_ARROW: Tone.BAD,
-    Part.LABEL: Tone.TEXT,
-    Part.BORDER: Tone.DIM,
-    Part.TEXT: Tone.TEXT,
+    DrawnPart.NOTHING: Tone.TEXT,
+    DrawnPart.ARROW: Tone.DIM,
+    DrawnPart.HEAVY_ARROW: Tone.BAD,
+    DrawnPart.LABEL: Tone.TEXT,
+    DrawnPart.BORDER: Tone.DIM,
+    DrawnPart.TEXT: Tone.TEXT,
 }
 _Across = Literal["left", "right"]
 
@@ -177,11 +177,11 @@ class WaitMap(Lines):
     def _style(self, ink: Ink, patch: Patch) -> Style:
         blamed = patch.box >= 0 and self._drawing.boxes[patch.box].box.blamed
         here = self.active and patch.box == self._cursor
-        if patch.part is Part.BORDER and here:
+        if patch.part is DrawnPart.BORDER and here:
             return ink.of(Tone.ACCENT)
-        if patch.part is Part.TEXT and blamed:
+        if patch.part is DrawnPart.TEXT and blamed:
             return ink.alarm[2]
-        if patch.part is Part.TEXT and here:
+        if patch.part is DrawnPart.TEXT and here:
             return ink.of(Tone.STRONG, Ground.CURSOR)
         tone = Tone.BAD if blamed else _TONES[patch.part]
         if tone is Tone.BAD and ink.of(tone).underline:

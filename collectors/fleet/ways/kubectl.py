@@ -96,6 +96,12 @@ class Kubectl:
         """Names of the nodes."""
         return sorted(self._roles)
 
+    @property
+    def hosts(self) -> dict[str, str]:
+        """By node, the Kubernetes node on which the pod runs that plays its part now; without those of none."""
+        playing = ((name, self._pods.get(role)) for name, role in self._roles.items())
+        return {name: pod.host for name, pod in playing if pod is not None and NAME.match(pod.host)}
+
     async def prepare(self, target: Target) -> None:
         """See which pod plays the node's part now. Raises :class:`TransportError` when none does."""
         role = self._roles.get(target.host)

@@ -12,7 +12,7 @@ from collectors.node.logs.parser import LogParser
 from collectors.node.logs.parts import frame_of_log
 from collectors.node.logs.steps import SEEN, LogSteps
 from collectors.node.logs.tail import Tail
-from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, StepCount
 
 WHOLE = 8 << 20
 """A file up to this size is read from its beginning."""
@@ -80,6 +80,10 @@ class Followed:
         Nothing while what was there before is still being read: that is no progress of the job.
         """
         return [] if self._reading_backlog else self._parser.progress()
+
+    def speeds(self) -> List[CommSpeed]:
+        """How fast operations were, where it is a file of NCCL's Inspector."""
+        return [] if self._reading_backlog else list(self._parser.speeds.told())
 
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""
@@ -218,7 +222,7 @@ class Followed:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
         self.events += self._here(self._parser.close)
         before, self._parser = self._parser, self._new_parser(now)
-        self._parser.coll = before.coll
+        self._parser.coll, self._parser.speeds = before.coll, before.speeds
         self._parser.read_at = before.read_at
 
     def _document(self) -> None:

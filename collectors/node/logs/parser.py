@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Iterable, List, Optional
 
 from collectors.node.logs import line, sift, times
+from collectors.node.logs.inspector import Speeds
 from collectors.node.logs.numbers import Numbers
 from collectors.node.logs.progress import CommunicatorProgress
 from collectors.node.logs.reader import SCANNER, Reader
@@ -41,6 +42,8 @@ class LogParser:
         self.line = 1
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
+        self.speeds = Speeds(source)
+        """What an Inspector file tells."""
         self._reader = Reader(source, rank, pid, host, now, left_out)
         self._sifter = sift.Sifter()
         self._now = now
@@ -124,6 +127,7 @@ class LogParser:
         count = block.count(b"\n")
         self.line += count
         text = block
+        self.speeds.take(block)
         if b"\r" in block:
             text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
             count = text.count(b"\n")

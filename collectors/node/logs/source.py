@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.follow import SHOWN, Followed, LogWriter
 from collectors.node.logs.numbered import Line, told_numbers
 from collectors.node.logs.parts import HELD, WHOLE, left_out_of
+from collectors.node.logs.told import NOWHERE, ToldFile, inode_of
 from collectors.node.logs.waiting import Waiting
 from collectors.node.logs.where import LogPlaces, WantedLog
 from collectors.node.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -33,37 +33,10 @@ YOUNG, BRISK = 15.0, 1.0
 """Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
 STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
+SPEEDS_EVERY = 5.0
+"""The same of how fast NCCL's operations were."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-SIZE_EVERY = 4.0
-"""Seconds between two words on the size of a file that grows."""
-
-
-NOWHERE = (0, 0)
-
-
-class _ToldFile:
-    """What was last said of a file, and who it is."""
-
-    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
-
-    def __init__(self) -> None:
-        self.files: List[LogFile] = []
-        self.identity = ""
-        self.checked = self.at = float("-inf")
-        self.inode = NOWHERE
-        self.size = -1
-        """Its size in the last look."""
-        self.words: Tuple[object, ...] = ()
-
-    def due(self, size: int, words: Tuple[object, ...], now: float) -> bool:
-        """Whether to say it anew: what changed, a size that grows now and then, and one that has come to rest."""
-        rests, self.size = size == self.size, size
-        known, self.words = words == self.words, words
-        if known and (size == self.files[0].size or not (rests or not 0 <= now - self.at < SIZE_EVERY)):
-            return False
-        self.at = now
-        return True
 
 
 class LogSource(Source):
@@ -84,10 +57,11 @@ class LogSource(Source):
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
-        self._told: Dict[str, _ToldFile] = {}
+        self._told: Dict[str, ToldFile] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = float("-inf")
+        self._speeds_at = float("-inf")
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
         self._full = False
@@ -113,6 +87,9 @@ class LogSource(Source):
         if not 0 <= now - self._steps_at < STEPS_EVERY:
             self._steps_at = now
             yield from self._steps()
+        if not 0 <= now - self._speeds_at < SPEEDS_EVERY:
+            self._speeds_at = now
+            yield from self._speeds()
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:
@@ -168,7 +145,7 @@ class LogSource(Source):
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(_inode(wanted.path)), left_out)
+            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)), left_out)
             followed.refresh()
             self._followed[wanted.path] = followed
 
@@ -177,7 +154,7 @@ class LogSource(Source):
         if not self._full:
             self._full = True
             for path, followed in list(self._followed.items()):
-                if _inode(path) == NOWHERE:
+                if inode_of(path) == NOWHERE:
                     self._waiting.add(self._ranked(event) for event in followed.finish())
                     del self._followed[path]
                     self._told.pop(path, None)
@@ -185,7 +162,7 @@ class LogSource(Source):
 
     def _elsewhere(self, wanted: WantedLog) -> Optional[Followed]:
         """The same file, followed under another name."""
-        inode = _inode(wanted.path)
+        inode = inode_of(wanted.path)
         for followed in self._followed.values():
             if inode != NOWHERE and followed.tail.inode == inode:
                 return followed
@@ -259,10 +236,10 @@ class LogSource(Source):
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        told = self._told.setdefault(followed.path, _ToldFile())
+        told = self._told.setdefault(followed.path, ToldFile())
         if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
             told.inode, told.checked = followed.tail.inode, now
-            inode = _inode(followed.path)
+            inode = inode_of(followed.path)
             shared = self._mounts.of(followed.path, now).shared
             told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
         return told.identity
@@ -279,6 +256,12 @@ class LogSource(Source):
                 rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
                 yield progress._replace(global_rank=rank)
 
+    def _speeds(self) -> Iterator[CommSpeed]:
+        own = {rank.own_pid or rank.pid: rank.rank for rank in self.shared.ranks if rank.rank >= 0}
+        for followed in self._followed.values():
+            for speed in followed.speeds():
+                yield speed._replace(global_rank=own.get(speed.pid))
+
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)
         shown = [followed for path, followed in self._followed.items() if path in on_view or "*" in on_view]
@@ -289,11 +272,3 @@ class LogSource(Source):
                 yield from followed.lines(now, limit, by_local)
             else:
                 followed.hide()
-
-
-def _inode(path: str) -> Tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return NOWHERE
-    return status.st_dev, status.st_ino

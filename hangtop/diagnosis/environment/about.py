@@ -30,6 +30,13 @@ def finding_about(
         summary,
         ranks=tuple(rank.rank for rank in holders),
         nodes=tuple(sorted({rank.node for rank in holders})),
-        evidence=(Evidence(f"environment of {ranks_on([first.rank], [first.node])}", None, f"{name}={value}"),),
+        evidence=(Evidence(told_by(first, name), None, f"{name}={value}"),),
         advice=advice,
     )
+
+
+def told_by(rank: Rank, name: str) -> str:
+    """Where a rank has a setting from: its environment, or a file that NCCL reads beside it."""
+    file = rank.process.conf.get(name)
+    own = f"environment of {ranks_on([rank.rank], [rank.node])}"
+    return own if file is None else f"{own}, by {file}"

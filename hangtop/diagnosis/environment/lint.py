@@ -11,14 +11,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from hangtop.diagnosis.environment.about import finding_about
+from hangtop.diagnosis.environment.about import finding_about, told_by
 from hangtop.diagnosis.environment.advice import DEBUG_ONLY, FATAL_TO_DIFFER, MUST_AGREE, RENAMED
 from hangtop.diagnosis.environment.settings import environments, ranks_at, settings, versions
 from hangtop.diagnosis.environment.unknown import unknown_names
 from hangtop.diagnosis.environment.values import complaint
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
-from hangtop.diagnosis.phrasing import rank_text, ranks_on
+from hangtop.diagnosis.phrasing import rank_text
 
 
 def invalid_values(job: Job) -> Iterator[Finding]:
@@ -165,10 +165,7 @@ def _odd_ones(job: Job, name: str, values: Sequence[tuple[str, list[int]]]) -> I
     ]
     odd = [rank for _, ranks in ordered[:-1] for rank in ranks]
     spread = "; ".join(f"{value} on {_some(ranks)}" for value, ranks in reversed(ordered))
-    evidence = tuple(
-        Evidence(f"environment of {ranks_on([ranks[0].rank], [ranks[0].node])}", None, f"{name}={value}")
-        for value, ranks in reversed(ordered)
-    )
+    evidence = tuple(Evidence(told_by(ranks[0], name), None, f"{name}={value}") for value, ranks in reversed(ordered))
     yield Finding(
         "env_mismatch",
         "critical" if name in FATAL_TO_DIFFER or name == "version of nccl" else "warning",

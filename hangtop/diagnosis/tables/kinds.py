@@ -132,6 +132,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("gpu_row_remap", "at_risk", 0),
     Kind("gpu_needs_reset", "at_risk", 0),
     Kind("nvlink_errors", "at_risk", 0),
+    Kind("nvlink_fabric_down", "at_risk", 0, (Effects(WAITS_END | _set("init_hang", "nccl_init_failed"), "any"),
+         Effects(_set("rank_crashed"), "node"))),
     Kind("ib_port_down", "at_risk", 0, (Effects(_set("ib_link_flapped", "ib_symbol_errors",
          "ib_transmit_discards"), "port"), Effects(WAITS_END | _set("ib_retry_exceeded", "roce_retransmits"),
          "any"), Effects(_set("path_blocked", "slow_node"), "node"))),

@@ -1,7 +1,7 @@
 """The command that takes a node at fault out of the pool, in the words of the scheduler that the job runs under.
 
-Shown with the finding and copied with it, never run: whoever may drain a node decides. The forms are those of
-scontrol(1) ("update nodename=… state=drain reason=…") and ``kubectl cordon``.
+Shown with the finding and copied with it; run only by ``hangtop repair drain`` or its key, once somebody said yes. The
+forms are those of scontrol(1) ("update nodename=… state=drain reason=…") and ``kubectl cordon``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from collectors.samples.location import HOST
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.job import Job
 
 NODE_AT_FAULT = frozenset(
     {
-        "gpu_lost", "gpu_driver_hung", "gpu_needs_reset", "gpu_ecc", "gpu_xid", "nvlink_errors", "ib_port_down",
-        "node_unreachable", "kernel_trouble", "silent_corruption", "slow_node",
+        "gpu_lost", "gpu_driver_hung", "gpu_needs_reset", "gpu_ecc", "gpu_xid", "nvlink_errors", "nvlink_fabric_down",
+        "ib_port_down", "node_unreachable", "kernel_trouble", "silent_corruption", "slow_node",
     }
 )  # fmt: skip
 """Kinds after which the next job should not run on the node; of the lesser ones see :data:`SEVERE`."""
-SEVERE = frozenset({"gpu_xid", "gpu_ecc", "nvlink_errors", "kernel_trouble"})
+SEVERE = frozenset({"gpu_xid", "gpu_ecc", "nvlink_errors", "nvlink_fabric_down", "kernel_trouble"})
 """Of these only critical ones: an Xid may be the program's own fault, a corrected error is no reason."""
 MOST = 8
 """Nodes that are drained for one finding; what befalls more is no fault of theirs."""
@@ -62,6 +63,13 @@ def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
     return commands
 
 
+def host_of(job: Job, node: str) -> str:
+    """The Kubernetes node that a pod runs on, as kubectl told it; empty where it told none."""
+    known = job.nodes.get(node)
+    places = known.locations if known is not None else ()
+    return next((place.name for place in places if place.level == HOST), "")
+
+
 def _scheduled(job: Job, node: str) -> tuple[str, str]:
     """Which scheduler has this node, and the node's name there; empty where none shows."""
     known = job.nodes.get(node)
@@ -73,5 +81,5 @@ def _scheduled(job: Job, node: str) -> tuple[str, str]:
         return "slurm", named or hostname.partition(".")[0]
     if any(env.get("KUBERNETES_SERVICE_HOST") for env in anywhere):
         named = next((env["NODE_NAME"] for env in own if env.get("NODE_NAME")), "")
-        return "kubernetes", named or hostname
+        return "kubernetes", host_of(job, node) or named or hostname
     return "", ""

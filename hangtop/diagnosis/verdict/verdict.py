@@ -26,6 +26,8 @@ from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, t
 from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.ranking import rank_findings
+from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
+from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
 from hangtop.diagnosis.witnesses.failures import failures
 
@@ -47,7 +49,7 @@ def diagnose(job: Job) -> Verdict:
     job_status = status_of_job(job)
     found = list(_found(job_status))
     findings = rank_findings((*found, *job_stalled(job_status, found), *hearsay(job, found)))
-    findings = with_drain(job, findings)
+    findings = with_whereabouts(job, with_way_in(job_status, with_drain(job, findings)))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     return Verdict(outcome, _summary(job_status, outcome, findings), findings, _unknown(job_status), waits)
@@ -224,4 +226,5 @@ def _unknown(job_status: JobStatus) -> tuple[Unknown, ...]:
         if doing is not None and doing.error:
             reasons["stacks", f"{doing.error}: {doing.said}" if doing.said else doing.error].append(status.node)
     listed = [Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items())]
+    listed = [told_way_in(job_status.job, one) for one in listed]
     return (*listed, *(() if job_status.job.live else too_few_answers(job_status.job)))

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuProcesses,
+    GpuSample,
+    NvlinkCounters,
+)
+from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
@@ -104,7 +114,24 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
             grown[name] = grown.get(name, 0) + (now - was if now > was else now)
 
 
+def fabric(here: Here, sample: GpuFabric) -> None:
+    """How far a GPU has come in joining its fabric; when that was first seen counts."""
+    known = here.node.fabric.get(sample.gpu)
+    if known is None or known.value != sample:
+        here.node.fabric[sample.gpu] = Look(here.at, sample)
+
+
+def service(here: Here, sample: FabricService) -> None:
+    """A daemon of the NVLink fabric."""
+    known = here.node.fabric_services.get(sample.name)
+    if known is not None and known.state != sample.state:
+        here.note(f"{sample.name}: {known.state} → {sample.state} ({sample.said})", "gpu")
+    here.node.fabric_services[sample.name] = sample
+
+
 APPLIERS: Mapping[type, Applier] = {
+    GpuFabric: fabric,
+    FabricService: service,
     GpuFacts: facts,
     GpuProcesses: processes,
     GpuFault: fault,

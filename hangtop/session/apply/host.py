@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.location import Location
 from hangtop.session.apply.kit import Applier, Here
 
 
@@ -23,4 +24,15 @@ def disk(here: Here, sample: Disk) -> None:
     here.node.disks[sample.path] = sample
 
 
-APPLIERS: Mapping[type, Applier] = {HostFacts: facts, HostSample: load, Disk: disk}
+MOST_LOCATIONS = 256
+"""Of one node: several levels of each of its HCAs."""
+
+
+def location(here: Here, sample: Location) -> None:
+    """Where it hangs, by one witness."""
+    known, key = here.node.locations, (sample.source, sample.level, sample.device)
+    if key in known or len(known) < MOST_LOCATIONS:
+        known[key] = sample
+
+
+APPLIERS: Mapping[type, Applier] = {HostFacts: facts, HostSample: load, Disk: disk, Location: location}

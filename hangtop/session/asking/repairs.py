@@ -126,11 +126,7 @@ async def look(session: Repaired, *, young: float | None = None) -> Looked:
     A node on which it is not known which ranks are the running job's is not asked: none of them must be taken for an
     orphan. A session that has just connected gets some seconds to learn it.
     """
-    until = time.monotonic() + RANKS_SECONDS
-    job = session.job()
-    while time.monotonic() < until and any(map(_still_learning, job.nodes.values())):
-        await asyncio.sleep(0.05)
-        job = session.job()
+    job = await settled(session)
     answers = await asyncio.gather(*(_look(session, job, node, young) for node in sorted(job.nodes)))
     processes = [one for found, _ in answers for one in found]
     return Looked(
@@ -138,6 +134,16 @@ async def look(session: Repaired, *, young: float | None = None) -> Looked:
         tuple(one for one in processes if one.process.what == "stopped"),
         {node: why for node, (_, why) in zip(sorted(job.nodes), answers, strict=True) if why},
     )
+
+
+async def settled(session: Repaired) -> Job:
+    """The job once all nodes that answer have told their ranks, or have had time to."""
+    until = time.monotonic() + RANKS_SECONDS
+    job = session.job()
+    while time.monotonic() < until and any(map(_still_learning, job.nodes.values())):
+        await asyncio.sleep(0.05)
+        job = session.job()
+    return job
 
 
 def _still_learning(node: Node) -> bool:

@@ -34,7 +34,7 @@ class Signallable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class RankToSignal:
     """One rank that could be signalled."""
 
     node: str
@@ -48,22 +48,22 @@ class Patient:
 class SignalOrder:
     """All that could be."""
 
-    patients: tuple[Patient, ...]
+    ranks_to_signal: tuple[RankToSignal, ...]
 
     @property
     def ranks(self) -> set[int]:
         """Their numbers."""
-        return {one.rank for one in self.patients}
+        return {one.rank for one in self.ranks_to_signal}
 
     def brief(self) -> str:
         """In one line."""
-        nodes = len({one.node for one in self.patients})
+        nodes = len({one.node for one in self.ranks_to_signal})
         return f"a signal to {ranks_text(self.ranks)} on {count(nodes, 'node')}, which py-spy may not look at"
 
     def command(self) -> str:
         """What is sent, node by node."""
         by_node: dict[tuple[str, int], list[str]] = {}
-        for one in self.patients:
+        for one in self.ranks_to_signal:
             by_node.setdefault((one.node, one.number), []).append(str(one.pid))
         return "\n".join(f"{node}: kill -{number} {' '.join(pids)}" for (node, number), pids in by_node.items())
 
@@ -72,11 +72,11 @@ def to_signal(session: Signallable, dumps: Iterable[tuple[str, StackDump]]) -> S
     """Of a look those whose stacks were refused and who named a signal; None for nobody, or in a read-only session."""
     if session.options.read_only:
         return None
-    found: dict[tuple[str, int], Patient] = {}
+    found: dict[tuple[str, int], RankToSignal] = {}
     for name, dump in dumps:
         node = session.state.nodes.get(name)
         rank = None if node is None else node.ranks.get(dump.pid)
         refused = not dump.threads and dump.error.partition(":")[0] in REFUSED
         if refused and rank is not None and rank.opened is not None and rank.opened.signal and rank.gone_at is None:
-            found[name, dump.pid] = Patient(name, dump.pid, rank.process.rank, rank.opened.signal)
+            found[name, dump.pid] = RankToSignal(name, dump.pid, rank.process.rank, rank.opened.signal)
     return SignalOrder(tuple(found.values())) if found else None

@@ -9,7 +9,7 @@ from collectors.node.perfquery import PortBlock
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFault, GpuProcess
-from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.stacks import StackDump
 from collectors.samples.traces import RankTrace
 
@@ -33,6 +33,8 @@ class Contents:
     files: list[Recognised] = field(default_factory=list)
     events: list[LogEvent] = field(default_factory=list)
     progress: list[CommProgress] = field(default_factory=list)
+    speeds: list[CommSpeed] = field(default_factory=list)
+    """What files of NCCL's Inspector tell."""
     members: list[tuple[str, int, int, int]] = field(default_factory=list)
     """(host, pid, rank, size) of every communicator that an NCCL log named."""
     recorders: list[RecorderDump] = field(default_factory=list)

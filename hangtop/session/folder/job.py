@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from collectors.node.nvidia_smi_rows import Row, bus_key
 from collectors.node.perfquery import PortBlock
-from collectors.samples.logs import LogEvent
+from collectors.samples.logs import CommSpeed, LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
@@ -80,7 +80,7 @@ def _rank(rank: int, host: str, pid: int) -> Rank:
 def _names(contents: Contents, events: list[LogEvent], homes: Mapping[int, Process]) -> list[str]:
     found = {host for host, _ in homes.values()} | {event.host for event in events}
     found |= {*contents.gpus, *contents.gpu_faults, *contents.ports, *contents.counters}
-    found |= {node for node, _, _ in contents.stacks}
+    found |= {node for node, _, _ in contents.stacks} | {speed.host for speed in contents.speeds}
     devices = bool(contents.gpus.get("") or contents.gpu_faults.get("") or contents.ports.get(""))
     devices = devices or any(event.kind.startswith("kernel.") and not event.host for event in events)
     return sorted(found - {""}) + ([""] if devices else [])
@@ -92,8 +92,17 @@ def _node(name: str, contents: Contents) -> Node:
         link="offline",
         gpus=tuple(_gpus(name, contents)),
         ports=tuple(_ports(name, contents)),
+        speeds=_speeds(name, contents),
         gpu_fault=next((fault for fault in contents.gpu_faults.get(name, []) if fault.gpu is None), None),
     )
+
+
+def _speeds(name: str, contents: Contents) -> tuple[CommSpeed, ...]:
+    """With the largest communicator's rank for the global one: in it they are the same."""
+    largest = max((speed.size for speed in contents.speeds), default=0)
+    whole = {(speed.host, speed.pid): speed.group_rank for speed in contents.speeds if speed.size == largest}
+    own = (speed for speed in contents.speeds if speed.host == name)
+    return tuple(speed._replace(global_rank=whole.get((speed.host, speed.pid))) for speed in own)
 
 
 def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:

@@ -13,7 +13,7 @@ from collectors.node import ibstat, perfquery
 from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
 from collectors.node.thrift import Allocator
-from collectors.samples.logs import LogEvent
+from collectors.samples.logs import CommSpeed, LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
@@ -113,8 +113,10 @@ def _log(member: Member, contents: Contents) -> Recognised:
     contents.events += events
     contents.progress += progress
     contents.members += parser.coll.ranks()
-    said = sum(event.kind != "log.end" for event in events) + len(progress)
-    kind = kind_of_log(member.head, events, progress, hints)
+    speeds = [_speed(speed) for speed in parser.speeds.told()]
+    contents.speeds += speeds
+    said = sum(event.kind != "log.end" for event in events) + len(progress) + len(speeds)
+    kind = "NCCL Inspector file" if speeds else kind_of_log(member.head, events, progress, hints)
     return Recognised(member.name, kind, member.size, parser.line - 1, said, member.damage)
 
 
@@ -122,6 +124,10 @@ def _cleaned(event: LogEvent) -> LogEvent:
     """Text of a log is somebody else's: without control codes it may go to a terminal."""
     data = {name: clean(value) if isinstance(value, str) else value for name, value in event.data.items()}
     return event._replace(text=clean(event.text), host=clean(event.host), data=data)
+
+
+def _speed(speed: CommSpeed) -> CommSpeed:
+    return speed._replace(comm=clean(speed.comm), name=clean(speed.name), host=clean(speed.host), op=clean(speed.op))
 
 
 def _text(data: bytes) -> str:

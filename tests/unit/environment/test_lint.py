@@ -265,3 +265,14 @@ def test_settings_held_once_for_all_ranks_say_the_same(given_settings: list[dict
     together = [p._replace(env=once.setdefault(repr(sorted(p.env.items())), p.env)) for p in alone]
     found = [lint(Job(0.0, 0.0, True, ranks=tuple(Rank(p.rank, "node1", p) for p in of))) for of in (alone, together)]
     assert found[0] == found[1]
+
+
+def test_a_setting_of_nccl_s_own_file_counts_and_is_named_with_it() -> None:
+    told = job({"NCCL_IB_TIMEOUT": "1800000"})
+    rank = told.ranks[0]
+    by_file = rank.process._replace(conf={"NCCL_IB_TIMEOUT": "/etc/nccl.conf"})
+    (found,) = lint(Job(now=1.0, watched=0.0, live=False, ranks=(Rank(0, "node0", by_file),)))
+    assert found.kind == "env_invalid"
+    assert found.evidence[0].source == "environment of rank 0 on node0, by /etc/nccl.conf"
+    (found,) = lint(told)
+    assert found.evidence[0].source == "environment of rank 0 on node0"

@@ -32,6 +32,7 @@ def write(root: Path, name: str, content: str) -> None:
 
 def rank(pid: int, command: str = "python train.py", cwd: str = "/home/x", executable: str = "") -> RankProcess:
     fields: dict[str, Any] = dict.fromkeys(RankProcess._fields)
+    fields |= {"env": {}, "uid": 0}
     return RankProcess(**{**fields, "pid": pid, "command": command, "cwd": cwd, "executable": executable})
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from collectors.node import blocking, files, ranks, search
 from collectors.node.logs.numbered import ToldRank
+from collectors.node.nccl_conf import ConfLine
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
@@ -237,6 +238,23 @@ def test_versions_come_later_from_another_source(bench: Bench) -> None:
     assert of(bench.look(), RankProcess)[0].versions == {}
     bench.shared.versions = {50: {"torch": "2.13.0"}}
     assert of(bench.look(), RankProcess)[0].versions == {"torch": "2.13.0"}
+
+
+def test_nccl_s_own_files_come_later_and_after_the_environment(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0, NCCL_ALGO="Ring"))
+    assert of(bench.look(), RankProcess)[0].conf == {}
+    bench.shared.nccl_conf = {
+        50: {
+            "NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": ConfLine("INFO", "/root/.nccl.conf"),
+            "NCCL_DEBUG_FILE": ConfLine("/logs/n.%p", "/etc/nccl.conf"),
+        }
+    }  # fmt: skip
+    for _ in range(2):
+        (process,) = of(bench.look(), RankProcess)
+        assert process.env["NCCL_ALGO"] == "Ring"
+        assert process.env["NCCL_DEBUG"] == "INFO"
+        assert process.conf == {"NCCL_DEBUG": "/root/.nccl.conf", "NCCL_DEBUG_FILE": "/etc/nccl.conf"}
+        assert process.nccl_log == "/logs/n.50"
 
 
 def test_a_rank_that_becomes_a_launcher_is_taken_back(bench: Bench) -> None:

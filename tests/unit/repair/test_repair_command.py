@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.support import orphans
@@ -67,3 +68,35 @@ def test_an_orphan_is_listed_refused_without_a_word_and_ended_with_one() -> None
 def row_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     assert done.stdout, done.stderr
     return list(json.loads(done.stdout)["results"])
+
+
+def test_a_node_is_taken_out_by_the_scheduler_of_its_ranks(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    (tmp_path / "scontrol").write_text(f'#!/bin/sh\nfor word; do echo "$word"; done >> {tmp_path}/asked\n')
+    (tmp_path / "scontrol").chmod(0o755)
+    env = {**os.environ, **orphans.only(mark), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ranks = {**os.environ, **ENV, "LOCAL_WORLD_SIZE": "1", "SLURM_JOB_ID": "17", "SLURMD_NODENAME": "cn-7",
+             orphans.MARK: mark}  # fmt: skip
+    here = os.uname().nodename
+
+    def drain(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*RUN, "drain", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60, env=env, check=False)  # fmt: skip
+
+    command = [sys.executable, "-S", "-c", orphans.SLEEP, "train.py"]
+    with subprocess.Popen(command, env=ranks, stdout=subprocess.PIPE) as rank:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+        try:
+            assert drain("--out", "elsewhere", "--yes").returncode == 2
+            unasked = drain("--out", here)
+            assert (unasked.returncode, "Nobody can be asked here" in unasked.stderr) == (2, True)
+            assert drain("--out", here, "--read-only", "--yes").returncode == 2
+            assert not (tmp_path / "asked").exists()
+            done = drain("--out", here, "--reason", "fan broken", "--yes")
+        finally:
+            rank.kill()
+    assert done.returncode == 0, done.stderr
+    assert "✓ scontrol update nodename=cn-7 state=drain" in done.stdout
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == ["update", "nodename=cn-7", "state=drain", "reason=hangtop: fan broken"]

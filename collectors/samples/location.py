@@ -1,0 +1,22 @@
+"""Where a node, or one port of it, hangs in the building."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Tuple
+
+HOST = "host"
+"""The level of a pod: the Kubernetes node that it runs on."""
+LEVELS: Tuple[str, ...] = (HOST, "NVLink domain", "leaf", "rack", "block", "spine", "core", "zone")
+"""What things may be shared by nodes, from the narrowest on."""
+
+
+class Location(NamedTuple):
+    """One thing that a node shares with its neighbours."""
+
+    level: str
+    """One of :data:`LEVELS`."""
+    name: str
+    source: str
+    """Who says so, for people: ``scontrol``, ``topology.conf``, ``kubectl``, ``ibnetdiscover``."""
+    device: str = ""
+    """The HCA that hangs there, ``mlx5_0``, where each of a node's hangs elsewhere; empty for all of the node."""

@@ -1,0 +1,86 @@
+"""A /sys with AMD's GPUs of a test's own, and an amd-smi on PATH."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+MI300X = {
+    "vendor": "0x1002", "device": "0x74a1", "product_name": "AMD Instinct MI300X OAM", "unique_id": "a1b2c3d4e5f60718",
+    "mem_info_vram_total": 206141652992, "mem_info_vram_used": 1 << 30, "gpu_busy_percent": 7, "mem_busy_percent": 3,
+    "current_link_speed": "32.0 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe", "current_link_width": 16,
+    "max_link_width": 16, "pp_dpm_sclk": "0: 132Mhz *\n1: 2100Mhz", "ras/umc_err_count": "ue: 0\nce: 3",
+    "ras/gfx_err_count": "ue: 0\nce: 0", "ras/features": "feature mask: 0x1",
+    "hwmon/hwmon4/name": "amdgpu", "hwmon/hwmon4/power1_input": 142000000, "hwmon/hwmon4/power1_cap": 750000000,
+    "hwmon/hwmon4/temp2_input": 61000, "hwmon/hwmon4/temp2_label": "junction", "hwmon/hwmon4/temp3_input": 48500,
+    "hwmon/hwmon4/temp3_label": "mem", "hwmon/hwmon4/freq1_input": 2090000000, "hwmon/hwmon4/freq1_label": "sclk",
+}  # fmt: skip
+
+
+def write_card(sys: Path, number: int, bus_id: str, **changes: Any) -> Path:
+    """Write one GPU and return its device's folder; a changed file of None is left out, ``__`` stands for ``/``."""
+    device = sys / "devices/pci0000:00" / bus_id
+    files = {**MI300X, **{name.replace("__", "/"): value for name, value in changes.items()}}
+    for name, value in files.items():
+        path = device / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if value is not None:
+            path.write_text(f"{value}\n")
+    card = sys / f"class/drm/card{number}"
+    if not card.exists():
+        card.mkdir(parents=True)
+        (card / "device").symlink_to(device)
+        (sys / f"class/drm/card{number}-DP-1").mkdir()  # a connector, as the kernel lists them beside
+    return device
+
+
+def write_process(sys: Path, pid: int, gpu_ids: Mapping[str, int]) -> None:
+    """A process of the compute driver with memory on these GPUs."""
+    for gpu_id, size in gpu_ids.items():
+        path = sys / f"class/kfd/kfd/proc/{pid}/vram_{gpu_id}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{size}\n")
+
+
+def write_node(sys: Path, node: int, gpu_id: int, location: int, domain: int = 0) -> None:
+    """A node of the compute driver's topology; the CPU's has the number 0."""
+    folder = sys / f"class/kfd/kfd/topology/nodes/{node}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gpu_id").write_text(f"{gpu_id}\n")
+    (folder / "properties").write_text(f"cpu_cores_count 0\nsimd_count 1216\nlocation_id {location}\ndomain {domain}\n")
+
+
+def metric(gpu: int, use: int = 73, watts: float = 142.0) -> dict[str, Any]:
+    """A GPU of ``amd-smi metric --json``."""
+
+    def figure(value: float, unit: str) -> dict[str, Any]:
+        return {"value": value, "unit": unit}
+
+    return {
+        "gpu": gpu, "usage": {"gfx_activity": figure(use, "%"), "umc_activity": figure(12, "%"), "mm_activity": "N/A"},
+        "power": {"socket_power": figure(watts, "W"), "throttle_status": "UNTHROTTLED"},
+        "clock": {"gfx_0": {"clk": figure(2090, "MHz"), "min_clk": figure(500, "MHz"), "max_clk": figure(2100, "MHz")}},
+        "temperature": {"edge": "N/A", "hotspot": figure(61, "C"), "mem": figure(48, "C")},
+        "pcie": {"width": 16, "speed": figure(32, "GT/s")},
+        "ecc": {"total_correctable_count": 0, "total_uncorrectable_count": 2},
+        "mem_usage": {"total_vram": figure(196592, "MB"), "used_vram": figure(49148, "MB")},
+    }  # fmt: skip
+
+
+def process(gpu: int, pid: int) -> dict[str, Any]:
+    """A GPU of ``amd-smi process --json`` with one process."""
+    info = {"name": "python3", "pid": pid, "memory_usage": {"vram_mem": {"value": 1 << 30, "unit": "B"}}}
+    return {"gpu": gpu, "process_list": [{"process_info": info}]}
+
+
+def install(folder: Path, answers: Mapping[str, Any], *, wrapped: bool) -> None:
+    """An amd-smi that prints these, as ROCm 7 does (wrapped) or as ROCm 6 does."""
+    folder.mkdir(exist_ok=True)
+    for command, listed in answers.items():
+        (folder / f"{command}.json").write_text(json.dumps({"gpu_data": listed} if wrapped else listed))
+    script = f"#!/bin/sh\n[ $1 = metric ] && echo 'WARNING: User is missing the render group'\ncat {folder}/$1.json\n"
+    (folder / "amd-smi").write_text(script)
+    (folder / "amd-smi").chmod(0o755)

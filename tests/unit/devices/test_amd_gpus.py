@@ -1,0 +1,133 @@
+"""AMD's GPUs: the same samples as NVIDIA's, from a /sys of the tests' own and from a simulated amd-smi."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node import amd_gpus, amd_smi, amd_sysfs
+from collectors.node.gpus import Gpus
+from collectors.node.source import Absent, Shared
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
+from hangtop.demo.devices.bench import Bench
+from tests.support.amd import install, metric, process, write_card, write_node, write_process
+from tests.support.looks import look, until, until_raised
+
+
+@pytest.fixture
+def sys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setattr(amd_gpus, "PLACES", ())
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("HANGTOP_SYS", str(tmp_path / "sys"))
+    (tmp_path / "sys").mkdir()
+    return tmp_path / "sys"
+
+
+@pytest.fixture
+def source(sys: Path) -> Iterator[Gpus]:
+    made = Gpus(Shared())
+    yield made
+    made.close()
+
+
+def test_facts_and_rows_by_sysfs_alone(sys: Path, source: Gpus) -> None:
+    write_card(sys, 1, "0000:c6:00.0", gpu_busy_percent=99)
+    write_card(sys, 2, "0000:05:00.0")
+    write_card(sys, 0, "0000:03:00.0", vendor="0x102b")  # the server's own display
+    samples, error = look(source)
+    assert error is None
+    facts = [sample for sample in samples if isinstance(sample, GpuFacts)]
+    rows = [sample for sample in samples if isinstance(sample, GpuSample)]
+    assert [(one.gpu, one.bus_id) for one in facts] == [(0, "0000:05:00.0"), (1, "0000:c6:00.0")]
+    assert facts[0] == GpuFacts(
+        0, "a1b2c3d4e5f60718", "0000:05:00.0", "AMD Instinct MI300X OAM", "", 206141652992, 750.0, 2100, 5, 16, ""
+    )
+    assert [row.utilization for row in rows] == [7, 99]
+    assert rows[0] == GpuSample(
+        0, "", 61, 48, 7, 3, 1 << 30, 142.0, 2090, None, 5, 16, 0, None, None, None, None, None, ""
+    )
+    again, _ = look(source)
+    assert not any(isinstance(sample, GpuFacts) for sample in again)
+
+
+def test_older_gpus_have_other_files(sys: Path, source: Gpus) -> None:
+    write_card(
+        sys, 0, "0000:05:00.0", product_name=None, hwmon__hwmon4__power1_input=None,
+        hwmon__hwmon4__power1_average=90000000, hwmon__hwmon4__temp2_input=None, hwmon__hwmon4__temp1_input=40000,
+        hwmon__hwmon4__temp1_label="edge", ras__umc_err_count="ue: 2\nce: 0",
+    )  # fmt: skip
+    facts, row = until(source, GpuFacts), until(source, GpuSample)
+    assert facts.name == "AMD GPU 0x74a1"
+    assert (row.power, row.temperature, row.ecc_uncorrected) == (90.0, 40, 2)
+
+
+def test_who_computes_on_which(sys: Path, source: Gpus) -> None:
+    write_card(sys, 0, "0000:05:00.0")
+    write_card(sys, 1, "0000:c6:00.0")
+    write_node(sys, 0, 0, 0)
+    write_node(sys, 1, 28851, 5 << 8)
+    write_node(sys, 2, 43178, 0xC6 << 8)
+    write_process(sys, os.getpid(), {"28851": 0, "43178": 12 << 30})
+    write_process(sys, 4000000, {"28851": 1 << 30})  # of another pid namespace
+    (found,) = until(source, GpuProcesses).processes
+    assert (found.bus_id, found.pid, found.memory) == ("0000:c6:00.0", os.getpid(), 12 << 30)
+    assert source.shared.computing == {os.getpid()}
+
+
+def test_one_that_does_not_answer_and_comes_back(sys: Path, source: Gpus) -> None:
+    write_card(sys, 0, "0000:05:00.0")
+    device = write_card(sys, 1, "0000:c6:00.0")
+    assert until(source, GpuSample, lambda row: row.gpu == 1)
+    used = device / "mem_info_vram_used"
+    used.unlink()
+    fault = until(source, GpuFault)
+    assert fault == GpuFault(1, "0000:c6:00.0", "amdgpu: No such file or directory")
+    samples, _ = look(source)
+    assert [sample.gpu for sample in samples if isinstance(sample, GpuSample)] == [0]
+    assert not any(isinstance(sample, GpuFault) for sample in samples)
+    used.write_text("5\n")
+    assert until(source, GpuFault).text == ""
+
+
+def test_a_reset_is_called_one() -> None:
+    assert amd_sysfs.why_not(PermissionError(1, "Operation not permitted")) == (
+        "amdgpu: Operation not permitted (its driver resets it)"
+    )
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["ROCm 6", "ROCm 7"])
+def test_where_sysfs_has_no_use_amd_smi_is_asked(sys: Path, source: Gpus, tmp_path: Path, wrapped: bool) -> None:
+    write_card(sys, 0, "0000:05:00.0", gpu_busy_percent=None)
+    install(tmp_path / "bin", {"metric": [metric(0)], "process": [process(0, 4242)]}, wrapped=wrapped)
+    row = until(source, GpuSample)
+    assert (row.utilization, row.memory_utilization, row.power, row.temperature) == (73, 12, 142.0, 61)
+    assert (row.memory_used, row.sm_clock, row.pcie_width, row.ecc_uncorrected) == (49148 << 20, 2090, 16, 2)
+    assert GpuProcess("0000:05:00.0", 4242, 1 << 30, None, "python3") in until(source, GpuProcesses).processes
+
+
+def test_nvidia_s_come_first_where_a_processor_has_one_of_its_own(sys: Path, source: Gpus, tmp_path: Path) -> None:
+    write_card(sys, 0, "0000:05:00.0")
+    Bench(tmp_path).install()
+    assert until(source, GpuFacts).name == "NVIDIA H100 80GB HBM3"
+
+
+def test_no_gpu_of_either_make(sys: Path, source: Gpus) -> None:
+    write_card(sys, 0, "0000:05:00.0", vendor="0x8086")
+    assert str(until_raised(source, Absent)) == "no nvidia-smi on this node: no NVIDIA driver"
+
+
+@given(st.text(max_size=60), st.recursive(st.none() | st.integers() | st.floats() | st.text(), lambda inner: (
+    st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["gpu", "usage", "gfx_activity", "value"]), inner)
+), max_leaves=8))  # fmt: skip
+def test_any_answer_is_read(text: str, value: object) -> None:
+    for said in (text, json.dumps([value]), json.dumps({"gpu_data": [{"gpu": 0, "usage": value, "power": value}]})):
+        for item in amd_smi.items(said):
+            amd_smi.sample(item)
+            amd_smi.processes({**item, "process_list": [value]}, "x")

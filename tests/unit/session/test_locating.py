@@ -1,0 +1,101 @@
+"""What witnesses say of places reaches the nodes, and no node comes alive by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.target_error import TargetError
+from collectors.formats.floor_plan import FloorPlan, of_slurm
+from collectors.samples.fabric import PortFacts
+from collectors.samples.location import Location
+from hangtop.session.locating import read_floor_plan
+from hangtop.session.options import SessionOptions
+from hangtop.session.replay import replay_session, run_to
+from hangtop.session.session import Session
+from tests.support.made import hello, tick
+
+PLAN = of_slurm("SwitchName=leaf1 Nodes=gpu[1-2]\nSwitchName=leaf2 Nodes=gpu3\n", "scontrol")
+PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 12, 1, "", "28.39", "NVD")
+
+
+def made(clock: Callable[[], float] = lambda: 1000.0) -> Session:
+    session = Session(SessionOptions(), clock=clock)
+    session.link(LinkChange("root@gpu1", "connecting", "", 1000.0))
+    session.link(LinkChange("alias", "connecting", "", 1000.0))
+    return session
+
+
+def leaves(session: Session) -> dict[str, list[str]]:
+    return {name: [place.name for place in node.locations.values()] for name, node in session.state.nodes.items()}
+
+
+def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
+    session = made()
+    session.located(PLAN)
+    session.tick()
+    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": []}
+    assert session.state.nodes["root@gpu1"].seen_at is None  # nothing came from it
+    session.samples("alias", [hello(1000.0, hostname="gpu3.cluster"), tick(1000.0)], 10)
+    session.tick()
+    assert leaves(session)["alias"] == ["leaf2"]
+    assert session.job().nodes["alias"].locations == (Location("leaf", "leaf2", "scontrol"),)
+
+
+def test_nodes_are_found_by_the_lids_of_their_ports() -> None:
+    session = made()
+    session.located(FloorPlan(by_lid={12: Location("leaf", "leaf9", "ibnetdiscover")}))
+    session.samples("alias", [hello(1000.0), PORT, tick(1000.0)], 10)
+    session.tick()
+    assert session.job().nodes["alias"].locations == (Location("leaf", "leaf9", "ibnetdiscover", "mlx5_0"),)
+
+
+def test_a_later_word_on_the_same_nodes_counts_and_one_that_says_nothing_does_not() -> None:
+    session = made()
+    session.located(FloorPlan(by_lid={12: Location("leaf", "leaf9", "ibnetdiscover")}))
+    session.located(PLAN)
+    session.located(FloorPlan())
+    session.samples("alias", [hello(1000.0), PORT, tick(1000.0)], 10)
+    session.tick()
+    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": ["leaf9"]}
+    session.located(of_slurm("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
+    session.tick()
+    assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": ["leaf9"]}
+
+
+def test_why_nothing_is_known_is_told_once() -> None:
+    session = made()
+    session.located(FloorPlan(why="kubectl get nodes: Forbidden"))
+    session.tick()
+    assert [change.text for change in session.state.changes if "building" in change.text] == [
+        "where nodes hang in the building is not known: kubectl get nodes: Forbidden"
+    ]
+
+
+async def test_a_recording_knows_it_too(tmp_path: Path) -> None:
+    clock = iter(range(1000, 1100))
+    session = made(lambda: float(next(clock)))
+    session.record(tmp_path / "r.hangtop")
+    session.located(PLAN)
+    session.tick()
+    await session.close()
+    replayed, feed = replay_session(tmp_path / "r.hangtop")
+    run_to(replayed, feed, feed.ends)
+    assert leaves(replayed) == {"root@gpu1": ["leaf1"]}
+    assert replayed.state.nodes["root@gpu1"].seen_at is None
+
+
+def test_a_file_of_either_format_and_one_of_none(tmp_path: Path) -> None:
+    path = tmp_path / "topology.conf"
+    path.write_text("SwitchName=leaf1 Nodes=gpu[1-2]\n")
+    assert read_floor_plan(path).of(["gpu1"], []) == (Location("leaf", "leaf1", "topology.conf"),)
+    path.write_text('Switch 41 "S-1"  # "leaf7" port 0 lid 1\n[1] "H-2"[1](2) # "gpu1 mlx5_0" lid 5 4xHDR\n')
+    assert read_floor_plan(path).of(["gpu1"], []) == (Location("leaf", "leaf7", "ibnetdiscover", "mlx5_0"),)
+    path.write_text("nothing of the kind\n")
+    with pytest.raises(TargetError, match=r"neither a topology\.conf"):
+        read_floor_plan(path)
+    with pytest.raises(TargetError, match="cannot be read"):
+        read_floor_plan(tmp_path / "absent")
