@@ -45,7 +45,8 @@ def _table(documents: list[dict[str, Any]], *, all_rows: bool) -> str:
 
 def main() -> None:
     """Put the figures that have a budget between the README's two marks, and all of them into the page."""
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    kept = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    documents = [document for document in kept if "rows" in document]  # suites and faults have tables of their own
     machines = "; ".join(sorted({document["machine"] for document in documents}))
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)

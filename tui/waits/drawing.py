@@ -10,9 +10,9 @@ from tui.text import CUT, cells, fit, wrap
 from tui.waits.levels import Folded, FoldedBox, fold, nodes_within, ranks_within
 
 WIDEST = 44
+"""Cells of a box, borders included; what is longer is wrapped."""
 EASY = 26
 """Cells of a box of a chain that is too long to be seen whole."""
-"""Cells of a box, borders included; what is longer is wrapped."""
 NARROWEST = 11
 LABEL = 30
 """Cells of an arrow's words."""
