@@ -46,13 +46,13 @@ def full_watch(scene: Scene) -> Outcome:
     inside = _on_full_disk(folder)
     with OnScreen(folder / "a.htr", ["--interval", "0.1", *scene.reach], inside=inside) as watch:
         watch.terminal.resize(250, 50)
-        watch.terminal.wait_for("3/3 ranks", 30.0)
+        watch.terminal.wait_for("3 ranks", 30.0)
         watch.usage.begin()
         began = time.monotonic()
         shown = watch.terminal.wait_for("recording ended", 60.0)
         after = time.monotonic() - began
         slowest = watch.key()
-        watch.terminal.wait_for("3/3 ranks", 10.0)
+        watch.terminal.wait_for("3 ranks", 10.0)
         watch.quit()
         return Outcome(
             _line(shown, "recording ended"), after, 0.0, watch.usage.grown, key=slowest, left=scene.left(before)

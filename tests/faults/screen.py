@@ -15,7 +15,7 @@ from tests.faults.scene import SETTLE, Scene, disturbed
 fault = Family("screen")
 
 Strike = Callable[[OnScreen], None]
-JOB = "3/3 ranks"
+JOB = "3 ranks"
 """What the screen shows of the job while all is well."""
 
 
