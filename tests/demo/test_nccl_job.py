@@ -96,6 +96,7 @@ def test_a_rank_spins_below_its_own_line_and_its_gpu_says_who_is_missing() -> No
         assert python[0].startswith("log_metrics ("), "no frame of torch's is below the line that asks for the loss"
 
 
+@pytest.mark.slow
 def test_a_full_launch_queue_blocks_a_rank_wherever_it_launches() -> None:
     with stuck("--launch-queue", "24", "--sync-every", "100000") as pid:
         frames = stack(pid(0))
@@ -103,6 +104,7 @@ def test_a_full_launch_queue_blocks_a_rank_wherever_it_launches() -> None:
         assert not any(frame.startswith("cudaStreamSynchronize (") for frame in frames)
 
 
+@pytest.mark.slow
 def test_a_stage_waits_in_torchs_synchronize_for_its_neighbour() -> None:
     with stuck(layout="pipeline") as pid:
         python = [frame for frame in stack(pid(3)) if ".py:" in frame]

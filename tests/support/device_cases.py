@@ -93,7 +93,7 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         **_faults("data", 2, quick=("reader",)),
         **_faults("grid", 1),
         # one stage stuck: the middle of a pipeline, whose neighbours wait for it in both directions
-        **_faults("pipeline", 2, quick=("lock",)),
+        **_faults("pipeline", 2),
         **_own(),
         "data_full_queue": Case("data", "dataloader", 2, ("rank_stuck_in_data",), arguments=_FULL_QUEUE),
         "data_full_queue_all_wait": Case("data", "network", 2, STUCK_TOGETHER, names=False, arguments=_FULL_QUEUE),
