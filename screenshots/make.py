@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import html
+import re
 import shutil
 import subprocess
 import sys
@@ -27,8 +29,27 @@ SIZE = (132, 38)
 NARROW = (80, 24)
 RANKS = 8
 VERDICT_SECONDS = 90.0
+TRAINED = 20
+"""Steps after which all figures of a job that trains are there."""
 HEALTHY = ("overview", "ranks", "gpus", "fabric", "logs", "nodes")
 """Taken while the job trains; the others once it hangs."""
+
+
+BRAILLE = re.compile(
+    r'<text ([^>]*)x="([\d.]+)" (y="[\d.]+") textLength="([\d.]+)"[^>]*>([^<]*[\u2800-\u28ff][^<]*)</text>'
+)
+
+
+def in_cells(found: re.Match[str]) -> str:
+    """Each character of a text by itself: braille comes from another font, of another width."""
+    head, x, y, length, text = found.groups()
+    characters = html.unescape(text)
+    width = float(length) / len(characters)
+    return "".join(
+        f'<text {head}x="{float(x) + width * number:.1f}" {y}>{html.escape(character)}</text>'
+        for number, character in enumerate(characters)
+        if character not in " \u2800"
+    )
 
 
 def save(app: HangtopApp, name: str) -> None:
@@ -39,6 +60,7 @@ def save(app: HangtopApp, name: str) -> None:
     if converter:
         # librsvg drops leading no-break spaces; plain ones that are to be preserved it keeps.
         text = svg.read_text(encoding="utf-8").replace("<text ", '<text xml:space="preserve" ').replace("&#160;", " ")
+        text = BRAILLE.sub(in_cells, text)
         command = [converter, "--zoom", "0.9", "-o", str(svg.with_suffix(".png"))]
         subprocess.run(command, input=text.encode(), check=True)
     else:
@@ -55,7 +77,7 @@ async def shoot(theme: str) -> None:
             await until(
                 lambda: len([r for n in session.state.nodes.values() for r in n.ranks.values() if r.looks]) == 8
             )
-            await asyncio.sleep(8)
+            await until(lambda: (session.progress.motion.last_step or 0) >= TRAINED)
             for number, panel in enumerate(PANELS, start=1):
                 if panel.name in HEALTHY:
                     await pilot.press(str(number))
