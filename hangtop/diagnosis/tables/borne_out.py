@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (254, 254),
-    "likely": (69, 69),
-    "possible": (26, 47),
+    "proven": (263, 263),
+    "likely": (76, 78),
+    "possible": (27, 51),
 }
