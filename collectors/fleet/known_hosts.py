@@ -114,7 +114,7 @@ class KnownHosts:
         if names.startswith(_HASHED):
             self._hashed += _read_hash(names, key)
         elif all(is_plain(name) for name in names.split(",")):
-            for name in names.lower().split(","):
+            for name in dict.fromkeys(names.lower().split(",")):  # twice in one line is still one key
                 self._plain.setdefault(name, []).append(key)
         else:
             self._patterns.append((names.lower(), key))

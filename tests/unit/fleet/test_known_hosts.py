@@ -82,6 +82,11 @@ def test_ssh_keygen_finds_what_is_added_and_we_find_what_it_hashes(path: Path) -
     assert len(blobs(path, "[node2]:2222")) == len(blobs(path, "node1")) == 1
 
 
+def test_a_name_that_stands_twice_in_a_line_has_one_key(path: Path) -> None:
+    path.write_text(f"node1,NODE1 {KEY}\n")
+    assert blobs(path, "node1") == [KEY.split()[1]]
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_can_be_read(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any_known_hosts"
