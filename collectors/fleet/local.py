@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
-from collectors.fleet.collected import Collected
+from collectors.fleet.collected import run_to_end
 from collectors.fleet.transport import Completed, TransportError
 
 _NOT_FOUND = 127
@@ -127,18 +127,7 @@ class Local:
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
         """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        out, err = Collected(limit), Collected(limit)
-        process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
-        try:
-            async with asyncio.timeout(timeout):
-                process.write(stdin)
-                process.write_eof()
-                status = await process.wait()
-        except TimeoutError:
-            raise TransportError(f"{self._name}: {command[0]} did not end within {timeout:g} s") from None
-        finally:
-            process.kill()
-        return Completed(status, out.value(), err.value())
+        return await run_to_end(self.start, self._name, command, stdin=stdin, timeout=timeout, limit=limit)
 
     async def start(
         self,

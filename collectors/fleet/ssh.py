@@ -12,7 +12,7 @@ from functools import lru_cache
 import asyncssh
 
 from collectors.fleet.channels import Channels
-from collectors.fleet.collected import Collected
+from collectors.fleet.collected import run_to_end
 from collectors.fleet.connector import Connector
 from collectors.fleet.reasons import explain, explain_loss
 from collectors.fleet.ssh_settings import HostSettings
@@ -166,23 +166,10 @@ class Ssh:
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
         """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        out, err = Collected(limit), Collected(limit)
-        process: SshProcess | None = None
-        try:
-            async with asyncio.timeout(timeout):
-                process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
-                if stdin:
-                    process.write(stdin)
-                process.write_eof()
-                status = await process.wait()
-        except TimeoutError:
-            raise TransportError(f"{self._name}: {command[0]} did not end within {timeout:g} s") from None
-        finally:
-            if process is not None:
-                process.kill()
-        if status == -1 and not self.connected:
+        done = await run_to_end(self.start, self._name, command, stdin=stdin, timeout=timeout, limit=limit)
+        if done.status == -1 and not self.connected:
             raise TransportError(f"{self._name}: {self.why} while {command[0]} ran")
-        return Completed(status, out.value(), err.value())
+        return done
 
     async def start(
         self,

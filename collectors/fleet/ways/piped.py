@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.collected import Collected
+from collectors.fleet.collected import run_to_end
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Completed, Refused, TransportError
 from collectors.fleet.ways.process import BROKEN, PipedProcess
@@ -75,22 +75,10 @@ class Piped:
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
         """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        out, err = Collected(limit), Collected(limit)
-        process: PipedProcess | None = None
-        try:
-            async with asyncio.timeout(timeout):
-                process = await self.start(command, on_stdout=out.add, on_stderr=err.add)
-                process.write(stdin)
-                process.write_eof()
-                status = await process.wait()
-        except TimeoutError:
-            raise TransportError(f"{self.name}: {command[0]} did not end within {timeout:g} s") from None
-        finally:
-            if process is not None:
-                process.kill()
-        if status == BROKEN:
+        done = await run_to_end(self.start, self.name, command, stdin=stdin, timeout=timeout, limit=limit)
+        if done.status == BROKEN:
             raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
-        return Completed(status, out.value(), err.value())
+        return done
 
     async def start(
         self,
