@@ -18,6 +18,7 @@ from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
 from collectors.fleet.ssh_config import SshConfig
 from collectors.fleet.transport import TransportError
+from tests.support.pausing import paused_and_ended
 from tests.support.ssh_server import Host, Person, home, serve, words
 
 
@@ -79,22 +80,7 @@ def test_words_arrive_as_they_were(tmp_path_factory: pytest.TempPathFactory, arg
 async def test_stream_pauses_ends_and_breaks(tmp_path: Path) -> None:
     host = Host()
     async with connected(tmp_path, host) as node:
-        out: asyncio.Queue[bytes] = asyncio.Queue()
-        process = await node.start(["cat"], on_stdout=out.put_nowait, on_stderr=print)
-        process.write(b"one\n")
-        assert await out.get() == b"one\n"
-        process.pause()
-        process.write(b"two\n")
-        await node.run(["true"])  # a round trip: what cat says is here by now
-        assert out.empty()
-        process.resume()
-        assert await out.get() == b"two\n"
-        process.write_eof()
-        assert await process.wait() == 0
-        process.write(b"to nobody")
-        process.write_eof()
-        process.pause()
-        process.resume()
+        await paused_and_ended(node)
 
         broken = await node.start(["cat"], on_stdout=print, on_stderr=print)
         host.connections[0].abort()

@@ -21,6 +21,7 @@ from collectors.fleet.targets import Target
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped
+from tests.support.pausing import paused_and_ended
 from tests.support.ssh_server import Host, Person, home, serve
 
 Opened = Callable[[Path], AbstractAsyncContextManager[LinkTransport]]
@@ -113,23 +114,7 @@ def test_words_arrive_as_they_were(
 
 async def test_a_stream_pauses_and_ends(opened: Opened, tmp_path: Path) -> None:
     async with opened(tmp_path) as node:
-        out: asyncio.Queue[bytes] = asyncio.Queue()
-        process = await node.start(["cat"], on_stdout=out.put_nowait, on_stderr=print)
-        process.write(b"one\n")
-        assert await out.get() == b"one\n"
-        process.pause()
-        process.write(b"two\n")
-        await node.run(["true"])  # a round trip: what cat says is here by now
-        assert out.empty()
-        process.resume()
-        assert await out.get() == b"two\n"
-        process.write_eof()
-        assert await process.wait() == 0
-        process.write(b"to nobody")
-        process.write_eof()
-        process.pause()
-        process.resume()
-        process.kill()
+        (await paused_and_ended(node)).kill()
         assert node.connected
 
 
