@@ -111,45 +111,21 @@ fault("node rebooted", "(link is cut|is down)")(
     Strike(_reboot, _boot, link="lost", why="(link is cut|is down)", disturbs=False)
 )
 
+
+def _instead(act: str, why: str, *, hold: float = 0.0) -> Strike:
+    """Something else than sshd takes connections, and does this with them, until sshd is back."""
+    return Strike(lambda s: _replace_sshd(s, act), _restore_sshd, link="lost", why=why, seconds=60.0, hold=hold)
+
+
 fault("a server that accepts and says nothing", "accepts connections, but no login was done")(
-    Strike(
-        lambda s: _replace_sshd(s, "time.sleep(60)"),
-        _restore_sshd,
-        link="lost",
-        why="accepts connections",
-        seconds=60.0,
-    )
+    _instead("time.sleep(60)", "accepts connections")
 )
 BABBLE = "(?i)(banner|version|no login|protocol|identification|handshake)"
 fault("a banner of lines without end", BABBLE)(
-    Strike(
-        lambda s: _replace_sshd(s, "conn.sendall(b'welcome to this machine\\r\\n' * 100)"),
-        _restore_sshd,
-        link="lost",
-        why=BABBLE,
-        seconds=60.0,
-        hold=20.0,
-    )
+    _instead("conn.sendall(b'welcome to this machine\\r\\n' * 100)", BABBLE, hold=20.0)
 )
-fault("a banner that is one line without end", BABBLE)(
-    Strike(
-        lambda s: _replace_sshd(s, "conn.sendall(b'x' * 65536)"),
-        _restore_sshd,
-        link="lost",
-        why=BABBLE,
-        seconds=60.0,
-        hold=20.0,
-    )
-)
-fault("a banner that drips", BABBLE)(
-    Strike(
-        lambda s: _replace_sshd(s, "conn.sendall(b'x\\r\\n'); time.sleep(0.5)"),
-        _restore_sshd,
-        link="lost",
-        why=BABBLE,
-        seconds=60.0,
-    )
-)
+fault("a banner that is one line without end", BABBLE)(_instead("conn.sendall(b'x' * 65536)", BABBLE, hold=20.0))
+fault("a banner that drips", BABBLE)(_instead("conn.sendall(b'x\\r\\n'); time.sleep(0.5)", BABBLE))
 
 
 def _great_banner(scene: Scene) -> None:
