@@ -99,7 +99,7 @@ class Scene:
         """Whether only ASCII may be drawn."""
         self.timeline = Timeline(session)
         self.now = session.now()
-        self.interval = session.interval
+        self.interval = session.told.interval
         """Seconds between two ticks of a node."""
         self._lists = Lists(-1, [], [], [], [], 0, 0, None)
         self._parts: dict[str, NodeRows] = {}
@@ -116,7 +116,7 @@ class Scene:
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
-        self.now, self.interval = self.session.now(), self.session.interval
+        self.now, self.interval = self.session.now(), self.session.told.interval
         self.__dict__.pop("count", None)
         self.__dict__.pop("lists", None)
         self._owners.clear()

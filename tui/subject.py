@@ -12,6 +12,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.feed import Player
 from hangtop.session.history.history import History
+from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
 from hangtop.session.state import JobState
@@ -33,6 +34,7 @@ class Subject(Protocol):
     traces: TracePicture | None
     history: History
     no_past: str
+    told: NodeSettings
     player: Player | None
 
     @property
@@ -42,10 +44,6 @@ class Subject(Protocol):
     @property
     def label(self) -> str:
         """What kind of session this is, for the banner."""
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two looks of a node."""
 
     @property
     def live(self) -> bool:
@@ -75,9 +73,6 @@ class Subject(Protocol):
 
     async def close(self) -> None:
         """End every connection."""
-
-    def view_logs(self, paths: set[str]) -> None:
-        """Ask for the raw lines of these files."""
 
     async def dump_stacks(
         self, ranks: set[int] | None, *, native: bool = False, samples: int = 1

@@ -87,7 +87,7 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
         await rules
         if any(node.seen_at is not None for node in session.state.nodes.values()):
             if not session.living():
-                session.read_left_behind()
+                session.told.read_left_behind()
             from hangtop.session.deciding import watch_until_sure
 
             verdict = await watch_until_sure(session, watch, status.say)

@@ -99,7 +99,7 @@ class Moment(Session):
         here.changes = deque((change for change in now.changes if change.at <= at), now.changes.maxlen)
         _known(now, here, at)
         self.verdict = head.history.verdict_at(at)
-        self.history, self.pace, self.traces = head.history, head.pace, head.traces
+        self.history, self.told.pace, self.traces = head.history, head.told.pace, head.traces
         self.probed = [answer for answer in head.probed if answer.report.at <= at]
 
 

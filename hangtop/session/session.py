@@ -14,7 +14,7 @@ from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.control import ENDED, Settings
+from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
@@ -26,12 +26,11 @@ from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.locating import Locator
 from hangtop.session.looking import Glance, StackLooks
+from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
-from hangtop.session.pace import LATE, Pace
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
 from hangtop.session.progress import Progress
-from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.sharing import shared_stack
 from hangtop.session.state import Change, JobState, RankState
 from hangtop.session.store import Store
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
     from hangtop.session.tape.ring import Ring
 
     Keeper = Recorder | Ring
-
-CONNECTING = 20
-"""Nodes of which one may be connecting while the machine is measured."""
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -94,12 +90,9 @@ class Session:
         self.history = History()
         self._strangers: set[tuple[str, int]] = set()
         self._timeout: float | None = None
-        self._shared_logs = SharedLogs(self._store.state)
+        self.told = NodeSettings(options, self._store.state, feed, self.now)
         self._locator = Locator(self._store.state)
-        self._on_view: tuple[str, ...] = ()
-        self._left_behind = False
         self._looks = StackLooks(self, feed)
-        self.pace = Pace()
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
@@ -296,8 +289,7 @@ class Session:
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         if self.past is not None:
             yield from self._framing()
-        for node in self._shared_logs.assign():
-            self._tell(node)
+        self.told.share_logs()
 
     def job(self) -> Job:
         """The frozen picture of this moment."""
@@ -382,66 +374,9 @@ class Session:
             raise TransportError(f"{node}: this session has no connections")
         return self._feed.python(node)
 
-    def view_logs(self, paths: Collection[str]) -> None:
-        """Ask the nodes for the raw lines of these files; ``*`` is every followed file, sampled."""
-        wanted = tuple(sorted(paths))
-        if wanted != self._on_view:
-            self._on_view = wanted
-            self._tell_all()
-
-    def read_left_behind(self) -> None:
-        """Have nodes on which no rank runs read the logs of a job that ended a short while ago."""
-        if not self._left_behind:
-            self._left_behind = True
-            self._tell_all()
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two looks of a node: those that were asked for, more on a machine that is too slow for it."""
-        return self.options.interval * self.pace.factor
-
-    def keep_pace(self) -> None:
-        """Have the nodes look less often while this machine cannot keep up with them, and say so."""
-        nodes = self.state.nodes.values()
-        if sum(node.link == "connecting" for node in nodes) * CONNECTING > len(nodes):
-            self.pace.begin()  # handshakes take all that they are given, for a moment
-        elif self.pace.changed(self._lateness):
-            late = f", and what nodes say lies for {self.pace.late:.1f} s" if self.pace.late > LATE else ""
-            text = f"hangtop takes {self.pace.share:.0%} of a core{late}: nodes look every {self.interval:g} s now"
-            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
-            self._tell_all()
-
-    def _lateness(self) -> float:
-        """Seconds by which live nodes' last ticks were read later than their quickest ones, on the average."""
-        late = [
-            max(0.0, node.seen_at - (node.tick.clock - node.clock_offset))
-            for node in self.state.nodes.values()
-            if node.link == "live" and node.seen_at and node.tick and node.clock_offset is not None
-        ]
-        return sum(late) / max(1, len(late))
-
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""
-        options = self.options
-        return Settings(
-            interval=self.interval,
-            phase=0.0,
-            job=list(options.job) if options.job else None,
-            log_globs=[*options.logs, *([ENDED] if self._left_behind else [])],
-            on_view=list(self._on_view),
-            not_mine=list(self._shared_logs.not_mine(node)) if node else [],
-            sudo=options.sudo,
-        )
-
-    def _tell_all(self) -> None:
-        self._tell(None)
-        for node in self.state.nodes:
-            if self._shared_logs.not_mine(node):
-                self._tell(node)
-
-    def _tell(self, node: str | None) -> None:
-        if self._feed is not None:
-            self._feed.settings(node, self.settings(node))
+        return self.told.of(node)
 
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False

@@ -8,6 +8,7 @@ from typing import Protocol
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import NodeSheet, Picture, Sheet
 from hangtop.session.progress import Progress
@@ -22,6 +23,7 @@ class WatchedSession(Protocol):
     picture: Picture
     progress: Progress
     witnesses: Witnesses
+    told: NodeSettings
 
     @property
     def state(self) -> JobState:
@@ -49,9 +51,6 @@ class WatchedSession(Protocol):
 
     def living(self) -> list[RankState]:
         """The living ranks of the job."""
-
-    def keep_pace(self) -> None:
-        """Have the nodes look less often while this machine cannot keep up."""
 
     def publish(self, verdict: Verdict) -> Verdict:
         """Make this the session's verdict."""

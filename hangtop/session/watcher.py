@@ -100,7 +100,7 @@ class Watcher:
         elif self._nearly_due():
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
-            self._session.keep_pace()
+            self._session.told.keep_pace()
             self._ask_once(self._session.witnesses.ras(), "RAS")
         if due or time.monotonic() >= self._think_at:
             verdict = await self.think()

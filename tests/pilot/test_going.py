@@ -32,10 +32,10 @@ async def test_enter_goes_from_node_to_rank_to_its_log_and_esc_all_the_way_back(
         assert "[Logs]" in shown.lines()[1]
         assert "the line of rank 9" in shown.text()
         assert "the line of rank 0" not in shown.text()
-        assert session.viewed[-1] == {"/logs/rank9.err"}
+        assert session.nodes_told.viewed[-1] == {"/logs/rank9.err"}
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
-        assert session.viewed[-1] == set()
+        assert session.nodes_told.viewed[-1] == set()
         assert shown.app.panel.here() == (9, "node2", 41_009)
         await shown.press("escape")
         assert "[Nodes]" in shown.lines()[1]

@@ -175,12 +175,12 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
     say(session, "node2", 11, NOW - 3, "reading shard 7")
     say(session, "node1", 0, NOW - 3, "nothing to do with it")
     async with screen(session, size=(120, 36)) as shown:
-        assert session.viewed[-1] == {"/logs/rank11.err"}
+        assert session.nodes_told.viewed[-1] == {"/logs/rank11.err"}
         assert "last lines of rank 11" in shown.text()
         assert "reading shard 7" in shown.text()
         assert "nothing to do with it" not in shown.text()
         await shown.press("6")
-        assert session.viewed[-1] == set()
+        assert session.nodes_told.viewed[-1] == set()
 
 
 @pytest.mark.parametrize(("nodes", "view"), [(16, 0), (17, 1), (128, 1), (129, 2)])

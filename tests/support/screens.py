@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
+from collectors.samples.control import Settings
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.host import HostFacts, HostSample
@@ -15,6 +16,7 @@ from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import SourceState, Tick
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Unknown, Verdict, WaitBox
+from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack
@@ -35,13 +37,25 @@ class Clock:
         return self.now
 
 
+class PaperNodes:
+    """Nodes that take note of what they are told."""
+
+    def __init__(self) -> None:
+        self.viewed: list[set[str]] = []
+        """Files whose lines they were to send, oldest first."""
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        self.viewed.append(set(settings.on_view))
+
+
 class PaperSession(Session):
     """Connects to nothing; remembers what it was asked for."""
 
     def __init__(self, options: SessionOptions, clock: Clock) -> None:
         super().__init__(options, clock=clock)
         self.clock = clock
-        self.viewed: list[set[str]] = []
+        self.nodes_told = PaperNodes()
+        self.told = NodeSettings(options, self.state, self.nodes_told, self.now)
         self.dumped: list[tuple[set[int] | None, bool]] = []
         self.looked: list[tuple[str, StackDump]] = []
         """What a look gives."""
@@ -60,10 +74,6 @@ class PaperSession(Session):
         self.closed = True
         if self.past is not None:
             self.past.close()
-
-    def view_logs(self, paths: Collection[str]) -> None:
-        if not self.viewed or self.viewed[-1] != set(paths):
-            self.viewed.append(set(paths))
 
     async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
         """Take note of it."""

@@ -68,13 +68,13 @@ class OverviewPanel(OverviewParts):
         wanted = self.lastlines.paths() if self.lastlines.display and not self.waitmap.active else set()
         if wanted != self._viewed:
             self._viewed = wanted
-            self.scene.session.view_logs(wanted)
+            self.scene.session.told.view_logs(wanted)
 
     def hidden(self) -> None:
         """Raw lines cost the nodes something: none are wanted now."""
         if self._viewed:
             self._viewed = set()
-            self.scene.session.view_logs(set())
+            self.scene.session.told.view_logs(set())
 
     def _share(self) -> None:
         """Lay out anew when the size or the kind of job is another."""

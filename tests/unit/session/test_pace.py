@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.control import Settings
+from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import BUSY, LATE, OURS, PERIOD, ROOM, SLOWEST, Pace
 from hangtop.session.session import Session
@@ -84,32 +85,36 @@ class Feed:
         self.told.append((node, settings))
 
 
+def told(session: Session, feed: Feed, machine: Machine) -> NodeSettings:
+    settings = NodeSettings(session.options, session.state, feed, session.now)
+    settings.pace = pace_of(machine)
+    return settings
+
+
 def test_nodes_are_told_and_the_user_too() -> None:
     machine, feed = Machine(), Feed()
     session = Session(SessionOptions(targets=("node1",), interval=0.5))
-    session._feed = feed  # type: ignore[assignment]
-    session.pace = pace_of(machine)
+    session.told = told(session, feed, machine)
     for _ in range(2):
         machine.now += PERIOD
         machine.used += PERIOD
-        session.keep_pace()
+        session.told.keep_pace()
     assert [(node, settings.interval) for node, settings in feed.told] == [(None, 1.0)]
-    assert session.interval == 1.0
+    assert session.told.interval == 1.0
     assert session.state.changes[-1].text == "hangtop takes 100% of a core: nodes look every 1 s now"
 
 
 def test_connecting_is_no_reason_to_look_less_often() -> None:
     machine, feed = Machine(), Feed()
     session = Session(SessionOptions())
-    session._feed = feed  # type: ignore[assignment]
-    session.pace = pace_of(machine)
+    session.told = told(session, feed, machine)
     for link, factor in (("connecting", 1), ("live", 2)):
         session.link(LinkChange("node1", link, "", 1.0))  # type: ignore[arg-type]
         for _ in range(2):
             machine.now += PERIOD
             machine.used += PERIOD
-            session.keep_pace()
-        assert session.pace.factor == factor
+            session.told.keep_pace()
+        assert session.told.pace.factor == factor
 
 
 def test_samples_that_lie_about_are_noticed() -> None:
@@ -117,8 +122,7 @@ def test_samples_that_lie_about_are_noticed() -> None:
     machine, feed = Machine(), Feed()
     now = 1000.0
     session = Session(SessionOptions(), clock=lambda: now)
-    session._feed = feed  # type: ignore[assignment]
-    session.pace = pace_of(machine)
+    session.told = told(session, feed, machine)
     session.link(LinkChange("node1", "live", "", now))
     session.samples("node1", [hello(now), tick(now)], 1)
     for late in (0.0, 2.0, 2.0):
@@ -126,6 +130,6 @@ def test_samples_that_lie_about_are_noticed() -> None:
         machine.now += PERIOD
         machine.used += 0.5 * PERIOD
         session.samples("node1", [tick(now - late)], 1)
-        session.keep_pace()
+        session.told.keep_pace()
     expected = "hangtop takes 50% of a core, and what nodes say lies for 2.0 s: nodes look every 2 s now"
     assert session.state.changes[-1].text == expected

@@ -243,8 +243,8 @@ async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> 
 def test_logs_on_view_are_told_to_the_nodes_once() -> None:
     feed = Feed()
     session = Session(SessionOptions(logs=("/x/*.log",), job=("K", "V")), feed=feed)
-    session.view_logs({"/b", "/a"})
-    session.view_logs(["/a", "/b"])
+    session.told.view_logs({"/b", "/a"})
+    session.told.view_logs(["/a", "/b"])
     assert [(node, s.on_view, s.log_globs, s.job) for node, s in feed.told] == [
         (None, ["/a", "/b"], ["/x/*.log"], ["K", "V"])
     ]
@@ -253,8 +253,8 @@ def test_logs_on_view_are_told_to_the_nodes_once() -> None:
 def test_what_an_ended_job_left_is_asked_for_once() -> None:
     feed = Feed()
     session = Session(SessionOptions(logs=("/x/*.log",)), feed=feed)
-    session.read_left_behind()
-    session.read_left_behind()
+    session.told.read_left_behind()
+    session.told.read_left_behind()
     assert [(node, s.log_globs) for node, s in feed.told] == [(None, ["/x/*.log", ENDED])]
 
 
