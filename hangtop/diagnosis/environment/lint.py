@@ -20,6 +20,9 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import rank_text
 
+INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
+"""Variables that name network interfaces."""
+
 
 def invalid_values(job: Job) -> Iterator[Finding]:
     """env_invalid: a value outside what is accepted, a product over its bound, or a list that names nothing here."""
@@ -44,12 +47,33 @@ def invalid_values(job: Job) -> Iterator[Finding]:
                     f"{sockets[0]} threads × {sockets[1]} sockets is over NCCL's bound of 64", "Lower one of them.",
                 )  # fmt: skip
     yield from _absent_interfaces(job)
+    yield from _loopback(job)
     yield from _greedy_adapters(job)
+
+
+def _loopback(job: Job) -> Iterator[Finding]:
+    """Named by ranks that have peers on other nodes, or may have: of one node's ranks it is a good choice."""
+    for (name, value), ranks in job.once(settings).items():
+        if name not in INTERFACE_NAMES or value.strip().lstrip("=") != "lo":
+            continue
+        apart = [rank for rank in ranks if not _all_on_its_node(job, rank)]
+        if apart:
+            yield finding_about(
+                "env_invalid", "warning", apart, (name, value),
+                f"{name}={value} is the loopback interface: ranks of other nodes cannot be reached through it",
+                f"Correct {name} or remove it.",
+            )  # fmt: skip
+
+
+def _all_on_its_node(job: Job, rank: Rank) -> bool:
+    """True where a rank's whole job is known to be on its node."""
+    world, here = rank.process.world_size, rank.process.local_world_size
+    return world is not None and world == (here or sum(other.node == rank.node for other in job.ranks))
 
 
 def _absent_interfaces(job: Job) -> Iterator[Finding]:
     for (name, value), ranks in job.once(settings).items():
-        if name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or value.startswith("^"):
+        if name not in INTERFACE_NAMES or value.startswith("^"):
             continue
         exact = value.startswith("=") or name.startswith("GLOO")
         wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]

@@ -67,8 +67,6 @@ def _buffer(value: str) -> str:
 
 def _interfaces(value: str) -> str:
     names = value.lstrip("^=").split(",")
-    if value.strip() in {"lo", "=lo"}:
-        return "is the loopback interface: ranks of other nodes cannot be reached through it"
     return "has an empty name in its list" if "" in (name.strip() for name in names) else ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,6 +164,24 @@ def test_a_name_is_judged_by_the_release_that_is_loaded(name: str, release: str,
 )
 def test_values_that_are_not_accepted(name: str, value: str) -> None:
     assert kinds({name: value})["env_invalid"].evidence[0].text == f"{name}={value}"
+
+
+def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
+    wanted = job({"GLOO_SOCKET_IFNAME": "lo"}, {"GLOO_SOCKET_IFNAME": "lo"})
+
+    def of(world: int | None, here: int | None) -> bool:
+        ranks = tuple(
+            dataclasses.replace(rank, process=rank.process._replace(world_size=world, local_world_size=here))
+            for rank in wanted.ranks
+        )
+        found = lint(dataclasses.replace(wanted, ranks=ranks))
+        return any("loopback" in finding.summary for finding in found)
+
+    assert not of(2, 2)
+    assert not of(2, None)  # both of the job's ranks are seen on one node
+    assert of(4, 2)
+    assert of(4, None)
+    assert of(None, None)
 
 
 def test_the_product_of_socket_threads_is_bounded() -> None:
