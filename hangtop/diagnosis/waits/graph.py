@@ -97,9 +97,12 @@ class WaitGraph:
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
     waits = in_stance(statuses, "waiting", "on_gpu")
-    waiting = [status for status in waits if status.frozen is not False]
-    if not waiting or len(waits) - len(waiting) > len(waiting):
+    still = [status for status in waits if status.frozen is not False]
+    if not still or len(waits) - len(still) > len(still):
         return None
+    # One that woke for a moment beside others that stand still in the same operation waits with them.
+    places = {_point_of(status.activity) for status in still}
+    waiting = [status for status in waits if status.frozen is not False or _point_of(status.activity) in places]
     empty = _empty_gpus(waiting)
     waiting = [status for status in waiting if status not in empty]
     points = _points(waiting)

@@ -67,6 +67,22 @@ def test_lock() -> None:
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
 
 
+@pytest.mark.parametrize("call", ["flock", "fcntl"])
+def test_a_lock_on_a_file_names_who_keeps_it(call: str) -> None:
+    kept = "/cache/index.lock, locked by process 81 (python3)"
+    found = first(held_up_by(2, ["build data.py:12", "main run.py:9"], syscall=call, waiting_on=kept).verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
+    assert kept in found.summary
+    assert "keeps this file locked" in found.advice
+
+
+def test_a_waiter_that_woke_for_a_moment_is_counted() -> None:
+    job = held_up_by(1, READING, syscall="read")
+    job.ranks(0).pulse(cores=0.02, switches=40.0)
+    verdict = job.verdict()
+    assert "3 others" in first(verdict).summary
+
+
 def test_busy_loop_says_busy() -> None:
     job = held_up_by(1, SPINNING, ["drain queue.py:8", "main run.py:9"], state="R", syscall="running")
     job.ranks(1).pulse(cores=1.0)
