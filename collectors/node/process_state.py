@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node import files
+from collectors.node import file_locks, files
 from collectors.node.procfs import parse_stat
 from collectors.node.socket_tables import address, read_tables, sockets
 
@@ -36,6 +36,8 @@ _ON_A_FILE = frozenset(
     "sendmsg recvmsg flock fcntl fsync fdatasync syncfs ftruncate fallocate getdents64 lseek".split()
 )
 """Calls whose first argument is a file descriptor."""
+_LOCKS = ("flock", "fcntl")
+"""Calls in which a process that waits does so for a lock on a file."""
 
 
 class ProcessState(NamedTuple):
@@ -64,6 +66,9 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
         return None
     wchan = files.read_text(folder + "/wchan")
     syscall, waiting_on = _syscall(folder)
+    if syscall in _LOCKS:
+        keeper = file_locks.holder(pid, proc)
+        waiting_on += ", locked by %s" % keeper if keeper else ""
     return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
+from hangtop.diagnosis.stacks.system import FILE_LOCKS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -141,9 +142,19 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
         ranks=tuple(member.rank for member in members),
         nodes=nodes_of(members),
         evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
-        advice=ADVICE[kind],
+        advice=_advice(kind, first),
         next=(NextStep("^n", f"hangtop stacks {first.node or 'NODE'} --rank {first.rank} --native"),),
     )
+
+
+def _advice(kind: str, status: RankStatus) -> str:
+    doing = status.activity
+    if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
+        if doing.waits == "helper":
+            return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
+        if doing.syscall in FILE_LOCKS:
+            return "Find who keeps this file locked; on shared storage it may be a process of another node (lslocks)."
+    return ADVICE[kind]
 
 
 def _manner(status: RankStatus) -> str:

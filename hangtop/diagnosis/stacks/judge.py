@@ -12,7 +12,7 @@ from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
 from hangtop.diagnosis.stacks.look import StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
-from hangtop.diagnosis.stacks.system import System, system
+from hangtop.diagnosis.stacks.system import FILE_LOCKS, System, system
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -136,7 +136,8 @@ def _for_people(seen: StackLook) -> tuple[str, ...]:
     lines = folded(seen.reading)
     if seen.helper is None or seen.helper_reading is None:
         return lines
-    return (*lines, f"[data worker {seen.helper.pid}]", *folded(seen.helper_reading))
+    helper = "data worker" if seen.reading.kind == "data" else "child process"
+    return (*lines, f"[{helper} {seen.helper.pid}]", *folded(seen.helper_reading))
 
 
 def _stays(looks: Sequence[StackLook]) -> Frame | None:
@@ -203,6 +204,8 @@ def _threads(seen: StackLook) -> tuple[tuple[ThreadNote, ...], Reading | None, T
     notes = tuple(note for note, _ in others)
     # in C code at a futex it may be a lock as well: then only a thread in the same class makes it one
     needed = 1 if judged.kind == "lock" else _SAME_CLASS
+    if dump.syscall in FILE_LOCKS:
+        return notes, None, None  # another process keeps that one
     if judged.frame is None or not (judged.kind == "lock" or (judged.kind == "code" and dump.syscall == "futex")):
         return notes, None, None
     ranked = sorted(others, key=lambda pair: _likeness(judged.frame, pair[1]), reverse=True)

@@ -15,6 +15,9 @@ from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.diagnosis.stacks.system import system
 from hangtop.diagnosis.stacks.threads import thread_that_counts
 
+NO_FILE = "<string>"
+"""File of the frames of ``python -c``: of a helper, it is how it was started."""
+
 
 class StackLook(NamedTuple):
     """One dump of a rank's own process, read."""
@@ -91,6 +94,6 @@ def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump |
         if main is None:
             continue
         found = read(main.frames, system(dump))
-        if found.user:
+        if any(frame.file != NO_FILE for frame in found.user):
             return dump, found
     return None, None

@@ -145,6 +145,8 @@ def _without_leaf(
         return "shutdown", waits, "has left the program"
     if generic is not None and generic.kind == "lock":
         return "lock", waits, generic.row.label
+    if generic is None and waits == "lock":
+        return "lock", waits, system.label
     if hint in ("data", "checkpoint"):
         return hint, waits, "reads data" if hint == "data" else "saves or loads a checkpoint"
     if generic is not None:

@@ -12,11 +12,13 @@ _SLEEP = frozenset(("nanosleep", "clock_nanosleep"))
 _STORAGE = frozenset(
     "read write open openat openat2 close stat fstat newfstatat statx lseek pread64 pwrite64 readv writev preadv "
     "pwritev fsync fdatasync sync syncfs truncate ftruncate fallocate getdents64 mkdir mkdirat unlink unlinkat rename "
-    "renameat renameat2 sendfile copy_file_range flock fcntl io_getevents io_uring_enter connect accept accept4 "
+    "renameat renameat2 sendfile copy_file_range io_getevents io_uring_enter connect accept accept4 "
     "sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
 )
 """Calls that wait for a file, a pipe or a socket."""
 
+FILE_LOCKS = frozenset(("flock", "fcntl"))
+"""Calls that wait for a lock on a file: of what fcntl(2) does nothing else blocks."""
 _CHILD = frozenset(("wait4", "waitid"))
 _NETWORK = frozenset(
     "connect accept accept4 sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
@@ -51,6 +53,8 @@ def _system(state: str, call: str, target: str) -> System:
         return System("helper", "", "waits for a child process")
     if call == "ioctl" and target.startswith("/dev/nvidia"):
         return System("device", target, "waits for its GPU")
+    if call in FILE_LOCKS:
+        return System("lock", target, "waits for a lock on a file")
     if call in _STORAGE:
         return System("storage", target, _file_label(call))
     if call == "futex":  # a lock, a queue, an operation begun earlier: C code that Python called

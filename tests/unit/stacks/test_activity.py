@@ -203,3 +203,19 @@ def test_any_dump_is_judged(dumps: list[StackDump]) -> None:
     doing = activity(dumps)
     assert doing.looks >= 1
     assert bool(doing.error) == (doing.kind == "unknown")
+
+
+def test_a_helper_that_only_shows_how_it_was_started_is_not_where_the_rank_is() -> None:
+    """Python's resource tracker runs as ``python -c``: no line of the job is in it."""
+    pool = f"{STDLIB}/multiprocessing"
+    rank = main_dump(f"get {pool}/pool.py:768", f"map {pool}/pool.py:367", f"shard {SCRIPT}:62", f"main {SCRIPT}:30")
+    tracker = dump(
+        thread(f"main {pool}/resource_tracker.py:239", "<module> <string>:1"), pid=101, rank_pid=100, syscall="read",
+        waiting_on="pipe",
+    )  # fmt: skip
+    worker = dump(thread(f"work {SCRIPT}:8", f"mapstar {pool}/pool.py:48"), pid=102, rank_pid=100)
+    alone = activity([rank, tracker])
+    assert (alone.where, alone.helper_pid) == ("shard (train.py:62)", None)
+    doing = activity([rank, tracker, worker])
+    assert (doing.where, doing.helper_pid) == ("work (train.py:8)", 102)
+    assert "[child process 102]" in doing.frames
