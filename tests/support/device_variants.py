@@ -134,6 +134,7 @@ def own_user(cluster: Cluster) -> Iterator[Path]:
             node.run(["sh", "-c", _OPEN, "sh", *_below_root()])
             node.run(["mount", "-o", "remount,hidepid=2", "/proc"])
             os.chown(node.root / "gpus", USER, USER)
+        os.chown(cluster.shared, USER, USER)
         try:
             yield config
         finally:
