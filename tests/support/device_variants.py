@@ -38,7 +38,7 @@ def ptrace_refused(cluster: Cluster) -> Iterator[None]:
     assert binary is not None
     for node in cluster.nodes:
         node.stop_sshd()
-        node.run([str(program), binary, "-f", f"{node.root}/sshd_config", "-E", f"{node.root}/sshd.log"])
+        node.run([str(program), "-m", binary, "-f", f"{node.root}/sshd_config", "-E", f"{node.root}/sshd.log"])
     try:
         yield
     finally:
