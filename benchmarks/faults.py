@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -81,7 +82,7 @@ def _struck(scene: Scene, fault: Fault) -> dict[str, Any]:
         return {"fault": fault.title, "short": [fault.missing], **asdict(Outcome(""))}
     try:
         outcome = played(scene, fault.play)
-    except AssertionError as error:  # what was waited for did not come: a shortcoming, and the others are struck still
+    except (AssertionError, subprocess.SubprocessError) as error:  # a shortcoming; the others are struck still
         row = {"fault": fault.title, "short": [str(error)], **asdict(Outcome(""))}
     else:
         row = {"fault": fault.title, "short": fault.shortcomings(outcome), **asdict(outcome)}

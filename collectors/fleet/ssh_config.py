@@ -205,13 +205,13 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
     if depth > _DEPTH:
         raise SshConfigError(f"{path}: more than {_DEPTH} Include files within one another")
     try:
-        text = path.read_text("utf-8", "surrogateescape")
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise SshConfigError(f"{path}: cannot be read: {error.strerror}") from None
     block = HostBlock(outer)
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         place = SaidAt(path, number)
-        keyword, values = split_words(line, place, _VERBATIM)
+        keyword, values = split_words(line.partition("\0")[0], place, _VERBATIM)  # to OpenSSH a line ends there
         if not keyword:
             continue
         if not values:
@@ -222,7 +222,7 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
             block = HostBlock((*outer, condition))
         elif keyword == "include":
             yield block
-            for included in _included(values, base):
+            for included in _included(values, base, place):
                 yield from _parse_file(included, block.conditions, depth + 1, base)
             block = HostBlock(block.conditions)
         else:
@@ -231,9 +231,13 @@ def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path
     yield block
 
 
-def _included(patterns: Sequence[str], base: Path) -> Iterator[Path]:
+def _included(patterns: Sequence[str], base: Path, place: SaidAt) -> Iterator[Path]:
     for pattern in patterns:
-        for found in sorted(glob.glob(str(base / Path(pattern).expanduser()))):  # noqa: PTH207 (absolute patterns)
+        try:
+            whole = base / Path(pattern).expanduser()
+        except RuntimeError:
+            raise SshConfigError(f"{place}: nobody's home is known for {pattern!r}") from None
+        for found in sorted(glob.glob(str(whole))):  # noqa: PTH207 (absolute patterns)
             if Path(found).is_file():
                 yield Path(found)
 

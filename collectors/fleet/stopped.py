@@ -1,7 +1,8 @@
-"""Ends a node side that has been stopped (SIGSTOP, a debugger): it does not see that its input ends, nor its alarm.
+"""Ends programs of ours that have been stopped (SIGSTOP, a debugger): they do not see that input ends, nor their alarm.
 
-Another channel of the same connection ends it by its process id, if that is still a process of this login that was
-started as our programs are. Its children end with it: they carry a parent-death signal.
+Another channel of the same connection ends the node side by its process id, if that is still a process of this login
+that was started as our programs are, and what else hangtop runs over this connection: the children of its sshd that
+were started so. Their own children end with them: they carry a parent-death signal.
 """
 
 from __future__ import annotations
@@ -16,11 +17,33 @@ ENDING = 0.7
 KILLING = 4.0
 """Seconds that it may take to end it."""
 
-_KILL = (
-    '[ -O "/proc/$1" ] && tr "\\\\000" " " <"/proc/$1/cmdline" | grep -q " -I -S -B -u -c exec.* hangtop " && '
-    'kill -KILL "$1"'
-)
-"""Shell; its first argument is the process id."""
+_KILL = r"""
+ours() {
+  tr "\000" " " <"/proc/$1/cmdline" | grep -q " -B -u -c exec.* hangtop [0-9]"
+}
+children() {
+  cat "/proc/$1/task/$1/children"
+}
+[ -O "/proc/$1" ] && ours "$1" && kill -KILL "$1"
+above=$PPID
+for _ in 1 2 3; do
+  read -r name <"/proc/$above/comm" || break
+  case "$name" in
+    sshd*)
+      for pid in $(children "$above"); do
+        [ "$pid" != "$$" ] && ours "$pid" && kill -KILL "$pid" $(children "$pid")
+      done
+      break;;
+  esac
+  above=$(sed -n "s/^PPid:[^0-9]*//p" "/proc/$above/status")
+done
+:
+"""
+"""Shell; its first argument is the process id of the node side.
+
+A login shell may stand between sshd and what it runs, on either way. Only processes are looked at that are ours: the
+command line of another may not answer, where it is held by the kernel.
+"""
 
 
 async def end(transport: Transport, process: Process, pid: int) -> None:

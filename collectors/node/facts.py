@@ -6,8 +6,17 @@ import os
 from typing import Dict, Mapping, NamedTuple, Optional, Sequence
 
 from collectors.node.environ import RankEnvironment, presentable_command
-from collectors.node.files import link, read_int, read_or_none, read_text, text
-from collectors.node.procfs import CLOCK_TICKS, UNLIMITED, Cgroup, ProcessStatus, Stat, parse_cgroup, parse_limit
+from collectors.node.files import link, read_int, read_named, read_or_none, read_text, text
+from collectors.node.procfs import (
+    CLOCK_TICKS,
+    UNLIMITED,
+    Cgroup,
+    ProcessStatus,
+    Stat,
+    parse_cgroup,
+    parse_limit,
+    parse_status,
+)
 from collectors.node.rooted import foreign_mounts, seen_by
 from collectors.samples.ranks import RankProcess
 
@@ -98,11 +107,17 @@ class FactFinder:
             return ""
         base = "%s/%d" % (self._proc, pid)
         same_host = link(base + "/ns/uts") == link(self._proc + "/self/ns/uts")
-        host = os.uname().nodename if same_host else read_text(base + "/root/etc/hostname")
+        host = os.uname().nodename if same_host else self._told_host(pid)
         path = expand_nccl_path(pattern, host, own_pid)
         if not path.startswith("/"):
             path = cwd + "/" + path
         return seen_by(pid, path, self._proc)
+
+    def _told_host(self, pid: int) -> str:
+        """Name of a container, as its own file has it; which file that is, is up to whoever runs in it."""
+        status = parse_status(read_or_none("%s/%d/status" % (self._proc, pid)) or b"", pid)
+        said = None if status is None else read_named(seen_by(pid, "/etc/hostname", self._proc), status.uid)
+        return text(said or b"").strip()
 
 
 def expand_nccl_path(pattern: str, host: str, pid: int) -> str:

@@ -1,9 +1,14 @@
-"""Reading small kernel files cheaply: no buffering, no text layer, no exception for what is not there."""
+"""Reading small kernel files cheaply: no buffering, no text layer, no exception for what is not there.
+
+And files whose names are of others' choosing, which may lead anywhere: see :func:`opened`.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import List, Optional
+import stat
+from typing import Callable, List, Optional
 
 LIMIT = 1 << 20
 
@@ -14,7 +19,11 @@ def read(path: str, limit: int = LIMIT) -> bytes:
     Raises :class:`OSError` as the kernel says it: FileNotFoundError and ProcessLookupError for a process that is gone,
     PermissionError where it may not be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    return _whole(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), limit)
+
+
+def _whole(descriptor: int, limit: int) -> bytes:
+    """What a descriptor gives, which is closed."""
     try:
         data = os.read(descriptor, min(limit, 16384))
         part = data and os.read(descriptor, limit)  # a short read is not the last one: records are not torn
@@ -37,6 +46,52 @@ def read_or_none(path: str, limit: int = LIMIT) -> Optional[bytes]:
         return read(path, limit)
     except OSError:
         return None
+
+
+def regular(found: os.stat_result) -> bool:
+    """True for a regular file."""
+    return stat.S_ISREG(found.st_mode)
+
+
+def opened(
+    path: str,
+    accept: Callable[[os.stat_result], bool] = regular,
+    flags: int = os.O_RDONLY,
+    *,
+    follow: bool = True,
+) -> int:
+    """Descriptor of a file whose name others chose, if it is one that ``accept`` takes; without waiting for a FIFO.
+
+    Without ``follow`` a link is what is looked at, and no regular file.
+
+    Nothing else is opened, not for a moment: as root that may do something (a watchdog's timer starts, and the node is
+    booted anew; a FIFO's writer goes on). What is looked at is what is opened, whatever is under its name by then.
+    Raises :class:`OSError`.
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        found = os.fstat(place)
+        if not accept(found):
+            wrong = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+            raise OSError(wrong, "no regular file" if not regular(found) else "not the file that it should be", path)
+        return os.open("/proc/self/fd/%d" % place, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    finally:
+        os.close(place)
+
+
+def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
+    """Contents of a regular file that this user named; None where there is none that he, or everybody, may read.
+
+    So that root reads nothing for him: some files of the kernel's are empty once they were read.
+    """
+    try:
+        return _whole(opened(path, lambda found: regular(found) and _may_read(found, uid)), limit)
+    except OSError:
+        return None
+
+
+def _may_read(found: os.stat_result, uid: int) -> bool:
+    return uid in (0, found.st_uid) or bool(found.st_mode & stat.S_IROTH)
 
 
 def text(data: bytes) -> str:

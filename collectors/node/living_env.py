@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import re
 import struct
-from typing import AbstractSet, Dict, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.blocking import BlockingGuard
-from collectors.node.files import read
+from collectors.node.files import opened, read
 
 VARIABLES = 4096
 """Entries of an environment that are read."""
@@ -35,7 +35,12 @@ _PROGRAM = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _LOAD, _DYNSYM, _FIXED = 1, 11, 2
-_TABLE_LIMIT = 16 << 20
+_TABLE_LIMIT = 4 << 20
+"""Bytes of a table of symbols or of their names: libc has 100 KB, a Python that is linked statically ten times that."""
+_PLACES = 64
+"""Places of the name in such a table; each file has three."""
+_FILES = 4096
+"""Files that are remembered."""
 
 
 MAPS_LIMIT = 8 << 20
@@ -190,7 +195,9 @@ def _variable(path: str) -> Optional[Variable]:
     status = os.stat(path)
     key = status.st_dev, status.st_ino, status.st_size, int(status.st_mtime)
     if key not in _known:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if len(_known) >= _FILES:
+            _known.clear()
+        descriptor = opened(path)
         try:
             _known[key] = _search(descriptor)
         except (struct.error, IndexError, OverflowError):
@@ -216,27 +223,28 @@ def _search(file: int) -> Optional[Variable]:
         _SECTION.unpack(os.pread(file, _SECTION.size, sections + number * _SECTION.size))
         for number in range(section_count)
     ]
-    for row in rows:
-        if row[1] != _DYNSYM or row[5] > _TABLE_LIMIT:
-            continue
-        strings = rows[row[6]]
-        offsets = _name_offsets(os.pread(file, min(strings[5], _TABLE_LIMIT), strings[4]))
-        symbols = os.pread(file, row[5] - row[5] % _SYMBOL.size, row[4])
-        for name, _, _, section, value, _ in _SYMBOL.iter_unpack(symbols):
-            if name in offsets and section:
-                return Variable(value if kind == _FIXED else value - (first or 0), kind == _FIXED)
+    tables = [row for row in rows if row[1] == _DYNSYM and row[5] <= _TABLE_LIMIT]
+    if not tables:
+        return None
+    row = tables[0]  # there is one; whoever made the file may say that there are more
+    strings = rows[row[6]]
+    offsets = _name_offsets(os.pread(file, min(strings[5], _TABLE_LIMIT), strings[4]))
+    symbols = os.pread(file, row[5] - row[5] % _SYMBOL.size, row[4])
+    for name, _, _, section, value, _ in _SYMBOL.iter_unpack(symbols):
+        if name in offsets and section:
+            return Variable(value if kind == _FIXED else value - (first or 0), kind == _FIXED)
     return None
 
 
-def _name_offsets(strings: bytes) -> List[int]:
+def _name_offsets(strings: bytes) -> Set[int]:
     """Offsets at which a table of strings has ``environ``, ``_environ`` or ``__environ``; tails are shared in it."""
-    found: List[int] = []
+    found: Set[int] = set()
     at = strings.find(_NAME)
-    while at >= 0:
+    while at >= 0 and len(found) < _PLACES:
         begin = at
         while begin > 0 and strings[begin - 1 : begin] == b"_" and at - begin < 2:
             begin -= 1
         if strings[begin - 1 : begin] in (b"\0", b""):
-            found += range(begin, at + 1)
+            found.update(range(begin, at + 1))
         at = strings.find(_NAME, at + 1)
     return found

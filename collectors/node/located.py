@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Iterable, Iterator, List, NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Tuple
 
-from collectors.node.files import read_or_none, text
+from collectors.node.files import read_named, text
 from collectors.node.source import Absent, Shared, Source
 from collectors.node.topology_conf import read
 
@@ -32,20 +32,21 @@ class LocationSource(Source):
 
     def look(self, _now: float) -> Iterable[NamedTuple]:
         """Locations of this node. Raises :class:`Absent` where no file names it."""
-        for path in self._paths():
-            said = read_or_none(self._root + path, 8 << 20)
+        for path, uid in self._paths():
+            said = read_named(self._root + path, uid, 8 << 20)
             places = read(text(said), SOURCE) if said is not None else {}
             for name in self._names():
                 if name in places:
                     return places[name]
         raise Absent("no topology.conf of Slurm names this node")
 
-    def _paths(self) -> Iterator[str]:
-        settings: List[str] = [rank.env.get("SLURM_CONF", "") for rank in self.shared.ranks]
-        settings.append(os.environ.get("SLURM_CONF", ""))
-        folders = [os.path.dirname(setting) for setting in settings if setting.startswith("/")]
-        for folder in dict.fromkeys([*folders, *FOLDERS]):
-            yield "%s/topology.conf" % folder
+    def _paths(self) -> Iterator[Tuple[str, int]]:
+        """Where it may lie, and who says so."""
+        settings = [(rank.env.get("SLURM_CONF", ""), rank.uid) for rank in self.shared.ranks]
+        settings.append((os.environ.get("SLURM_CONF", ""), os.geteuid()))
+        folders = [(os.path.dirname(setting), uid) for setting, uid in settings if setting.startswith("/")]
+        for folder, uid in dict.fromkeys([*folders, *((folder, os.geteuid()) for folder in FOLDERS)]):
+            yield "%s/topology.conf" % folder, uid
 
     def _names(self) -> Iterator[str]:
         for rank in self.shared.ranks:

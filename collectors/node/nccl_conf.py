@@ -12,7 +12,7 @@ import os
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from collectors.node import environ
-from collectors.node.files import read_or_none, read_text, text
+from collectors.node.files import read_named, text
 from collectors.node.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
@@ -35,7 +35,7 @@ def settings(rank: RankProcess, proc: str = "/proc") -> Dict[str, ConfLine]:
     """What these files set for a rank, as far as it may leave the node; read through its own root."""
     found: Dict[str, ConfLine] = {}
     for file in _files(rank, proc):
-        data = read_or_none(seen_by(rank.pid, file, proc), LIMIT)
+        data = read_named(seen_by(rank.pid, file, proc), rank.uid, LIMIT)
         for name, value in lines(text(data or b"")).items():
             found.setdefault(name, ConfLine(value, file))
     shown = environ.presentable({name: setting.value for name, setting in found.items()})
@@ -72,7 +72,7 @@ def _files(rank: RankProcess, proc: str) -> List[str]:
 
 def _home(rank: RankProcess, proc: str) -> Optional[str]:
     """Home by the rank's own /etc/passwd; a name service may hang, and is not asked."""
-    for line in read_text(seen_by(rank.pid, "/etc/passwd", proc)).splitlines():
+    for line in text(read_named(seen_by(rank.pid, "/etc/passwd", proc), rank.uid) or b"").splitlines():
         fields = line.split(":")
         if len(fields) > 5 and fields[2] == str(rank.uid) and fields[5].startswith("/"):
             return fields[5]

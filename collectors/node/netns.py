@@ -7,12 +7,15 @@ calling thread alone), makes it and ends. Only root may; a process in our own na
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
+import struct
 import threading
 from typing import List, Union
 
-from collectors.node.files import link
+from collectors.node.files import link, read_or_none
+from collectors.node.procfs import parse_status
 
 _CLONE_NEWNET = 0x40000000
 
@@ -29,9 +32,16 @@ def is_elsewhere(pid: int, proc: str = "/proc") -> bool:
 def connect(pid: int, address: Address, timeout: float) -> socket.socket:
     """A connection as the process would make it.
 
-    Raises :class:`OSError`, also where its namespace may not be entered.
+    Raises :class:`OSError`, also where its namespace may not be entered, or where a path leads to another's socket.
     """
-    if isinstance(address, str) or not is_elsewhere(pid):
+    if isinstance(address, str):
+        made_here = _connect(address, timeout)
+        status = parse_status(read_or_none("/proc/%d/status" % pid) or b"", pid)
+        if status is None or _listener(made_here) != status.uid:  # the path may lead to who serves root
+            made_here.close()
+            raise OSError(errno.EPERM, "the socket is not the process's own", address)
+        return made_here
+    if not is_elsewhere(pid):
         return _connect(address, timeout)
     made: List[socket.socket] = []
     failed: List[OSError] = []
@@ -62,6 +72,11 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def _listener(connection: socket.socket) -> int:
+    """User id of who listens at the other end of a Unix socket: struct ucred (pid, uid, gid) of unix(7)."""
+    return int(struct.unpack("iii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
 
 
 def _enter(namespace: str) -> None:

@@ -8,12 +8,11 @@ belong to the rank's user and say that it is of this very process: what a rank f
 from __future__ import annotations
 
 import os
-import stat
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import page_reading
-from collectors.node.files import link, read_or_none
+from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.procfs import parse_status
 from collectors.node.source import Shared, Source
 from collectors.samples import page as layout
@@ -174,15 +173,16 @@ def find(proc: str, pid: int, uid: int, device: int, *, write: bool = False) -> 
 
 
 def _opened(path: str, pid: int, uid: int, inner: int, device: int, *, write: bool) -> Optional[OpenPage]:
-    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    def accept(found: os.stat_result) -> bool:
+        return regular(found) and found.st_dev == device and found.st_uid == uid
+
     try:
-        file = os.open(path, flags)
+        file = opened(path, accept, os.O_RDWR if write else os.O_RDONLY)
     except OSError:
         return None
     page = OpenPage(file, pid, inner)
-    found = os.fstat(file)
-    head = page_reading.head_of(page.read(page_reading.HEAD)) if found.st_dev == device else None
-    if stat.S_ISREG(found.st_mode) and found.st_uid == uid and head is not None and head.pid == inner:
+    head = page_reading.head_of(page.read(page_reading.HEAD))
+    if head is not None and head.pid == inner:
         return page
     os.close(file)
     return None

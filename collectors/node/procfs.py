@@ -32,6 +32,8 @@ class Stat(NamedTuple):
     start_ticks: int
     """Clock ticks after boot at which the process started: with the pid, its identity."""
     rss: int
+    processor: int = -1
+    """The CPU that it last ran on; -1 where the kernel (before 2.2.8) does not tell."""
 
 
 class ProcessStatus(NamedTuple):
@@ -63,6 +65,7 @@ def parse_stat(data: bytes) -> Optional[Stat]:
             threads=int(fields[17]),
             start_ticks=int(fields[19]),
             rss=int(fields[21]) * PAGE_SIZE,
+            processor=int(fields[36]) if len(fields) > 36 else -1,
         )
     except (ValueError, OverflowError):
         return None

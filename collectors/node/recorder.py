@@ -10,13 +10,14 @@ torch 2.13). A rank with torch's debug server is asked for the same as JSON ther
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import stat
 import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node import debug_server, environ, owner, pages, watchdog
-from collectors.node.files import link, read_or_none
+from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.rooted import seen_by
 from collectors.node.say import say
 from collectors.samples.asked import RecorderFile
@@ -74,16 +75,13 @@ def ask(pipe: str, uid: Optional[int] = None) -> str:
     Without blocking: nobody reads the pipe of a rank whose monitor thread is gone. What is written to is what was
     looked at: the name is the rank's user's, who may put another file there in between.
     """
-    refused = "%s is no pipe of the rank's" % pipe
     try:
-        if not _is_pipe(os.stat(pipe), uid):  # opening a device may do something
-            return refused
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = opened(pipe, lambda found: _is_pipe(found, uid), os.O_WRONLY)
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            return "%s is no pipe of the rank's" % pipe
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
     try:
-        if not _is_pipe(os.fstat(descriptor), uid):
-            return refused
         os.write(descriptor, b"1")
     except OSError as error:
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
@@ -188,13 +186,10 @@ def _content(path: str, uid: Optional[int]) -> bytes:
     The rank says where its dump is: root must not be made to read what the rank's user may not.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = opened(path, lambda found: regular(found) and uid in (None, found.st_uid))
     except OSError:
         return b""
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or uid not in (None, found.st_uid):
-            return b""
         try:
             return file.read(SIZE_LIMIT)
         except OSError:

@@ -115,8 +115,12 @@ class Search:
             stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
             if stat is not None:
                 stats[pid] = stat
-        for pid, library in self._mapped.look(stats, computing).items():
-            words = split_zeros(read_or_none("%s/%d/cmdline" % (self._proc, pid)) or b"")
+        mapped = self._mapped.look(stats, computing)
+        commands = {pid: "%s/%d/cmdline" % (self._proc, pid) for pid in mapped}
+        said = self._reader.read_all(list(commands.values()))
+        for pid, library in mapped.items():
+            answer = said.get(commands[pid])
+            words = split_zeros(answer) if isinstance(answer, bytes) else []
             found = None if is_foreign(words, stats[pid].comm) else self.again(pid, library, others[pid])
             if found is not None:
                 self._known.pop(pid, None)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import stat
 import time
+from contextlib import suppress
 from typing import List, Optional
 
-from collectors.node.files import link, read_or_none
+from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.pages import FILES, find, memfd_device, read_head
 from collectors.node.procfs import parse_status
 from collectors.node.served_stacks import INSTEAD_OF, LIMIT, threads
@@ -95,16 +95,18 @@ def caught(status: bytes, number: int) -> bool:
 def _file(pid: int, proc: str) -> int:
     """The memfd that its handler writes to, open; -1 for none."""
     folder, device = "%s/%d/fd" % (proc, pid), memfd_device()
+    status = parse_status(read_or_none("%s/%d/status" % (proc, pid)) or b"", pid)
+
+    def accept(found: os.stat_result) -> bool:
+        return regular(found) and found.st_dev == device and status is not None and found.st_uid == status.uid
+
     numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit())
     for number in numbers[:FILES]:
         path = "%s/%d" % (folder, number)
         if not link(path).startswith(_NAME):
             continue
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        found = os.fstat(file)
-        if stat.S_ISREG(found.st_mode) and found.st_dev == device:
-            return file
-        os.close(file)
+        with suppress(OSError):
+            return opened(path, accept, os.O_RDWR)
     return -1
 
 

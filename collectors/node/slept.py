@@ -12,15 +12,13 @@ import os
 from typing import Optional
 
 from collectors.node.files import list_folder, read_or_none
-from collectors.node.procfs import ProcessStatus
+from collectors.node.procfs import ProcessStatus, parse_stat
 
 LOOKS = 2
 """Looks without a voluntary switch after which a process counts as waiting."""
 GRADIENTS = b"pt_autograd"
 """Name of PyTorch's threads for the backward pass on a device; they sleep between two of them."""
 _FIELD = b"se.exec_start"
-_PROCESSOR = 36
-"""Position of ``processor`` in /proc/PID/stat, counted from the field after the name."""
 
 
 class WaitStart:
@@ -54,12 +52,12 @@ class WaitStart:
 def slept(base: str) -> Optional[float]:
     """Seconds since the thread whose folder in /proc this is last ran; None where the kernel does not tell."""
     then = _put_on(base + "sched")
-    cpu = _processor(base + "stat")
-    if then is None or cpu is None:
+    stat = parse_stat(read_or_none(base + "stat") or b"")
+    if then is None or stat is None or stat.processor < 0:
         return None
     allowed = os.sched_getaffinity(0)
     try:
-        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, {stat.processor})
     except OSError:
         return None  # a CPU that this process may not use: its clock cannot be read
     try:
@@ -91,11 +89,3 @@ def _put_on(path: str) -> Optional[float]:
             except ValueError:
                 return None
     return None
-
-
-def _processor(path: str) -> Optional[int]:
-    fields = (read_or_none(path) or b"").rpartition(b")")[2].split()
-    try:
-        return int(fields[_PROCESSOR])
-    except (IndexError, ValueError):
-        return None

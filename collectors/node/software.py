@@ -14,7 +14,7 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from collectors.node import nccl_conf
 from collectors.node.blocking import GuardedReader
-from collectors.node.files import link, list_folder, read_or_none, read_text, text
+from collectors.node.files import link, list_folder, read_named, read_or_none, read_text, text
 from collectors.node.rooted import foreign_root
 from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
@@ -24,8 +24,8 @@ _TORCH_LIBRARY = re.compile(
     rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so", re.M
 )
 _NCCL_LIBRARY = re.compile(rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/libnccl\.so[0-9.]*)", re.M)
-_TORCH_VERSION = re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"]+)", re.M)
-_CUDA_VERSION = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([^'\"]+)", re.M)
+_TORCH_VERSION = re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"\n]{1,100})", re.M)
+_CUDA_VERSION = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([^'\"\n]{1,100})", re.M)
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
 _NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)")
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
@@ -88,7 +88,7 @@ class SoftwareSource(Source):
             return {}
         key = (root + torch, nccl or "")
         if key not in self._by_folder:
-            self._by_folder[key] = torch_versions(root, torch, nccl)
+            self._by_folder[key] = torch_versions(root, torch, nccl, rank.uid)
         return self._by_folder[key]
 
     def _beside(self, rank: RankProcess, root: str) -> Optional[str]:
@@ -120,9 +120,12 @@ def libraries(maps: bytes) -> Tuple[Optional[str], Optional[str]]:
     return (text(torch.group(1)) if torch else None, text(nccl.group(1)) if nccl else None)
 
 
-def torch_versions(root: str, torch: str, nccl: Optional[str]) -> Dict[str, str]:
-    """Versions that torch's own folder tells, and the NCCL beside it; ``root`` goes before every path."""
-    said = read_text("%s%s/version.py" % (root, torch))
+def torch_versions(root: str, torch: str, nccl: Optional[str], uid: int) -> Dict[str, str]:
+    """Versions that torch's own folder tells, and the NCCL beside it; ``root`` goes before every path.
+
+    The folder is the choice of the rank's user, ``uid``.
+    """
+    said = text(read_named("%s%s/version.py" % (root, torch), uid) or b"")
     version, cuda = _TORCH_VERSION.search(said), _CUDA_VERSION.search(said)
     found = {"torch": version.group(1) if version else "", "cuda": cuda.group(1) if cuda else ""}
     site = os.path.dirname(torch)

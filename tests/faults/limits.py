@@ -99,6 +99,21 @@ def _mounted(*commands: str) -> Callable[[Scene], None]:
     return begin
 
 
+def _read_only(scene: Scene) -> None:
+    """Have the node side start anew where nothing can be written.
+
+    In mounts of its own: those of the node are in use by the job, which writes its logs.
+    """
+    folders = "/ /tmp /run /dev/shm"
+    mounts = f"for at in {folders}; do mount -o remount,bind,ro $at || exit 1; done"
+    proof = "! touch /var/tmp/hangtop-wrote-this 2>/dev/null || exit 1"
+    inside = shlex.quote(f'{mounts}; {proof}; exec "$@"')
+    python = scene.path(".sh")
+    python.write_text(f'#!/bin/sh\nexec unshare -m sh -c {inside} sh {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    _wrapped(f'exec {shlex.quote(str(python))} "$@"')(scene)
+
+
 def _forking(scene: Scene) -> None:
     """Let the node side have no further process than it has, once it runs."""
     group = CGROUPS / "pids" / f"hangtop-{os.getpid()}"
@@ -159,7 +174,7 @@ fault("/tmp and /dev/shm full", "samples go on")(
         )
     )
 )
-fault("/ read-only", "samples go on")(streams(_mounted("mount -o remount,bind,ro /", "mount -o remount,bind,rw /")))
+fault("/ read-only", "samples go on")(streams(_read_only))
 
 
 def _busy(scene: Scene) -> None:

@@ -30,11 +30,11 @@ from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
 from tests.support.cluster_node import Node
 from tests.support.device_cases import CASES, Case
-from tests.support.device_variants import ContainedJob, another_user, contained, ptrace_refused
+from tests.support.device_variants import USER, ContainedJob, another_user, contained, own_user, ptrace_refused
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
 
 WAYS = ("triage", "live", "replay")
-VARIANTS = ("ptrace_refused", "container", "another_user")
+VARIANTS = ("ptrace_refused", "container", "another_user", "own_user")
 """Nodes on which less is to be seen."""
 PATIENCE = 10.0
 STILL = 3.0
@@ -52,7 +52,9 @@ class DeviceJobs:
         self.nursery = nursery
         self.cluster = nursery.cluster
         self.login: Path | None = None
-        """Another ssh_config than the cluster's: one of a user who can read of no process whose job it is."""
+        """Another ssh_config than the cluster's: one of a user who is not root."""
+        self.knows_job = True
+        """Whether that user can read of a process whose job it is."""
         self.library = build(self.cluster.root / "cuda")
         self._benches = {node.name: Bench(node.root / "gpus", Hardware(gpus=2, ports=0)) for node in self.cluster.nodes}
         for node in self.cluster.nodes:
@@ -122,15 +124,14 @@ class DeviceJobs:
 
     def triage(self, job: FaultyJob) -> Answer:
         """What the one-shot command says."""
-        if self.login is None:
-            return Triage(self.cluster, case=job.case).answer(150)
-        return Triage(self.cluster, "-F", str(self.login)).answer(150)
+        login = ["-F", str(self.login)] if self.login else []
+        return Triage(self.cluster, *login, case=job.case if self.knows_job else None).answer(150)
 
     def live(self, job: FaultyJob, file: Path, case: Case) -> Answer:
         """What the live session says: an alarm that it holds to, or what it says in the end; ``file`` records it."""
         options = SessionOptions(
             targets=tuple(self.cluster.names), ssh_config=self.login or self.cluster.ssh_config,
-            job=None if self.login else ("HX_CASE", job.case), patience=PATIENCE, batch=True,
+            job=("HX_CASE", job.case) if self.knows_job else None, patience=PATIENCE, batch=True,
         )  # fmt: skip
         return asyncio.run(_watched(options, file, case))
 
@@ -222,12 +223,16 @@ def line(name: str, way: str, case: Case, answer: Answer) -> str:
 def device_jobs(variant: str = "") -> Iterator[DeviceJobs]:
     """Two nodes of their own for such jobs; ``variant`` is one of :data:`VARIANTS`."""
     inside, kind = (contained, ContainedJob) if variant == "container" else (None, FaultyJob)
-    with nurseries(inside=inside, kind=kind) as nursery, contextlib.ExitStack() as stack:
+    user = USER if variant == "own_user" else 0
+    with nurseries(inside=inside, kind=kind, user=user) as nursery, contextlib.ExitStack() as stack:
         jobs = DeviceJobs(nursery)
         if variant == "ptrace_refused":
             stack.enter_context(ptrace_refused(nursery.cluster))
         if variant == "another_user":
             jobs.login = stack.enter_context(another_user(nursery.cluster))
+            jobs.knows_job = False
+        if variant == "own_user":
+            jobs.login = stack.enter_context(own_user(nursery.cluster))
         yield jobs
 
 

@@ -1,4 +1,7 @@
-"""Nodes on which less is to be seen: stacks refused, ranks in a container, a login that is not the ranks' user."""
+"""Nodes on which less is to be seen: stacks refused, ranks in a container, a login that is not root's.
+
+That login may be the ranks' own user, or one who has nothing to do with them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from tests.support.cluster_node import Node, NodeProcess, sshd_binary
 from tests.support.faulty import FaultyJob
 
 OTHER = "visitor"
-"""A user who owns nothing on a node."""
-_UID = 4711
+"""Name of a user who is not root."""
+USER = 4711
+"""That user's number."""
 _SYSTEM_PYTHON = "/usr/bin:/bin:/usr/local/bin"
 
 
@@ -34,7 +38,7 @@ def ptrace_refused(cluster: Cluster) -> Iterator[None]:
     assert binary is not None
     for node in cluster.nodes:
         node.stop_sshd()
-        node.run([str(program), binary, "-f", f"{node.root}/sshd_config", "-E", f"{node.root}/sshd.log"])
+        node.run([str(program), "-m", binary, "-f", f"{node.root}/sshd_config", "-E", f"{node.root}/sshd.log"])
     try:
         yield
     finally:
@@ -93,7 +97,7 @@ def _of_container(number: int) -> NodeProcess | None:
     return NodeProcess(int(numbers[1]), number, "", "") if len(numbers) == 3 else None
 
 
-# --- another user ------------------------------------------------------------------------------------------------
+# --- logins that are not root's ----------------------------------------------------------------------------------
 
 
 def system_python() -> str:
@@ -104,16 +108,70 @@ def system_python() -> str:
 @contextlib.contextmanager
 def another_user(cluster: Cluster) -> Iterator[Path]:
     """An ssh_config that logs in as somebody who is neither root nor the ranks' owner."""
+    with _account(cluster) as config:
+        for node in cluster.nodes:
+            smi = (node.root / "gpus" / "bin" / "nvidia-smi").read_text()
+            (node.root / "visitor-smi").write_text(smi.replace(sys.executable, system_python()))
+            (node.root / "visitor-smi").chmod(0o755)
+            (node.bin / "nvidia-smi").unlink()
+            (node.bin / "nvidia-smi").symlink_to(node.root / "visitor-smi")
+        try:
+            yield config
+        finally:
+            for node in cluster.nodes:
+                (node.bin / "nvidia-smi").unlink()
+                (node.bin / "nvidia-smi").symlink_to(node.root / "gpus" / "bin" / "nvidia-smi")
+
+
+@contextlib.contextmanager
+def own_user(cluster: Cluster) -> Iterator[Path]:
+    """An ssh_config that logs in as :data:`USER`, on nodes where nobody sees processes of others (hidepid).
+
+    Ranks of that user find a Python that he may run: where it lies is no longer closed to others.
+    """
+    with _account(cluster) as config:
+        for node in cluster.nodes:
+            node.run(["sh", "-c", _OPEN, "sh", *_below_root()])
+            node.run(["mount", "-o", "remount,hidepid=2", "/proc"])
+            os.chown(node.root / "gpus", USER, USER)
+        os.chown(cluster.shared, USER, USER)
+        try:
+            yield config
+        finally:
+            for node in cluster.nodes:
+                os.chown(node.root / "gpus", 0, 0)
+                node.run(["mount", "-o", "remount,hidepid=0", "/proc"])
+
+
+_OPEN = """
+set -e
+[ $# -gt 0 ] || exit 0
+for folder; do
+  mkdir -p "/run/opened/$folder"
+  mount --bind "$folder" "/run/opened/$folder"
+done
+mount -t tmpfs -o mode=755 opened /root
+for folder; do
+  mkdir -p "$folder"
+  mount --bind "/run/opened/$folder" "$folder"
+done
+"""
+"""Shell: these folders below root's home lie in another one, that every user may enter; for as long as the node is."""
+
+
+def _below_root() -> list[str]:
+    """Folders of this Python that lie in root's home."""
+    return sorted({prefix for prefix in (sys.prefix, sys.base_prefix) if Path(prefix).is_relative_to("/root")})
+
+
+@contextlib.contextmanager
+def _account(cluster: Cluster) -> Iterator[Path]:
+    """An ssh_config that logs in as a user whom all nodes know, and who may enter the cluster's folder."""
     cluster.root.chmod(0o755)
     accounts = cluster.root / "passwd"
-    accounts.write_text(f"{Path('/etc/passwd').read_text()}{OTHER}:*:{_UID}:{_UID}::/tmp:/bin/sh\n")
+    accounts.write_text(f"{Path('/etc/passwd').read_text()}{OTHER}:*:{USER}:{USER}::/tmp:/bin/sh\n")
     for node in cluster.nodes:
         node.run(["mount", "--bind", str(accounts), "/etc/passwd"])
-        smi = (node.root / "gpus" / "bin" / "nvidia-smi").read_text()
-        (node.root / "visitor-smi").write_text(smi.replace(sys.executable, system_python()))
-        (node.root / "visitor-smi").chmod(0o755)
-        (node.bin / "nvidia-smi").unlink()
-        (node.bin / "nvidia-smi").symlink_to(node.root / "visitor-smi")
     config = cluster.root / "ssh_config_visitor"
     config.write_text(cluster.ssh_config.read_text().replace("User root", f"User {OTHER}"))
     try:
@@ -121,6 +179,4 @@ def another_user(cluster: Cluster) -> Iterator[Path]:
     finally:
         for node in cluster.nodes:
             node.run(["umount", "/etc/passwd"])
-            (node.bin / "nvidia-smi").unlink()
-            (node.bin / "nvidia-smi").symlink_to(node.root / "gpus" / "bin" / "nvidia-smi")
         cluster.root.chmod(0o700)

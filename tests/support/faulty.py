@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -83,6 +84,8 @@ class Nurseries:
     inside: Sequence[str] = ()
     """Words before the command that starts each, those of a container."""
     kind: type[FaultyJob] = FaultyJob
+    user: int = 0
+    """Whose ranks they are: a user's number; root's where none is given."""
 
     def start(self) -> None:
         """Start them; jobs may be ordered at once."""
@@ -112,6 +115,7 @@ class Nurseries:
         case = f"{case}-{len(self.jobs)}"  # a test that is tried again starts its jobs again
         folder = self.cluster.shared / case
         folder.mkdir()
+        os.chown(folder, self.user, self.user)
         nodes = self.cluster.nodes
         common = {
             "HX_CASE": case, "WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node),
@@ -124,10 +128,12 @@ class Nurseries:
                     rank = index * ranks_per_node + local
                     own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)}
                     own |= (per_node or {}).get(node.name, {})
-                    order = {
+                    order: dict[str, object] = {
                         "script": str(JOBS / program), "stdout": str(folder / f"rank{rank}.out"),
                         "stderr": str(folder / f"rank{rank}.err"), "env": {**node.environment(), **common, **own},
                     }  # fmt: skip
+                    if self.user:
+                        order["user"] = str(self.user)
                     orders.write(json.dumps(order) + "\n")
         job = self.kind(case, folder, nodes, ranks_per_node)
         self.jobs.append(job)
@@ -147,11 +153,14 @@ def hold_gpus(job: FaultyJob, folders: Mapping[str, Path]) -> None:
 
 @contextlib.contextmanager
 def nurseries(
-    size: int = 2, inside: Callable[[Cluster], Sequence[str]] | None = None, kind: type[FaultyJob] = FaultyJob
+    size: int = 2,
+    inside: Callable[[Cluster], Sequence[str]] | None = None,
+    kind: type[FaultyJob] = FaultyJob,
+    user: int = 0,
 ) -> Iterator[Nurseries]:
     """A cluster with a nursery on each node; ``inside`` gives the words that start it in a container."""
     with Cluster(size) as cluster:
-        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind)
+        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind, user=user)
         made.start()
         yield made
 

@@ -202,7 +202,7 @@ class Followed:
 
     def _peek(self, start: int, end: int) -> bytes:
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            file = files.opened(self.path)
         except OSError:
             return b""
         try:

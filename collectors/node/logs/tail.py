@@ -6,6 +6,8 @@ import errno
 import os
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
+from collectors.node.files import opened
+
 CHUNK = 256 << 10
 """Bytes of one read."""
 
@@ -98,7 +100,7 @@ class Tail:
 
     def _open(self) -> bool:
         try:
-            self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            self._file = opened(self.path)
         except OSError as error:
             self.why = error.strerror or str(error)
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
 
@@ -27,16 +27,27 @@ def guilty(pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]) -> tupl
     while True:
         counts = Counter(name for key in left for name in key)
         others = [p for p in pairs if (p.a, p.b) not in bad]
-        accused = [
+        blamed = [
             name
             for name, count in counts.items()
             if count >= NEARLY_ALL * len([p for p in pairs_of(pairs, name) if not {p.a, p.b} & set(names)])
             and any(name not in (p.a, p.b) for p in others)
             and (count > 1 or len(pairs_of(pairs, name)) == 1)
         ]
-        if not accused:
+        if not blamed:
             break
-        worst = max(sorted(accused), key=lambda name: counts[name])
+        worst = max(sorted(blamed), key=lambda name: counts[name])
         names.append(worst)
         left = {key for key in left if worst not in key}
     return sorted(names), [p for p in pairs if (p.a, p.b) in left]
+
+
+def accused(
+    pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
+    """:func:`guilty`, as who is accused, one name or the two of a pair, and the pairs that speak against them."""
+    names, links = guilty(pairs, bad)
+    for name in names:
+        yield (name,), pairs_of(pairs, name)
+    for pair in links:
+        yield (pair.a, pair.b), [pair]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 
-from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
-from hangtop.diagnosis.measured.guilt import guilty, pairs_of
+from hangtop.diagnosis.measured.guilt import accused
 from hangtop.diagnosis.measured.parts import refined
 from hangtop.diagnosis.rules.network import mtu_mismatch
 
@@ -136,26 +136,21 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
     """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
-    nodes, links = guilty(report.pairs, bad)
-    for name in nodes:
-        yield _blocked_finding(report, (name,), pairs_of(report.pairs, name), f"no other node gets through to {name}")
-    for pair in links:
-        yield _blocked_finding(
-            report, (pair.a, pair.b), [pair], f"{pair.a} and {pair.b} do not get through to each other"
+    for names, pairs in accused(report.pairs, bad):
+        alone = f"no other node gets through to {names[0]}"
+        yield Finding(
+            "path_blocked",
+            "critical",
+            0.85,
+            alone if len(names) == 1 else f"{names[0]} and {names[1]} do not get through to each other",
+            nodes=names,
+            evidence=_evidence(
+                report, [f"{pair.a} - {pair.b}: {pair.error or 'did not finish'}" for pair in pairs[:4]]
+            ),
+            advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both "
+            "directions.",
+            next=(NextStep("m", "hangtop probe path " + " ".join(sorted({n for p in pairs for n in (p.a, p.b)}))),),
         )
-
-
-def _blocked_finding(report: ProbeReport, nodes: tuple[str, ...], pairs: list[ProbePair], summary: str) -> Finding:
-    return Finding(
-        "path_blocked",
-        "critical",
-        0.85,
-        summary,
-        nodes=nodes,
-        evidence=_evidence(report, [f"{pair.a} - {pair.b}: {pair.error or 'did not finish'}" for pair in pairs[:4]]),
-        advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both directions.",
-        next=(NextStep("m", "hangtop probe path " + " ".join(sorted({n for p in pairs for n in (p.a, p.b)}))),),
-    )
 
 
 def _lossy(report: ProbeReport) -> Iterator[Finding]:
@@ -168,11 +163,7 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
         for p in known
         if (p.retransmitted or 0.0) > (LOST_SHARE if p.busbw is None or p.busbw < enough else LOST_BY_ITSELF)
     }
-    nodes, links = guilty(report.pairs, bad)
-    for names, pairs in [
-        *(((name,), pairs_of(report.pairs, name)) for name in nodes),
-        *(((p.a, p.b), [p]) for p in links),
-    ]:
+    for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
         where = f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
         yield Finding(
@@ -199,34 +190,22 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
         others = [other for pair, other in speeds.items() if not set(pair) & set(key)] or [max(speeds.values())]
         if speed < SLOW_SHARE * max(statistics.median(others), statistics.median(speeds.values())):
             bad.add(key)
-    nodes, links = guilty(report.pairs, bad)
     usual = statistics.median([speed for key, speed in speeds.items() if key not in bad] or list(speeds.values()))
-    for name in nodes:
-        own = pairs_of(report.pairs, name)
-        best = max(pair.busbw or 0.0 for pair in own)
+    for names, pairs in accused(report.pairs, bad):
+        best, alone = max(pair.busbw or 0.0 for pair in pairs), len(names) == 1
         yield Finding(
-            "slow_node",
+            "slow_node" if alone else "slow_link",
             "critical",
-            0.85,
-            f"every pair with {name} is slow: {best:.3g} GB/s at best, others {usual:.3g}",
-            nodes=(name,),
+            0.85 if alone else 0.8,
+            f"every pair with {names[0]} is slow: {best:.3g} GB/s at best, others {usual:.3g}" if alone else
+            f"{names[0]} and {names[1]} are slow together ({best:.3g} GB/s), well with others ({usual:.3g})",
+            nodes=names,
             evidence=_evidence(
-                report, [f"{pair.a} - {pair.b}: busbw {pair.busbw or 0.0:.3g} GB/s" for pair in own[:6]]
+                report, [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs[:6]]
             ),
-            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU.",
-        )
-    for pair in links:
-        yield Finding(
-            "slow_link",
-            "critical",
-            0.8,
-            f"{pair.a} and {pair.b} are slow together ({pair.busbw or 0.0:.3g} GB/s), well with others ({usual:.3g})",
-            nodes=(pair.a, pair.b),
-            evidence=_evidence(
-                report, [f"{pair.a} - {pair.b}: busbw {pair.busbw or 0.0:.3g} GB/s; median {usual:.3g}"]
-            ),
-            advice="Look at the switch and the cables between the two.",
-        )
+            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone else
+            "Look at the switch and the cables between the two.",
+        )  # fmt: skip
 
 
 def _late(report: ProbeReport) -> Iterator[Finding]:

@@ -11,7 +11,17 @@ import statistics
 import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import Conclusion, MeetingGroup, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.checks.meeting import (
+    Conclusion,
+    Judge,
+    MeetingGroup,
+    More,
+    Said,
+    confer,
+    group_of,
+    harmless,
+    ranks_text,
+)
 from hangtop.inside.results import CheckResult, Noted
 
 SIZES = (1 << 20, 16 << 20, 64 << 20)
@@ -43,7 +53,9 @@ def bandwidth(
         except Stuck as stuck:
             return {"stuck": str(stuck)}
 
-    return confer("bandwidth", members, seconds, {}, _Bandwidth(members, sizes), measured, number)
+    return confer(
+        "bandwidth", members, seconds, {}, _concluding(lambda said: _bandwidths(members, sizes, said)), measured, number
+    )
 
 
 @harmless("stragglers")
@@ -59,56 +71,45 @@ def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, nu
         except Stuck as stuck:
             return {"stuck": str(stuck)}
 
-    return confer("stragglers", members, seconds, {}, _Stragglers(), measured, number)
+    return confer("stragglers", members, seconds, {}, _concluding(_late_ones), measured, number)
 
 
-class _Bandwidth:
-    """The leader's side."""
+def _concluding(conclude: Callable[[Dict[int, Said]], Conclusion]) -> Judge:
+    """The leader's side: once all are there they measure, and ``conclude`` tells what the figures mean."""
 
-    def __init__(self, members: MeetingGroup, sizes: Sequence[int]) -> None:
-        self._ranks = len(members.ranks)
-        self._sizes = sizes
+    def judge(round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        return More({"go": True}) if round_ == 0 else _stuck(said) or conclude(said)
 
-    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
-        if round_ == 0:
-            return More({"go": True})
-        stuck = _stuck(said)
-        if stuck is not None:
-            return stuck
-        parts = []
-        for place, size in enumerate(self._sizes):
-            seconds = statistics.median(max(one["times"][place][turn] for one in said.values())
-                                        for turn in range(REPEATS))  # fmt: skip
-            bus = size / seconds * 2 * (self._ranks - 1) / self._ranks / 1e9
-            parts.append("%d MiB %.3g GB/s (%.3g ms)" % (size >> 20, bus, seconds * 1e3))
-        return Conclusion("all_reduce over %d ranks, bus bandwidth: %s" % (self._ranks, ", ".join(parts)))
+    return judge
 
 
-class _Stragglers:
-    """The leader's side."""
+def _bandwidths(members: MeetingGroup, sizes: Sequence[int], said: Dict[int, Said]) -> Conclusion:
+    ranks, parts = len(members.ranks), []
+    for place, size in enumerate(sizes):
+        seconds = statistics.median(max(one["times"][place][turn] for one in said.values())
+                                    for turn in range(REPEATS))  # fmt: skip
+        bus = size / seconds * 2 * (ranks - 1) / ranks / 1e9
+        parts.append("%d MiB %.3g GB/s (%.3g ms)" % (size >> 20, bus, seconds * 1e3))
+    return Conclusion("all_reduce over %d ranks, bus bandwidth: %s" % (ranks, ", ".join(parts)))
 
-    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
-        if round_ == 0:
-            return More({"go": True})
-        stuck = _stuck(said)
-        if stuck is not None:
-            return stuck
-        own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
-        wait = {rank: statistics.median(waited for _, waited in one["times"]) for rank, one in said.items()}
-        usual = statistics.median(own.values())
-        late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
-        lines = ["rank %d: work %.3g ms, wait %.3g ms" % (rank, 1e3 * own[rank], 1e3 * wait[rank]) for rank in own]
-        summary = "the same work takes %.3g to %.3g ms, median %.3g ms, on %d ranks" % (
-            min(own.values()) * 1e3, max(own.values()) * 1e3, usual * 1e3, len(own),
-        )  # fmt: skip
-        if not late or len(late) * 2 > len(own):
-            return Conclusion(summary)
-        worst = max(own[rank] for rank in late) / usual
-        return Conclusion(summary, [
-            Noted("straggler_rank", "warning", "%s needs up to %.1f times as long as the others for the same work"
-                  % (ranks_text(late), worst), late, [next(line for line in lines if line.startswith("rank %d:" % rank))
-                  for rank in late], "Compare its clocks, temperature and neighbours with those of the others.")
-        ])  # fmt: skip
+
+def _late_ones(said: Dict[int, Said]) -> Conclusion:
+    own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
+    wait = {rank: statistics.median(waited for _, waited in one["times"]) for rank, one in said.items()}
+    usual = statistics.median(own.values())
+    late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
+    lines = ["rank %d: work %.3g ms, wait %.3g ms" % (rank, 1e3 * own[rank], 1e3 * wait[rank]) for rank in own]
+    summary = "the same work takes %.3g to %.3g ms, median %.3g ms, on %d ranks" % (
+        min(own.values()) * 1e3, max(own.values()) * 1e3, usual * 1e3, len(own),
+    )  # fmt: skip
+    if not late or len(late) * 2 > len(own):
+        return Conclusion(summary)
+    worst = max(own[rank] for rank in late) / usual
+    return Conclusion(summary, [
+        Noted("straggler_rank", "warning", "%s needs up to %.1f times as long as the others for the same work"
+              % (ranks_text(late), worst), late, [next(line for line in lines if line.startswith("rank %d:" % rank))
+              for rank in late], "Compare its clocks, temperature and neighbours with those of the others.")
+    ])  # fmt: skip
 
 
 def _stuck(said: Dict[int, Said]) -> "Union[Conclusion, None]":

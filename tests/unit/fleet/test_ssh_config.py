@@ -115,6 +115,29 @@ def test_openssh_reads_the_same(path: Path, host: str) -> None:
     assert said.get("proxyjump", "") == ",".join(jumps)
 
 
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client to compare with")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HostName a.example\0 and more\nUser eve\n", b"UserKnownHostsFile ~/x\0y /k\nUser eve\n",
+        b"User a\r\nHostName b\r\n", b"User a\x0c\nHostName b\n", b"\0\nUser eve\n",
+    ],
+)  # fmt: skip
+def test_openssh_ends_lines_at_the_same_bytes(tmp_path: Path, data: bytes) -> None:
+    config = tmp_path / "config"
+    config.write_bytes(data)
+    done = subprocess.run(["ssh", "-F", str(config), "-G", "gpu1"], capture_output=True, text=True, check=False)
+    said = {line.partition(" ")[0]: line.partition(" ")[2] for line in done.stdout.splitlines()}
+    try:
+        mine = read(config, "gpu1")
+    except SshConfigError:
+        assert done.returncode == 255, done.stdout
+        return
+    assert done.returncode == 0, done.stderr
+    assert (said["hostname"], said["user"]) == (mine.hostname, mine.user)
+    assert said["userknownhostsfile"] == " ".join(map(str, mine.user_known_hosts))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -134,6 +157,7 @@ def test_openssh_reads_the_same(path: Path, host: str) -> None:
         ("ConnectTimeout soon", "is no value for connecttimeout"),
         ("BatchMode maybe", "is no value for batchmode"),
         ("Include config", "more than 16 Include files"),
+        ("Include ~nobody-of-that-name/config", "config:1: nobody's home is known for '~nobody"),
     ],
 )
 def test_what_cannot_be_used_is_said_with_its_place(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +14,8 @@ from collectors.fleet import payload, stopped
 from tests.support.orphans import wait_for_state
 
 
-def kill(pid: int) -> int:
-    return subprocess.run(["sh", "-c", stopped._KILL, "sh", str(pid)], capture_output=True, check=False).returncode
+def kill(pid: int) -> None:
+    subprocess.run(["sh", "-c", stopped._KILL, "sh", str(pid)], capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("nice", [True, False])
@@ -21,14 +23,14 @@ def test_a_program_of_ours_that_is_stopped_ends(nice: bool) -> None:
     with subprocess.Popen(payload.command(sys.executable, nice=nice), stdin=subprocess.PIPE) as process:
         process.send_signal(signal.SIGSTOP)
         assert wait_for_state(process.pid, "T")
-        assert kill(process.pid) == 0
+        kill(process.pid)
         assert process.wait(5) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("words", [["sleep", "60"], [sys.executable, "-c", "import time; time.sleep(60)", "hangtop"]])
 def test_another_that_has_its_number_goes_on(words: list[str]) -> None:
     with subprocess.Popen(words) as process:
-        assert kill(process.pid) != 0
+        kill(process.pid)
         assert process.poll() is None
         process.kill()
 
@@ -36,4 +38,40 @@ def test_another_that_has_its_number_goes_on(words: list[str]) -> None:
 def test_one_that_is_gone_is_no_matter() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert kill(process.pid) != 0
+    kill(process.pid)
+
+
+SERVER = """\
+import ctypes, json, signal, subprocess, sys, time
+ctypes.CDLL(None).prctl(15, b"sshd-session", 0, 0, 0)
+ours, script, shell = json.loads(sys.argv[1])
+started = [subprocess.Popen(words, stdin=subprocess.PIPE) for words in (ours, ours, ["sleep", "60"])]
+wrapped = subprocess.Popen(["sh", "-c", '"$@"; true', "sh", *ours], stdin=subprocess.PIPE)
+def runs(pid):
+    return open(f"/proc/{pid}/cmdline").read().endswith("hangtop\\x0019\\x00")
+inner = []
+while not (inner and all(map(runs, (started[0].pid, started[1].pid, *inner)))):
+    time.sleep(0.01)
+    inner = [int(n) for n in open(f"/proc/{wrapped.pid}/task/{wrapped.pid}/children").read().split()]
+for pid in (*(one.pid for one in started), *inner):
+    subprocess.run(["kill", "-STOP", str(pid)], check=True)
+subprocess.run([*shell, "sh", "-c", script, "sh", str(started[0].pid)], check=False)
+started[2].send_signal(signal.SIGCONT)
+gone = [one.wait(5) for one in (*started[:2], wrapped)]
+print(json.dumps([gone, started[2].poll(), inner]), flush=True)
+started[2].kill()
+"""
+
+
+@pytest.mark.parametrize("shell", [[], ["sh", "-c", '"$@"; true', "sh"]], ids=["", "login shell between"])
+def test_all_of_ours_that_its_sshd_has_started_end_and_nothing_else(shell: list[str]) -> None:
+    asked = json.dumps([payload.command(sys.executable), stopped._KILL, shell])
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, asked], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as server:
+        out, _ = server.communicate(timeout=20)
+    gone, other, inner = json.loads(out)
+    assert gone == [-signal.SIGKILL] * 3
+    assert other is None
+    assert inner
+    assert not Path(f"/proc/{inner[0]}").exists() or Path(f"/proc/{inner[0]}/stat").read_text().split()[2] == "Z"

@@ -263,5 +263,5 @@ def test_no_bytes_break_a_parser(data: bytes) -> None:
 
 def test_a_version_file_that_says_nothing(tmp_path: Path) -> None:
     write(tmp_path, "torch/version.py", "nothing here\n")
-    assert torch_versions(str(tmp_path), "/torch", None) == {}
+    assert torch_versions(str(tmp_path), "/torch", None, os.getuid()) == {}
     assert host.parse_loadavg(b"") == (0.0, 0)

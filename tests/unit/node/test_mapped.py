@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from collectors.node import blocking, search
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
 from collectors.node.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
@@ -116,3 +118,28 @@ def test_a_title_is_told_and_a_command_is_none() -> None:
     assert title(["VLLM::Worker_TP1", "", ""]) == "VLLM::Worker_TP1"
     assert title(["ray::RayTrainWorker.execute() some more"]) == "ray::RayTrainWorker.execute() some more"
     assert title(["python", "-m", "x::y"]) == ""
+
+
+def test_the_command_line_of_one_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory map is locked by a page fault that is never served: whoever reads what lies in it waits."""
+    proc, hangs = FakeProc(tmp_path), threading.Event()
+    proc.add(40, mapped=[TORCH], rss=LARGE, threads=["pt_autograd_0"])
+    monkeypatch.delenv(search.ONLY, raising=False)
+
+    def held(path: str, limit: int = 0) -> bytes | None:
+        if path.endswith("cmdline"):
+            hangs.wait()
+        return read(path)
+
+    for module in (search, blocking):
+        monkeypatch.setattr(module, "read_or_none" if module is search else "read", held)
+    looks = search.Search(str(tmp_path), GuardedReader(patience=0.05))
+    found: list[int] = []
+    looker = threading.Thread(
+        target=lambda: found.extend(one.pid for one in looks.find({40}, set(), frozenset({40}))), daemon=True
+    )
+    looker.start()
+    looker.join(5)
+    assert not looker.is_alive()
+    hangs.set()
+    assert found == [40]

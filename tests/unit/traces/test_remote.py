@@ -195,6 +195,6 @@ def test_a_file_that_somebody_else_put_there_is_not_read(
     [(compute, why)] = found
     assert compute == 0.0
     assert why == {
-        "link": "Too many levels of symbolic links", "fifo": "no regular file", "strangers": "no file of the rank's",
+        "link": "no regular file", "fifo": "no regular file", "strangers": "no file of the rank's",
         "nobody knows whose": "whose process it is cannot be told: its trace is not read",
     }[planted]  # fmt: skip

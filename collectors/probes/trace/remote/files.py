@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import stat
 import zlib
 from typing import Iterable, List, Optional
 
+from collectors.node.files import opened
 from collectors.probes.trace.remote.scan import looks_like
 
 ENDINGS = (".json", ".json.gz")
@@ -30,17 +30,12 @@ class TraceFile:
     """
 
     def __init__(self, path: str, new: Optional[int] = None) -> None:
-        # without waiting: opening a FIFO would, for ever
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if new is None else os.O_NOFOLLOW)
-        self._file = open(path, "rb", opener=lambda name, _: os.open(name, flags))  # noqa: SIM115 (closed by __exit__)
+        self._file = os.fdopen(opened(path, follow=new is None), "rb")
         found = os.fstat(self._file.fileno())
         self.size = found.st_size
-        wrong = 0 if stat.S_ISREG(found.st_mode) else errno.EINVAL
         if new not in (None, found.st_uid):
-            wrong = errno.EPERM
-        if wrong:
             self._file.close()
-            raise OSError(wrong, "no file of the rank's" if wrong == errno.EPERM else "no regular file", path)
+            raise OSError(errno.EPERM, "no file of the rank's", path)
         self._inflater = zlib.decompressobj(_GZIP) if self._file.read(2) == _MAGIC else None
         self._file.seek(0)
         self._packed = b""
