@@ -6,7 +6,7 @@ import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from collectors.node import secrets
-from collectors.node.logs import blocks, exceptions, line, times
+from collectors.node.logs import blocks, exceptions, line, times, whose
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.parts import Parts
@@ -251,15 +251,14 @@ class Reader:
             at = read_at
         if at is None and after is not None:
             data["after"] = after
-        rank = said.rank if said.rank is not None else record.stream.rank
-        pid = said.pid if said.pid is not None else record.pid
+        rank, host, pid = whose.of_event(said, record.text, record.stream.rank, record.stream.host, record.pid)
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
         event = LogEvent(
             said.kind,
             at,
             rank if rank is not None else self.rank,
-            said.host or record.stream.host or self.host,
+            host or self.host,
             pid if pid is not None else self.pid,
             self.source,
             (said.line or record.number) if self.counted else 0,
