@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, NamedTuple, Optional, Pattern, Protocol, Tuple
 
-from collectors.node.logs import exceptions, fatal, native, perf, tracebacks
+from collectors.node.logs import exceptions, fatal, fronts, native, perf, tracebacks
 from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.elastic_block import OPENER as ELASTIC
 from collectors.node.logs.fatal import FatalBlock
@@ -85,9 +85,10 @@ class Exceptional:
         """True where frames alone can only be an uncaught exception's."""
 
     @classmethod
-    def headless(cls, line: Line) -> "Exceptional":
+    def headless(cls, line: Line, front: Optional[fronts.Front] = None) -> "Exceptional":
         """One whose beginning is missing: a log that was cut, or Python's report of a syntax error."""
         block = cls("", "")
+        block._block.fronted(front)
         block._headless = True
         block._sure = line.number <= _AT_HEAD or line.stream.rank is not None
         block.take(line)
@@ -108,6 +109,9 @@ class Exceptional:
         """The exception."""
         said = self._block.end()
         enough = self._block.message or (self._sure and self._block.frames > 1)
+        if said is not None and self._headless and not enough and self._block.frames > 1:
+            said.data.update(told="stack", message=tracebacks.MIDDLE)
+            return Outcome([Said("log.error", said.data)], self._block.text, "")
         if said is None or (self._headless and not enough):
             return Outcome([], "", "")
         if self._headless:
@@ -277,8 +281,9 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
     error = fatal.FATAL.search(text)
     if error is not None:
         return Plain(FatalBlock(error.group("error")))
-    if exceptions.FRAME.match(text):
-        return Exceptional.headless(line)
+    front = fronts.before_frame(text)
+    if exceptions.FRAME.match(text) or front is not None:
+        return Exceptional.headless(line, front)
     if ELASTIC.match(text):
         return Failures(now, script, text)
     if ENTRY.match(text):

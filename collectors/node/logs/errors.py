@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional
 
-from collectors.node.logs import exceptions, signals
+from collectors.node.logs import exceptions, signals, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
 
 _EXCEPTION = re.compile(
@@ -70,6 +70,7 @@ _LEVEL = re.compile(
     r"|^(?:\[[^\]\r\n]{1,80}\] ?)?E[A-Z1-9]\d{4}: (?P<coded>[^\r\n]{8,600})"
     r"|^[\s:]{0,4}\[?E(?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
     r"(?P<logged>[^\r\n]{8,600})"
+    r"|^[^\r\n]{0,160}?\blevel=\"?(?:error|fatal|panic|critical)\b[^\r\n]{0,200}?\bmsg=\"?(?P<logfmt>[^\r\n]{8,600})"
 )
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
@@ -112,8 +113,7 @@ def _framed(text: str) -> Optional[Data]:
     if not _HERE.search(text) and not _BEHEADED.match(text):
         return None
     what = "child_failed" if _LAUNCHES.search(text) else "user"
-    message = "a traceback, of which only the middle is here"
-    return {"told": "stack", "message": message, "signature": what, "consequence": what == "child_failed"}
+    return {"told": "stack", "message": tracebacks.MIDDLE, "signature": what, "consequence": what == "child_failed"}
 
 
 def _raised(text: str) -> Optional[Data]:
@@ -164,7 +164,7 @@ def _logged(text: str) -> Optional[Data]:
     level = _LEVEL.search(text)
     if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
         return None
-    message = next(group for group in level.group("message", "said", "letter", "coded", "logged") if group)
+    message = next(group for group in level.group("message", "said", "letter", "coded", "logged", "logfmt") if group)
     message = _PLACE.sub("", message.strip()).strip()
     if len(message) < 8:
         return None
@@ -254,6 +254,10 @@ FAMILY = Family(
         b"exited with non",
         b".cc:",
         b".cpp:",
+        b".go:",
+        b"level=error",
+        b"level=fatal",
+        b"level=panic",
     ),
     read,
     hearsay=True,

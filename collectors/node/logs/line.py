@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.logs import labels, quoting, times, whose
+from collectors.node.logs import labels, quoting, structured, times, whose
 
 LONGEST = 16384
 """Bytes of one record that are looked at; what a longer one has after them is skipped."""
@@ -47,8 +46,6 @@ _DATED = re.compile(
 _JUNK = re.compile(r"(?:\[\d{1,9}\] ?|\d{1,9}[:|)] ?|[\w.-]{1,30} ?[|>] ?)+(?=\[rank\d{1,7}\]:)")
 """What log viewers put before the label: counters, names."""
 
-_WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE")
-
 
 class Stream(NamedTuple):
     """Who wrote a line, as far as its labels tell: lines of one stream follow one another."""
@@ -77,6 +74,11 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     text = raw[:LONGEST].decode("utf-8", "replace")
     text = quoting.cleaned(text)
     first = _unlabel(text, number, now)
+    inner = structured.lines(first.text) if len(first.text) > 24 else [first.text]
+    if len(inner) > 1:
+        for piece in inner:
+            yield first._replace(text=seen(piece))
+        return
     pieces = [piece for piece in _SPLIT.split(first.text) if piece] if len(first.text) > 24 else [first.text]
     if len(pieces) <= 1:
         yield first if len(first.text) <= SEEN else first._replace(text=seen(first.text))
@@ -107,12 +109,12 @@ def _unlabel(text: str, number: int, now: float) -> Line:
     pid: Optional[int] = None
     rank: Optional[int] = None
     local: Optional[int] = None
-    host, tag = "", ""
+    host, tag, written = "", "", ""
     text = start = quoting.unquoted(text)
     if text.startswith("{"):
-        text, at = _unwrap(text, now)
+        text, at, rank, written = structured.unwrapped(text, now)
     text, dated, host = _dated(text, now)
-    at = dated if dated is not None else at
+    at, host = dated if dated is not None else at, host or written
     barred = False
     for _ in range(8):
         bar = _BAR.match(text) or (_COLUMN.match(text) if barred else None)
@@ -159,24 +161,3 @@ def _dated(text: str, now: float) -> Tuple[str, Optional[float], str]:
         return text, None, ""
     found = times.find(stamp.group(), now)
     return text[stamp.end() :], None if found is None else found.at, "" if journal is None else journal.group("host")
-
-
-def _unwrap(text: str, now: float) -> Tuple[str, Optional[float]]:
-    """What a container's or a structured logger's JSON line wraps, and its time."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return text, None
-    if not isinstance(document, dict):
-        return text, None
-    inner: List[str] = [document[name] for name in _WRAPPERS if isinstance(document.get(name), str)]
-    if not inner:
-        return text, None
-    at: Optional[float] = None
-    for name in ("time", "timestamp", "ts", "@timestamp", "asctime"):
-        value = document.get(name)
-        found = times.find(value, now) if isinstance(value, str) else None
-        if found is not None:
-            at = found.at
-            break
-    return inner[0].rstrip("\r\n"), at

@@ -41,7 +41,7 @@ _RAISED = re.compile(
 )
 _SPAWNED = re.compile(r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with the following error:|Error Snippet\]:)")
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
-_LOGGED = re.compile(rb"\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
+_LOGGED = re.compile(rb"\b(?:Stack|defined at) \(most recent|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 
 Before = Callable[[], bytes]
@@ -209,6 +209,8 @@ class Reader:
         holder = self._open.pop(stream)
         outcome = self._parts.ask(RECORDS, holder.block.end) or blocks.Outcome([], "", "")
         for said in outcome.said:
+            if holder.logged and said.kind == "log.error":
+                continue  # frames that somebody logged, without an exception
             if holder.logged:
                 said.data["logged"] = True
             self._event(holder.line, said, outcome.text, holder.after, holder.read_at)
