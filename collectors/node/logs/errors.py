@@ -16,8 +16,9 @@ from collectors.node.logs.said import Data, Family, Said, number
 _EXCEPTION = re.compile(
     r"(?<![\w.])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Timeout|Failure|Died|Crashed|\.KilledWorker)"
     r"|KilledWorker|Exception|(?:[\w.]{1,80}\.)?(?:BrokenProcessPool|TimeoutExpired)"
+    r"|socket\.(?:gaierror|herror|timeout)|forrtl: severe|(?:\S{0,120}/)?(?:lua|luajit|th)(?=: \S{1,200}\.lua:\d)"
     r"|[a-z_][\w.]{0,80}(?:\.exc|exceptions?|errors?)\.[\w.]{0,60}[A-Z]\w{2,60})"
-    r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})"
+    r"(?:\(\w{1,60}\)| \(\d{1,4}\))?: (?P<message>[^\r\n]{2,600})"
 )
 """Classes by their name's end, or by the module that they come from: ``torch._dynamo.exc.Unsupported``."""
 _BARE = re.compile(
@@ -55,13 +56,26 @@ _CALL = re.compile(
 )
 _OPERATION = (
     r"(?:all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|barrier|collectives?\b"
-    r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI) (?:\w{1,20} )?(?:operation|work|communicator|communication))"
+    r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI|DeepEP|NVSHMEM)"
+    r" (?:\w{1,20} )?(?:operation|work|communicator|communication))"
 )
 _TIME_OUT = r"(?:tim(?:ed|es|ing)[ -]?out|time-?out\b[^\r\n]{0,24}\b(?:expired|exceeded|reached|hit|after|occurred))"
 _TIMED_OUT = re.compile(
     rf"(?i)\b{_OPERATION}[^\r\n]{{0,100}}?\b{_TIME_OUT}|\b{_TIME_OUT}[^\r\n]{{0,80}}?\b{_OPERATION}"
+    rf"|\bDeepEP\b[^\r\n]{{0,60}}\btimeout\b"
     rf"|\btimeout\b[^\r\n]{{0,30}}\bexpired\b[^\r\n]{{0,40}}\b{_OPERATION}"
 )
+_SILENT = re.compile(
+    r"(?i)\b(?:did not (?:get|receive)|no|missed|lost) (?:\w{1,12} ){0,2}heartbeats?\b"
+    r"(?! (?:config|interval|timeout is))"
+    r"|\bheartbeats? (?:has |have )?(?:timed? ?out|expired|lost|missing|not received)"
+)
+"""A monitor's word that a process no longer tells of itself."""
+_UNREADY = re.compile(
+    r"(?:\bError (?P<code>80[234]): (?P<what>[^\r\n(]{8,160})"
+    r"|(?P<bare>CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)))"
+)
+"""What CUDA says of a driver, or of NVSwitches, that are not ready for it."""
 _LEVEL = re.compile(
     r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?P<level>FATAL|CRITICAL|ERROR|SEVERE|FTL)\b(?:[\])|:\s-]{1,6})(?P<message>[^\r\n]{8,600})"
     r"|^(?P<fatal>[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<said>[^\r\n]{8,600})"
@@ -135,6 +149,10 @@ def _starved(text: str) -> Optional[Data]:
     """Memory that a supervisor says was used up, or a library's call that failed in words nobody knows."""
     if _MEMORY.search(text):
         return {"told": "memory", "message": text.strip()[:300], "signature": "host_memory"}
+    unready = _UNREADY.search(text)
+    if unready is not None:
+        what = (unready.group("what") or unready.group("bare")).strip()
+        return {"told": "stack", "message": "CUDA cannot start: " + what, "signature": "cuda"}
     call = _CALL.search(text)
     return None if call is None else {"told": "stack", "message": call.group("what"), "signature": "nccl"}
 
@@ -156,7 +174,8 @@ def _ended(text: str) -> Optional[Data]:
 
 
 def _waited(text: str) -> Optional[Data]:
-    return {"told": "timeout"} if _TIMED_OUT.search(text) else None
+    silent = _TIMED_OUT.search(text) or (_SILENT.search(text) and not _LIGHT.search(text[:_HEAD]))
+    return {"told": "timeout"} if silent else None
 
 
 def _logged(text: str) -> Optional[Data]:
@@ -201,6 +220,10 @@ FAMILY = Family(
         b"StopIteration",
         b"queue.Empty",
         b"CCL_ERROR|",
+        b"eartbeat",
+        b"Error 80",
+        b"CUDA_ERROR_SYSTEM_",
+        b"socket.",
         b"ncclInvalid",
         b"ncclSystemError",
         b"ncclInternalError",

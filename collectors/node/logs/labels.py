@@ -6,9 +6,7 @@ import re
 from typing import Optional, Tuple
 
 _ROLE = re.compile(r"\[([A-Za-z_]\w*?)[ =:]?(\d{1,7})\]:[ ]?")
-_MPI = re.compile(
-    r"\[(?:\d+,)?(?:mpirank:)?(\d{1,7})(?:,[\w.-]{1,60})?\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?"
-)
+_MPI = re.compile(r"\[(?:\d+,)?(?:mpirank:)?(\d{1,7})(?:,[\w.-]{1,60})?\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?")
 """Open MPI's and Horovod's; SageMaker's has the host behind the rank."""
 _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,200}[,\]])|$)")
 """Not Horovod's list of ranks: ``1: [allreduce.conv1.weight, …``."""
@@ -65,17 +63,12 @@ _FUNCTION = re.compile(r"[a-z]_[a-z]")
 _CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.")
 """Names of classes, and of modules of exceptions."""
 
+
 def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     """(length, what it names, value, more) of the label in front of a text."""
     first = text[:1]
-    ranked = _RANKED.match(text) if first in ("[", "(", "<") else None
-    if ranked is not None:
-        return ranked.end(), "rank", ranked.group("rank"), ""
-    if first == "[":
+    if first in ("[", "(", "<"):
         return _bracketed(text)
-    if first == "(":
-        match = _RAY.match(text)
-        return None if match is None else (match.end(), "ray", match.group(1), match.group(2) or "")
     if first == "|":
         match = _PIPED.match(text)
         return None if match is None else (match.end(), "tag", "", "")
@@ -107,6 +100,12 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
 
 
 def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
+    match = _RANKED.match(text)
+    if match is not None:
+        return match.end(), "rank", match.group("rank"), ""
+    match = _RAY.match(text)
+    if match is not None:
+        return match.end(), "ray", match.group(1), match.group(2) or ""
     match = _ROLE.match(text)
     if match is not None:
         return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""

@@ -1,14 +1,14 @@
 """What a container's or a structured logger's JSON line wraps: the message, its time, who wrote it.
 
-Docker's json-file has ``log``, journald ``MESSAGE``, Google's agents ``textPayload``; structlog, python-json-logger, zap,
-logrus and Serilog-like loggers ``message``, ``msg`` or ``event`` beside a level and fields of their own.
+Docker's json-file has ``log``, journald ``MESSAGE``, Google's agents ``textPayload``; structlog, python-json-logger,
+zap and logrus ``message``, ``msg`` or ``event`` beside a level and fields of their own.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
 from collectors.node.logs.said import number
@@ -67,6 +67,6 @@ def lines(text: str) -> List[str]:
     return text.split("\n") if "\n" in text else [text]
 
 
-def _texts(document: "Dict[str, object]", names: "tuple[str, ...]") -> List[str]:
+def _texts(document: "Dict[str, object]", names: Tuple[str, ...]) -> List[str]:
     """Values of the named fields that are texts."""
     return [value for name in names for value in (document.get(name),) if isinstance(value, str)]

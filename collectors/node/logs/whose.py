@@ -28,14 +28,17 @@ _OTHERS = frozenset(
     " root target waiting for max min num tensor pipeline data".split()
 )
 """Words in front of ``rank`` that make it somebody else's, or another count."""
-_TENSOR = re.compile(r"(?:^|[\[( _])(?P<name>(?:[A-Z]{2}\d{1,4}[ _]){0,3}TP(?P<tp>\d{1,4})(?:[ _][A-Z]{2}\d{1,4}){0,2})[\]) ]")
+_TENSOR = re.compile(
+    r"(?:^|[\[( _])(?P<name>(?:[A-Z]{2}\d{1,4}[ _]){0,3}TP(?P<tp>\d{1,4})(?:[ _][A-Z]{2}\d{1,4}){0,2})[\]) ]"
+)
 _OTHER_AXIS = re.compile(r"(?:DP|PP)[1-9]")
 _HOST = re.compile(
     r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)) ?[\"']?"
-    r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z][a-z0-9]*[a-z0-9.-]*[0-9-][\w.-]{0,60}))(?![\w(])"
+    r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z](?=[\w.-]{0,60}[0-9-])[\w.-]{1,80}))(?![\w(])"
 )
 _ON = re.compile(
-    r"(?i)(?:\bon|\bat|\bfrom) (?:the )?(?:node|host|machine|worker|pod|server) [\"'`]?(?P<host>[a-z][\w-]*[\d.-][\w.-]{0,80})"
+    r"(?i)(?:\bon|\bat|\bfrom) (?:the )?(?:node|host|machine|worker|pod|server) [\"'`]?"
+    r"(?P<host>[a-z](?=[\w.-]{0,60}[\d.-])[\w.-]{1,80})"
 )
 _PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
 
