@@ -93,7 +93,7 @@ _LIGHT = re.compile(
     r"|will be [a-z]{3,12}ed"
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
-    r"|cleaned up|shutting down|shutdown|no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
+    r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")

@@ -262,7 +262,13 @@ class Reader:
             at = read_at
         if at is None and after is not None:
             data["after"] = after
-        rank, host, pid = whose.of_event(said, record.text, record.stream.rank, record.stream.host, record.pid)
+        rank, host, pid = whose.of_event(
+            said,
+            said.text or (record.text if "\n" in text else text),
+            record.stream.rank,
+            record.stream.host,
+            record.pid,
+        )
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
         event = LogEvent(

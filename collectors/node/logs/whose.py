@@ -40,7 +40,13 @@ _ON = re.compile(
     r"(?i)(?:\bon|\bat|\bfrom) (?:the )?(?:node|host|machine|worker|pod|server) [\"'`]?"
     r"(?P<host>[a-z](?=[\w.-]{0,60}[\d.-])[\w.-]{1,80})"
 )
+_NAMED = re.compile(r"(?i)\b(?:on|at) (?:host|node|machine) (?P<host>[a-z][\w.-]{1,80})(?=[,;:)]|\s{0,4}$)")
+_ADDRESS = re.compile(r"(?i)\bIP(?: address)?: (?P<host>\d{1,3}(?:\.\d{1,3}){3})\b")
 _PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
+
+
+OF_CHILDREN = frozenset({"launcher.exit", "slurm.out_of_memory"})
+"""Words of launchers about others: the host is theirs, as a rule, a rank is told in fields of its own."""
 
 
 class Whose(NamedTuple):
@@ -57,7 +63,7 @@ def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optiona
         said.rank if said.rank is not None else rank, said.host or host, said.pid if said.pid is not None else pid
     )
     if not said.kind.startswith(KINDS):
-        return known
+        return known if known.host or said.kind not in OF_CHILDREN else known._replace(host=of(text).host)
     named = of(text)
     return Whose(
         named.rank if known.rank is None and "about" not in said.data else known.rank,
@@ -69,7 +75,8 @@ def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optiona
 def of(text: str) -> Whose:
     """Rank, host and process that the front of a line names; the host also where it says ``on node n7``."""
     front = text.partition("\n")[0][:FRONT]
-    host = _HOST.search(front) or _ON.search(text[:1000])
+    wide = text[:1000]
+    host = _HOST.search(front) or _ON.search(wide) or _NAMED.search(wide) or _ADDRESS.search(wide)
     pid = _PID.search(front)
     return Whose(
         rank_of(front),

@@ -205,8 +205,15 @@ def _own_words(words: Sequence[Failure]) -> Sequence[Failure]:
 
 def _weight(failure: Failure) -> tuple[bool, bool, float]:
     """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
-    says_little = (failure.manner == "exit" and not failure.signal) or failure.signal == "ABRT"
+    says_little = (failure.manner == "exit" and not failure.signal) or (
+        failure.signal == "ABRT" and not _speaks(failure)
+    )
     return failure.consequence or _is_victim(failure), says_little, failure.at or 0.0
+
+
+def _speaks(failure: Failure) -> bool:
+    """An abort with a reason of its own."""
+    return failure.event.data.get("spoken") is True or failure.event.data.get("heap") is True
 
 
 def _time(words: Sequence[Failure]) -> tuple[bool, float, bool, bool, str, int]:

@@ -190,10 +190,10 @@ def _pyspy(data: bytes, member: Member, contents: Contents) -> int:
 
 def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     saved = nvidia_smi_text.read(_text(data))
-    if not saved.form:
-        raise BadFormat("it has no rows of GPUs")
     node = _node(member)
     told = [said for line in _text(data).splitlines() for said in containers.read(line) if said.kind == "gpu.unseen"]
+    if not saved.form and not told:
+        raise BadFormat("it has no rows of GPUs")
     contents.events += [
         LogEvent(said.kind, None, None, node, None, member.name, 0, str(said.data["error"]), said.data) for said in told
     ]
