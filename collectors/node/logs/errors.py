@@ -40,6 +40,7 @@ _SIGNAL = re.compile(
 )
 _DIED = re.compile(
     r"(?i)\b(?:got|received) (?:a )?fatal signal\b|\*\*\* Process received sig"
+    r"|\bfailed to start (?:the |a |an )?(?:\w{1,20} )?(?:workers?|engine|process(?:es)?|ranks?|executors?|actors?)\b"
     r"|\b(?:workers?|process(?:es)?|ranks?|actors?|engines?|engine core|executors?|trainers?)\b[^\r\n]{0,60}?"
     r"\b(?:(?:has |have |was |is )?(?:died|crashed|dead|failed to start)|(?:was|were|been) killed"
     r"|terminated unexpectedly|exited unexpectedly)\b"
@@ -263,7 +264,7 @@ FAMILY = Family(
         b" died",
         b"rashed",
         b" dead",
-        b"failed to start",
+        b"ailed to start",
         b" unexpectedly",
         b"return code",
         b"returncode",

@@ -53,8 +53,9 @@ _ABORTED = re.compile(
 )
 MOST = 200
 STEMS = (
-    b".java:", b".scala:", b".kt:", b"call first):", b"Native Method", b"    at ", b"goroutine ", b".go:", b".rs:", b"[C]: ", b".lua:",
-    b".jl:", b"(unknown line)", b".c:", b" in raise (", b" in abort (", b"in __GI_", b"signal handler called", b" 0x0000",
+    b".java:", b".scala:", b".kt:", b"call first):", b"Native Method", b"    at ", b"goroutine ", b".go:", b".rs:",
+    b"[C]: ", b".lua:", b".jl:", b"(unknown line)", b".c:", b" in raise (", b" in abort (", b"in __GI_",
+    b"signal handler called", b" 0x0000",
 )  # fmt: skip
 """Literals of frames."""
 

@@ -35,6 +35,8 @@ _RANKED = re.compile(
     re.IGNORECASE,
 )
 """A rank in brackets of a program's own, in front of a traceback: in front of torch's words it may be a group's."""
+_MVAPICH = re.compile(r"\[([A-Za-z][\w.-]{0,100}):mpi_rank_(\d{1,7})\](?:\[\w{1,60}\])? ?")
+"""MVAPICH2's host and rank, and the function that speaks."""
 _NUMBERED = re.compile(r"\[(\d{1,6})/([A-Za-z][\w.-]{0,60}) \((\d{1,9})\)\]:?[ ]?")
 """``[3/train (4711)] ``: rank, name and process id."""
 _RANK = re.compile(r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(\d{1,7})[ ]?[:|>][ ]?")
@@ -106,6 +108,9 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _RAY.match(text)
     if match is not None:
         return match.end(), "ray", match.group(1), match.group(2) or ""
+    match = _MVAPICH.match(text)
+    if match is not None:
+        return match.end(), "hosted", match.group(2), match.group(1)
     match = _ROLE.match(text)
     if match is not None:
         return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""

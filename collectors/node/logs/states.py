@@ -44,9 +44,14 @@ _NODE = re.compile(
 )
 
 
+_ACCOUNT = re.compile(r"^\s{0,4}(?:exit_status|failed) {2,40}(?P<code>\d{1,3})", re.MULTILINE)
+_AT = re.compile(r"^\s{0,4}hostname {2,40}(?P<host>[\w.-]{1,120})", re.MULTILINE)
+"""Grid Engine's ``qacct``: a field a line."""
+
+
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
-    said = _job(text) or _pod(text)
+    said = _account(text) if text.lstrip().startswith("qname") else _job(text) or _pod(text)
     if said is not None:
         yield said
         return
@@ -83,6 +88,19 @@ def _job(text: str) -> Optional[Said]:
     return Said("launcher.exit", data)
 
 
+def _account(text: str) -> Optional[Said]:
+    """How a job of Grid Engine ended, by its accounting."""
+    codes = [number(match.group("code")) or 0 for match in _ACCOUNT.finditer(text)]
+    code = max(codes, default=0)
+    if not code:
+        return None
+    data: Data = {"launcher": "sge", "exitcode": code}
+    if signals.of_exit(code):
+        data["signal"] = signals.of_exit(code)
+    at = _AT.search(text)
+    return Said("launcher.exit", data, host=at.group("host") if at is not None else "")
+
+
 def _pod(text: str) -> Optional[Said]:
     match = _POD.match(text)
     if match is None:
@@ -102,8 +120,10 @@ FAMILY = Family(
     "states",
     (
         b"OUT_OF_ME", b"NODE_FAIL", b"TIMEOUT", b"PREEMPTED", b"BOOT_FAIL", b"DEADLINE", b"FAILED", b"CANCELLED",
-        b"setting DOWN", b"on failed node", b" down", b" fail", b"no_respond", b"OOMKilled", b" Error ", b"Evicted",
-        b"NodeLost", b"ContainerStatusUnknown", b"CrashLoopBackOff", b" NotReady", b"Terminated",
+        b"setting DOWN", b"qname  ", b"on failed node", b" down", b" fail", b"no_respond", b"OOMKilled", b" Error ",
+        b"Evicted", b"NodeLost", b"ContainerStatusUnknown", b"CrashLoopBackOff", b" NotReady", b"Terminated",
     ),
     read,
+    listed=(
+        re.compile(r"^\s{0,4}qname {2,40}\S"), re.compile(r"^\s{0,4}[a-z_]{2,20}(?: {2,40}\S[^\r\n]{0,200})?\s{0,60}$")),
 )  # fmt: skip

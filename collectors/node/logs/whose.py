@@ -49,6 +49,10 @@ OF_CHILDREN = frozenset({"launcher.exit", "slurm.out_of_memory"})
 """Words of launchers about others: the host is theirs, as a rule, a rank is told in fields of its own."""
 
 
+_WORKER = re.compile(r"\(pid=\d{1,9}, ip=(?P<host>[\w.:-]{1,60}?)[,)]")
+"""Where Ray's worker ran that raised, in the exception's message."""
+
+
 class Whose(NamedTuple):
     """What a line tells of who wrote it."""
 
@@ -65,6 +69,9 @@ def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optiona
     if not said.kind.startswith(KINDS):
         return known if known.host or said.kind not in OF_CHILDREN else known._replace(host=of(text).host)
     named = of(text)
+    at = _WORKER.search(str(said.data.get("message", ""))[:600])
+    if at is not None and not named.host:
+        named = named._replace(host=at.group("host"))
     return Whose(
         named.rank if known.rank is None and "about" not in said.data else known.rank,
         known.host or named.host,
