@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Optional, Pattern, Protocol, Tuple
+from typing import List, Optional, Protocol, Tuple
 
-from collectors.node.logs import exceptions, fatal, native, perf, tracebacks
+from collectors.node.logs import exceptions, fatal, foreign, fronts, native, perf, tracebacks
 from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.elastic_block import OPENER as ELASTIC
 from collectors.node.logs.fatal import FatalBlock
-from collectors.node.logs.line import Line, seen
-from collectors.node.logs.said import Family, Said
+from collectors.node.logs.line import Line
+from collectors.node.logs.outcome import OpenBlock, Outcome
+from collectors.node.logs.said import Said
 
 OPENERS = (
     b"Traceback (",
@@ -32,6 +33,7 @@ OPENERS = (
     b"] [ ",
     b"] [1",
     b"Exception raised from ",
+    *foreign.STEMS,
 )
 """Literals of the lines that open a block."""
 
@@ -43,33 +45,6 @@ _AT_HEAD = 3
 Further down a list of frames may be anything: a compiler's remark on user code, a logged stack. Only torch's hook for
 uncaught exceptions puts the rank in front.
 """
-_JOINED = 3
-"""Lines that a wrapped record may go on for."""
-
-
-class Outcome(NamedTuple):
-    """What became of a block."""
-
-    said: List[Said]
-    text: str
-    message: str
-    """Text in which other families may find more (an exception's message)."""
-    family: str = ""
-    """The family that has read the message already."""
-    rest: Tuple[Line, ...] = ()
-    """Lines that it took, but that were not its own."""
-
-
-class OpenBlock(Protocol):
-    """Takes lines of one stream until it is over."""
-
-    over: bool
-
-    def take(self, line: Line) -> bool:
-        """Whether the line belongs to the block."""
-
-    def end(self) -> Outcome:
-        """What the block says."""
 
 
 class Exceptional:
@@ -85,9 +60,10 @@ class Exceptional:
         """True where frames alone can only be an uncaught exception's."""
 
     @classmethod
-    def headless(cls, line: Line) -> "Exceptional":
+    def headless(cls, line: Line, front: Optional[fronts.Front] = None) -> "Exceptional":
         """One whose beginning is missing: a log that was cut, or Python's report of a syntax error."""
         block = cls("", "")
+        block._block.fronted(front)
         block._headless = True
         block._sure = line.number <= _AT_HEAD or line.stream.rank is not None
         block.take(line)
@@ -108,6 +84,9 @@ class Exceptional:
         """The exception."""
         said = self._block.end()
         enough = self._block.message or (self._sure and self._block.frames > 1)
+        if said is not None and self._headless and not enough and self._block.frames > 1:
+            said.data.update(told="stack", message=tracebacks.MIDDLE)
+            return Outcome([Said("log.error", said.data)], self._block.text, "")
         if said is None or (self._headless and not enough):
             return Outcome([], "", "")
         if self._headless:
@@ -200,73 +179,6 @@ class FailedCollective:
         return Outcome([Said("torch.failed_collective", data)], "\n".join(self._text)[:4000], "")
 
 
-class Listed:
-    """A record that goes on with a list, a thing a line."""
-
-    MOST = 512
-    """Lines of one list that are kept."""
-
-    def __init__(self, family: Family, item: Pattern[str], text: str) -> None:
-        self.over = False
-        self._family = family
-        self._item = item
-        self._lines: List[str] = [text]
-
-    def take(self, line: Line) -> bool:
-        """Whether the line is one of the list."""
-        taken = bool(self._item.match(line.text))
-        self.over = not taken and bool(line.text.strip())
-        if taken and len(self._lines) < self.MOST:
-            self._lines.append(line.text)
-        return taken
-
-    def end(self) -> Outcome:
-        """The record's events."""
-        text = "\n".join(self._lines)
-        return Outcome(list(self._family.read(text)), text, text, self._family.name)
-
-
-class Wrapped:
-    """A record whose end stands on the next line, as terminals and loggers wrap them."""
-
-    def __init__(self, family: Family, text: str) -> None:
-        self.over = False
-        self._family = family
-        self._first = text
-        self._text = text
-        self._ways: List[str] = [text]
-        """The record so far, put together at every fold with a blank and without: words are cut there, or are not."""
-        self._taken: List[Line] = []
-        self._complete = False
-
-    def take(self, line: Line) -> bool:
-        """Whether the line goes on with the record."""
-        unfinished = self._family.unfinished
-        new = (line.labelled and line.at is not None) or tracebacks.RECORD.match(line.text) or not line.text.strip()
-        if unfinished is None or new:
-            self.over = True
-            return False
-        stripped = " " + line.text.strip()
-        self._ways = [seen(begun + rest) for begun in self._ways for rest in (stripped, line.text)]
-        complete = [text for text in self._ways if not unfinished.search(text)]
-        self._complete = bool(complete)
-        self._text = max(complete or self._ways, key=self._told)
-        self._taken.append(line)
-        self.over = self._complete or len(self._taken) >= _JOINED
-        return True
-
-    def _told(self, text: str) -> int:
-        return sum(len(said.data) for said in self._family.read(text))
-
-    def end(self) -> Outcome:
-        """The record's events."""
-        said = list(self._family.read(self._text))
-        if self._complete or (said and said != list(self._family.read(self._first))):
-            return Outcome(said, self._text, self._text, self._family.name)
-        first = self._first
-        return Outcome(list(self._family.read(first)), first, first, self._family.name, tuple(self._taken))
-
-
 def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlock]:
     """The block that a line opens; None when it opens none. ``script`` and ``thread`` were named just before it."""
     text = line.text
@@ -277,8 +189,9 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
     error = fatal.FATAL.search(text)
     if error is not None:
         return Plain(FatalBlock(error.group("error")))
-    if exceptions.FRAME.match(text):
-        return Exceptional.headless(line)
+    front = fronts.before_frame(text)
+    if exceptions.FRAME.match(text) or front is not None:
+        return Exceptional.headless(line, front)
     if ELASTIC.match(text):
         return Failures(now, script, text)
     if ENTRY.match(text):
@@ -291,4 +204,9 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
         stack = Plain(native.NativeStack())
         stack.take(line)
         return stack
+    language = foreign.language(text)
+    if language:
+        frames = Plain(foreign.ForeignStack(language))
+        frames.take(line)
+        return frames
     return FailedCollective() if _FAILED_STACK.search(text) else None

@@ -46,6 +46,7 @@ _NVML = re.compile(
     r"Failed to initialize NVML: (?P<error>Unknown Error|Driver/library version mismatch"
     r"|GPU access blocked[^\r\n]{0,60})"
     r"|NVIDIA-SMI has failed because it (?P<smi>couldn't communicate with the NVIDIA driver)"
+    r"|^\s{0,4}(?P<none>No devices were found)\s{0,4}$"
     r"|Unable to determine the device handle for [Gg][Pp][Uu]\S{0,4}"
     r" ?(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^\r\n:]{0,6}: "
     r"(?P<handle>[^\r\n]{1,80})"
@@ -56,7 +57,9 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     nvml = _NVML.search(text)
     if nvml is not None:
-        seen: Data = {"error": (nvml.group("error") or nvml.group("smi") or nvml.group("handle")).strip()}
+        seen: Data = {
+            "error": (nvml.group("error") or nvml.group("smi") or nvml.group("none") or nvml.group("handle")).strip()
+        }
         if nvml.group("bus"):
             seen["bus_id"] = nvml.group("bus").lower()
         yield Said("gpu.unseen", seen)
@@ -76,7 +79,7 @@ FAMILY = Family(
     (
         b"nvidia-container-", b"select device driver", b"Error response from daemon", b"OCI runtime", b"CDI devices",
         b"pyxis: ", b"enroot-", b"FATAL: ", b"initialize NVML", b"NVIDIA-SMI has failed",
-        b"determine the device handle",
+        b"determine the device handle", b"No devices were found",
     ),
     read,
 )  # fmt: skip

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional
 
-from collectors.node.logs import exceptions, signals
+from collectors.node.logs import exceptions, signals, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
 
 _EXCEPTION = re.compile(
     r"(?<![\w.])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Timeout|Failure|Died|Crashed|\.KilledWorker)"
     r"|KilledWorker|Exception|(?:[\w.]{1,80}\.)?(?:BrokenProcessPool|TimeoutExpired)"
+    r"|socket\.(?:gaierror|herror|timeout)|forrtl: severe|(?:\S{0,120}/)?(?:lua|luajit|th)(?=: \S{1,200}\.lua:\d)"
     r"|[a-z_][\w.]{0,80}(?:\.exc|exceptions?|errors?)\.[\w.]{0,60}[A-Z]\w{2,60})"
-    r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})"
+    r"(?:\(\w{1,60}\)| \(\d{1,4}\))?: (?P<message>[^\r\n]{2,600})"
 )
 """Classes by their name's end, or by the module that they come from: ``torch._dynamo.exc.Unsupported``."""
 _BARE = re.compile(
@@ -39,6 +40,7 @@ _SIGNAL = re.compile(
 )
 _DIED = re.compile(
     r"(?i)\b(?:got|received) (?:a )?fatal signal\b|\*\*\* Process received sig"
+    r"|\bfailed to start (?:the |a |an )?(?:\w{1,20} )?(?:workers?|engine|process(?:es)?|ranks?|executors?|actors?)\b"
     r"|\b(?:workers?|process(?:es)?|ranks?|actors?|engines?|engine core|executors?|trainers?)\b[^\r\n]{0,60}?"
     r"\b(?:(?:has |have |was |is )?(?:died|crashed|dead|failed to start)|(?:was|were|been) killed"
     r"|terminated unexpectedly|exited unexpectedly)\b"
@@ -55,13 +57,26 @@ _CALL = re.compile(
 )
 _OPERATION = (
     r"(?:all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|barrier|collectives?\b"
-    r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI) (?:\w{1,20} )?(?:operation|work|communicator|communication))"
+    r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI|DeepEP|NVSHMEM)"
+    r" (?:\w{1,20} )?(?:operation|work|communicator|communication))"
 )
 _TIME_OUT = r"(?:tim(?:ed|es|ing)[ -]?out|time-?out\b[^\r\n]{0,24}\b(?:expired|exceeded|reached|hit|after|occurred))"
 _TIMED_OUT = re.compile(
     rf"(?i)\b{_OPERATION}[^\r\n]{{0,100}}?\b{_TIME_OUT}|\b{_TIME_OUT}[^\r\n]{{0,80}}?\b{_OPERATION}"
+    rf"|\bDeepEP\b[^\r\n]{{0,60}}\btimeout\b"
     rf"|\btimeout\b[^\r\n]{{0,30}}\bexpired\b[^\r\n]{{0,40}}\b{_OPERATION}"
 )
+_SILENT = re.compile(
+    r"(?i)\b(?:did not (?:get|receive)|no|missed|lost) (?:\w{1,12} ){0,2}heartbeats?\b"
+    r"(?! (?:config|interval|timeout is))"
+    r"|\bheartbeats? (?:has |have )?(?:timed? ?out|expired|lost|missing|not received)"
+)
+"""A monitor's word that a process no longer tells of itself."""
+_UNREADY = re.compile(
+    r"(?:\bError (?P<code>80[234]): (?P<what>[^\r\n(]{8,160})"
+    r"|(?P<bare>CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)))"
+)
+"""What CUDA says of a driver, or of NVSwitches, that are not ready for it."""
 _LEVEL = re.compile(
     r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?P<level>FATAL|CRITICAL|ERROR|SEVERE|FTL)\b(?:[\])|:\s-]{1,6})(?P<message>[^\r\n]{8,600})"
     r"|^(?P<fatal>[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<said>[^\r\n]{8,600})"
@@ -70,6 +85,7 @@ _LEVEL = re.compile(
     r"|^(?:\[[^\]\r\n]{1,80}\] ?)?E[A-Z1-9]\d{4}: (?P<coded>[^\r\n]{8,600})"
     r"|^[\s:]{0,4}\[?E(?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
     r"(?P<logged>[^\r\n]{8,600})"
+    r"|^[^\r\n]{0,160}?\blevel=\"?(?:error|fatal|panic|critical)\b[^\r\n]{0,200}?\bmsg=\"?(?P<logfmt>[^\r\n]{8,600})"
 )
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
@@ -78,7 +94,7 @@ _LIGHT = re.compile(
     r"|will be [a-z]{3,12}ed"
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
-    r"|cleaned up|shutting down|shutdown|no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
+    r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
@@ -112,8 +128,7 @@ def _framed(text: str) -> Optional[Data]:
     if not _HERE.search(text) and not _BEHEADED.match(text):
         return None
     what = "child_failed" if _LAUNCHES.search(text) else "user"
-    message = "a traceback, of which only the middle is here"
-    return {"told": "stack", "message": message, "signature": what, "consequence": what == "child_failed"}
+    return {"told": "stack", "message": tracebacks.MIDDLE, "signature": what, "consequence": what == "child_failed"}
 
 
 def _raised(text: str) -> Optional[Data]:
@@ -135,6 +150,10 @@ def _starved(text: str) -> Optional[Data]:
     """Memory that a supervisor says was used up, or a library's call that failed in words nobody knows."""
     if _MEMORY.search(text):
         return {"told": "memory", "message": text.strip()[:300], "signature": "host_memory"}
+    unready = _UNREADY.search(text)
+    if unready is not None:
+        what = (unready.group("what") or unready.group("bare")).strip()
+        return {"told": "stack", "message": "CUDA cannot start: " + what, "signature": "cuda"}
     call = _CALL.search(text)
     return None if call is None else {"told": "stack", "message": call.group("what"), "signature": "nccl"}
 
@@ -156,7 +175,8 @@ def _ended(text: str) -> Optional[Data]:
 
 
 def _waited(text: str) -> Optional[Data]:
-    return {"told": "timeout"} if _TIMED_OUT.search(text) else None
+    silent = _TIMED_OUT.search(text) or (_SILENT.search(text) and not _LIGHT.search(text[:_HEAD]))
+    return {"told": "timeout"} if silent else None
 
 
 def _logged(text: str) -> Optional[Data]:
@@ -164,7 +184,7 @@ def _logged(text: str) -> Optional[Data]:
     level = _LEVEL.search(text)
     if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
         return None
-    message = next(group for group in level.group("message", "said", "letter", "coded", "logged") if group)
+    message = next(group for group in level.group("message", "said", "letter", "coded", "logged", "logfmt") if group)
     message = _PLACE.sub("", message.strip()).strip()
     if len(message) < 8:
         return None
@@ -201,6 +221,10 @@ FAMILY = Family(
         b"StopIteration",
         b"queue.Empty",
         b"CCL_ERROR|",
+        b"eartbeat",
+        b"Error 80",
+        b"CUDA_ERROR_SYSTEM_",
+        b"socket.",
         b"ncclInvalid",
         b"ncclSystemError",
         b"ncclInternalError",
@@ -240,7 +264,7 @@ FAMILY = Family(
         b" died",
         b"rashed",
         b" dead",
-        b"failed to start",
+        b"ailed to start",
         b" unexpectedly",
         b"return code",
         b"returncode",
@@ -254,6 +278,10 @@ FAMILY = Family(
         b"exited with non",
         b".cc:",
         b".cpp:",
+        b".go:",
+        b"level=error",
+        b"level=fatal",
+        b"level=panic",
     ),
     read,
     hearsay=True,

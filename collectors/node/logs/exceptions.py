@@ -61,7 +61,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         ("cuda", (r"CUDA error|CUDA driver|cuda runtime error|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError"
         r"|cudaError")),
         ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
-        r"|Input/output error|Errno (?:5|28|116|122)\b|Read-only file system|BlockingIOError")),
+        r"|Input/output error|Errno (?:5|28|107|116|122)\b|Read-only file system|BlockingIOError")),
         ("import", r"ModuleNotFoundError|ImportError"),
     )
 )  # fmt: skip
@@ -72,8 +72,8 @@ _CONSEQUENCE = re.compile(
     r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
     r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
     r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
-    r"Transport endpoint is not connected|Horovod has been shut down|heartbeat timeout|stopped sending heartbeats|"
-    r"another task died"
+    r"Transport endpoint is not connected(?!: ')|Horovod has been shut down|heartbeat timeout|"
+    r"stopped sending heartbeats|another task died"
 )
 
 

@@ -23,6 +23,11 @@ _PSM = (
     r"(?P<error>(?:PSM2? ?(?:no hfi units|can't open|was unable to|could not|Endpoint could not)"
     r"|hfi_(?:wait_for_device|userinit)\w{0,20}: [^\r\n]{0,80}fail)[^\r\n]{0,200})"
 )
+_PLUGIN = (
+    r"WARN: Function: \w{1,80} Line: \d{1,6}: (?P<error>NET/OFI (?:Couldn't|Could not|Unable|Failed|Request)"
+    r"[^\r\n]{1,300})"
+)
+"""What aws-ofi-nccl says without NCCL, in its own tests."""
 _OBJECTS = (
     r"(?P<error>(?:[Ff]ailed|[Uu]nable|[Cc]ouldn't|[Cc]ould not) (?:to )?(?:modify|create|register|allocate)"
     r" (?:a |an |the )?(?:QP|CQ|MR|PD|SRQ|AH|queue pair|memory region)\b[^\r\n]{0,160})"
@@ -40,6 +45,7 @@ _LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("ucx", _UCX), ("ucx", _UCX_CLOSED), ("libfabric", _LIBFABRIC), ("libfabric", _EFA), ("libfabric", _OFI),
+        ("libfabric", _PLUGIN),
         ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("mpi", _MPI),
     )
 )  # fmt: skip
@@ -89,7 +95,7 @@ def _signature(error: str) -> Optional[str]:
 FAMILY = Family(
     "fabrics",
     (
-        b"UCX  ERROR", b"UCX ERROR", b"UCX  FATAL", b"ib_mlx5_log.c", b"libfabric:", b"EFA internal error",
+        b"UCX  ERROR", b"UCX ERROR", b"UCX  FATAL", b"ib_mlx5_log.c", b"NET/OFI ", b"libfabric:", b"EFA internal error",
         b"an internal error", b"OFI Libfabric", b"PSM", b"hfi_", b" QP", b" MR", b" CQ", b"queue pair",
         b"memory region", b"ibv_", b"HCA's", b"wr_id", b"Completion with error", b"connect() to",
         b"unable to connect to", b"one pair of MPI",

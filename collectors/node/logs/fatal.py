@@ -187,5 +187,8 @@ FAMILY = Family(
         b"received signal SIG",
     ),
     read,
-    re.compile(r"terminate called after throwing an instance of '[^']*'\s*$"),
+    re.compile(
+        r"terminate called after throwing an instance of '[^']*'\s*$"
+        r"|\breceived signal SIG\w{2,6}(?:/SIG\w{2,6})?\(\d{1,2}\)\.\s{0,4}$"
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Match, Optional, Pattern, Tuple
 
-from collectors.node.logs import filesystems, machine
+from collectors.node.logs import filesystems, machine, tasks
 from collectors.node.logs.said import Data, Family, Said, fields, number
 from collectors.samples.logs import LogEvent
 
@@ -13,6 +13,11 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
     r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)"
 )
+_XID_TOLD = re.compile(
+    r"\bX[Ii][Dd][ :=#]{1,3}(?P<code>\d{1,3})\b(?P<detail>[^\r\n]{0,160}?)"
+    r"(?<![0-9a-fA-F])(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b"
+)
+"""The same in the words of an agent that watches over the driver's."""
 _FALLEN = re.compile(
     r"NVRM: (?:.{0,60}?GPU(?: at PCI:| )(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]{1,8}).{0,60}?)?(?:has )?"
     r"(?:NVRM: )?fallen off the bus"
@@ -65,18 +70,7 @@ _OOM_ASKED = re.compile(r"(?P<process>[^\s:\[\]]{1,64}) invoked oom-killer: ")
 _OOM_WHY = re.compile(r"oom-kill:constraint=(?P<constraint>\w{1,40})")
 _OOM_GROUP = re.compile(r"task_memcg=(?P<cgroup>[^,\s]{1,400})")
 _OOM_TASK = re.compile(r",task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})")
-_HUNG = re.compile(
-    r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+) seconds"
-)
-_LOCKUP = re.compile(
-    r"(?P<soft>soft|hard) lockup - CPU#(?P<cpu>\d+) stuck for (?P<seconds>\d+)s!(?:"
-    r" \[(?P<process>[^:\]]+))?|(?P<hard>[Hh]ard LOCKUP)(?: on cpu (?P<hard_cpu>\d+))?"
-)
 _NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding|OK|timed out)")
-_SEGFAULT = re.compile(
-    r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
-    r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
-)
 _LINK = re.compile(
     r"(?P<device>(?:mlx\d_core|bnxt_en|i40e|ice|ixgbe|igb|tg3|irdma) [^\s:]{1,40}(?::[\w.]{1,40}){0,4}(?: \w{1,40})?"
     r"|\b(?:ib|en|eth|bond|hsn)\w{0,16}\d\w{0,16}): "
@@ -112,6 +106,10 @@ def _read(text: str) -> Iterator[Said]:
     if xid is not None:
         yield Said("kernel.xid", _addressed(xid, ("code", "pid")))
         return
+    told = _XID_TOLD.search(text)
+    if told is not None:
+        yield Said("kernel.xid", _addressed(told, ("code",)))
+        return
     fallen = _FALLEN.search(text)
     if fallen is not None:
         data = _addressed(fallen, ())
@@ -129,7 +127,7 @@ def _read(text: str) -> Iterator[Said]:
         data["fatal"] = not str(data.get("detail", "")).lower().startswith("non-fatal")
         yield Said("kernel.sxid", data)
         return
-    for reads in (_memory, _tasks, machine.said, _links, _files, filesystems.said):
+    for reads in (_memory, tasks.said, machine.said, _links, _files, filesystems.said):
         said = reads(text)
         if said is not None:
             yield said
@@ -205,25 +203,6 @@ def _why_killed(text: str) -> Optional[Data]:
     return dict(fields(why), **(fields(group) if group is not None else {}), **fields(task, ("pid",)))
 
 
-def _tasks(text: str) -> Optional[Said]:
-    hung = _HUNG.search(text)
-    if hung is not None:
-        return Said("kernel.hung_task", fields(hung, ("pid", "seconds")))
-    lockup = _LOCKUP.search(text)
-    if lockup is not None:
-        data = fields(lockup, ("cpu", "seconds", "hard_cpu"))
-        data["hard"] = lockup.group("soft") != "soft"
-        for name in ("soft",):
-            data.pop(name, None)
-        if "hard_cpu" in data:
-            data["cpu"] = data.pop("hard_cpu")
-        return Said("kernel.lockup", data)
-    segfault = _SEGFAULT.search(text)
-    if segfault is not None:
-        return Said("kernel.segfault", fields(segfault, ("pid",)))
-    return None
-
-
 def _links(text: str) -> Optional[Said]:
     trouble = _DEVICE_TROUBLE.search(text)
     if trouble is not None:
@@ -258,6 +237,11 @@ FAMILY = Family(
         b"oom-kill:constraint",
         b"invoked oom-killer",
         b"blocked for more than",
+        b" D  ",
+        b"state:D",
+        b"XID ",
+        b"Xid ",
+        b"xid ",
         b"lockup - CPU",
         b"ard LOCKUP",
         b"nfs: server",

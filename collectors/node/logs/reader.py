@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
-from collectors.node import secrets
-from collectors.node.logs import blocks, exceptions, line, times
+from collectors.node.logs import blocks, exceptions, folded, line, sendable, times, whose
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.outcome import OpenBlock, Outcome
 from collectors.node.logs.parts import Parts
 from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.said import Data, Family, Said
 from collectors.node.logs.scan import Scanner
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import Value
 
-TEXT = 4000
-"""Characters of the text of an event."""
 MOST_RANK, MOST_PID = 1 << 24, 1 << 32
 """What is beyond is none."""
 RECORDS = "records"
@@ -27,7 +24,15 @@ PATIENCE = 3000
 
 _OPENS = 1 << len(FAMILIES)
 _ALONE = 1 << (len(FAMILIES) + 1)
-_NAMES = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b"Error:", b"Exception:")
+_NAMES = (
+    b" FAILED",
+    b"-- Process ",
+    b"Error Snippet",
+    b"Exception in thread ",
+    b"Error:",
+    b"Exception:",
+    b"socket.gaierror:",
+)
 
 SCANNER = Scanner(
     [(stem, 1 << bit) for bit, family in enumerate(FAMILIES) for stem in family.stems]
@@ -37,11 +42,15 @@ SCANNER = Scanner(
 """Finds the lines that the reader wants to see."""
 
 _RAISED = re.compile(
-    r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): \S.*)$"
+    r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
+    r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): \S.*)$"
 )
 _SPAWNED = re.compile(r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with the following error:|Error Snippet\]:)")
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
-_LOGGED = re.compile(rb"\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]")
+_LOGGED = re.compile(
+    rb"\b(?:Stack|defined at) \(most recent"
+    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]"
+)
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 
 Before = Callable[[], bytes]
@@ -54,7 +63,7 @@ class _Open:
     __slots__ = ("after", "block", "line", "logged", "read_at", "seen")
 
     def __init__(
-        self, block: blocks.OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
+        self, block: OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
     ) -> None:
         self.logged = False
         """True when a logger's line introduced it: an exception that was caught."""
@@ -118,7 +127,7 @@ class Reader:
                 self._end(stream)
         if mask & _ALONE:
             self._parts.ask(RECORDS, self._names, record)
-        block: Optional[blocks.OpenBlock] = None
+        block: Optional[OpenBlock] = None
         if mask & _OPENS:
             thread = self._threads.pop(record.stream, "")
             block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._script, thread)
@@ -136,7 +145,7 @@ class Reader:
             # the second half of a wrapped line has no label, nor have the frames of a traceback that a logger wrote
             for other, waiting in self._open.items():
                 block = waiting.block
-                wrapped = isinstance(block, blocks.Wrapped)
+                wrapped = isinstance(block, folded.Wrapped)
                 logged = isinstance(block, blocks.Exceptional) and block.goes_on(record.text)
                 if waiting.seen == self._seen - 1 and (wrapped or logged):
                     stream, holder = other, waiting
@@ -159,7 +168,7 @@ class Reader:
         if script is not None:
             self._script = script.group("script")
 
-    def _hold(self, record: line.Line, block: blocks.OpenBlock, before: Before) -> None:
+    def _hold(self, record: line.Line, block: OpenBlock, before: Before) -> None:
         if record.stream in self._open:
             self._end(record.stream)
         begun = record
@@ -190,7 +199,7 @@ class Reader:
                     after = times.last(before().decode("utf-8", "replace"), self.now)
                 self._event(record, said, record.text, after, self.read_at)
                 said_any = True
-        if mask & _ALONE and said_any and "Error: " in record.text[:120]:
+        if mask & _ALONE and said_any and "rror: " in record.text[:120]:
             self._parts.ask(RECORDS, self._alone, record)
 
     def _told(self, family: Family, text: str, may_open: bool) -> "Told":
@@ -207,8 +216,10 @@ class Reader:
 
     def _end(self, stream: line.Stream) -> None:
         holder = self._open.pop(stream)
-        outcome = self._parts.ask(RECORDS, holder.block.end) or blocks.Outcome([], "", "")
+        outcome = self._parts.ask(RECORDS, holder.block.end) or Outcome([], "", "")
         for said in outcome.said:
+            if holder.logged and said.kind == "log.error":
+                continue  # frames that somebody logged, without an exception
             if holder.logged:
                 said.data["logged"] = True
             self._event(holder.line, said, outcome.text, holder.after, holder.read_at)
@@ -217,7 +228,7 @@ class Reader:
         for record in outcome.rest:
             self.read(record, SCANNER.mask(record.text.encode("utf-8", "replace")), bytes)
 
-    def _within(self, holder: _Open, outcome: blocks.Outcome) -> None:
+    def _within(self, holder: _Open, outcome: Outcome) -> None:
         """What an exception's message says in the words of the families."""
         message = line.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))
@@ -251,46 +262,39 @@ class Reader:
             at = read_at
         if at is None and after is not None:
             data["after"] = after
-        rank = said.rank if said.rank is not None else record.stream.rank
-        pid = said.pid if said.pid is not None else record.pid
+        rank, host, pid = whose.of_event(
+            said,
+            said.text or (record.text if "\n" in text else text),
+            record.stream.rank,
+            record.stream.host,
+            record.pid,
+        )
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
         event = LogEvent(
             said.kind,
             at,
             rank if rank is not None else self.rank,
-            said.host or record.stream.host or self.host,
+            host or self.host,
             pid if pid is not None else self.pid,
             self.source,
             (said.line or record.number) if self.counted else 0,
-            _sendable_text(said.text or text),
-            {name: _sendable(value) for name, value in data.items()},
+            sendable.text(said.text or text),
+            {name: sendable.value(value) for name, value in data.items()},
         )
         passed = self._repeats.pass_on(event)
         if passed is not None:
             self.events.append(passed)
 
 
-Told = Tuple[Optional[blocks.OpenBlock], List[Said]]
+Told = Tuple[Optional[OpenBlock], List[Said]]
 
 
 def _asked(family: Family, text: str, may_open: bool) -> Told:
     """What a family makes of a text: a record that goes on in the next lines, or what it says."""
     listed, unfinished = family.listed, family.unfinished
     if may_open and listed is not None and listed[0].search(text):
-        return blocks.Listed(family, listed[1], text), []
+        return folded.Listed(family, listed[1], text), []
     if may_open and unfinished is not None and unfinished.search(text):
-        return blocks.Wrapped(family, text), []
+        return folded.Wrapped(family, text), []
     return None, list(family.read(text))
-
-
-def _sendable(value: Value) -> Value:
-    """A value of an event without secrets, its texts no longer than the other side takes them."""
-    if isinstance(value, list):
-        return [_sendable_text(item) if isinstance(item, str) else item for item in value]
-    return _sendable_text(value) if isinstance(value, str) else value
-
-
-def _sendable_text(text: str) -> str:
-    # redacted before it is cut: half a token is none by its shape
-    return secrets.shapes(text[: 4 * TEXT])[:TEXT]

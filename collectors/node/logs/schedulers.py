@@ -49,6 +49,12 @@ _WORDS = (
 _FLUX_ENDED = re.compile(
     r"job\.exception (?:\S{1,30} )?type=(?P<type>timeout|cancel|node-failure) severity=0 ?(?P<why>[^\r\n]{0,120})"
 )
+_EXECUTOR = re.compile(
+    r"Lost executor \S{1,12} on (?P<host>[\w.-]{1,120}): (?P<why>[^\r\n]{1,400})|(?P<yarn>Container killed by YARN for"
+    r" exceeding [^\r\n]{1,160})"
+)
+_STATUS = re.compile(r"[Ee]xit (?:status|code):? (?P<code>\d{1,3})\b")
+"""Spark's scheduler on YARN, Kubernetes or by itself."""
 _TIME = re.compile(
     r"(?i)\b(?:job|task|run)\b[^\r\n]{0,40}?\b(?:exceeded|exceeds|reached|hit|over|due to)\b[^\r\n]{0,24}?"
     r"\b(?:wall ?clock(?: time)?|wall ?time|run ?time) ?limit\b"
@@ -63,6 +69,10 @@ def read(text: str) -> Iterator[Said]:
     if ended is not None:
         reason = _REASONS[ended.group("type")]
         yield Said("slurm.cancelled", {"launcher": "flux", "reason": reason, "why": ended.group("why").strip()})
+        return
+    executor = _EXECUTOR.search(text)
+    if executor is not None:
+        yield _executor(executor.group("why") or executor.group("yarn"), executor.group("host") or "")
         return
     late = _TIME.search(text)
     if late is not None:
@@ -88,11 +98,24 @@ def read(text: str) -> Iterator[Said]:
         return
 
 
+def _executor(why: str, host: str) -> Said:
+    """The end of an executor, by what its scheduler knows of it."""
+    if "memory" in why and ("exceed" in why or "OOM" in why):
+        return Said("slurm.out_of_memory", {"launcher": "spark"}, host=host)
+    data: Data = {"launcher": "spark", "reason": "lost: " + why.strip()[:200]}
+    status = _STATUS.search(why)
+    if status is not None:
+        data["exitcode"] = number(status.group("code"))
+        if signals.of_exit(number(status.group("code"))):
+            data["signal"] = signals.of_exit(number(status.group("code")))
+    return Said("launcher.exit", data, host=host)
+
+
 FAMILY = Family(
     "schedulers",
     (
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
-        b"first noticed rank",
+        b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),

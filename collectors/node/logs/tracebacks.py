@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from collectors.node.logs import exceptions
+from collectors.node.logs import exceptions, fronts
 from collectors.node.logs.said import Data, Said
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)"
     r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}(?:[─-]{0,300}[╮+])?\s{0,300}$"
 )
+MIDDLE = "a traceback, of which only the middle is here"
 HEAD = "Traceback (most recent call last):"
 _BOX = re.compile(r"^\s*[╭┌+].*Traceback \(most recent call last\)")
 _BOX_FRAME = re.compile(r"^[│|]\s*(?P<file>\S+\.\w+|<\w+>):(?P<line>\d+) in (?P<function>[^│|]*)[│|]?\s*$")
@@ -73,6 +74,9 @@ class TracebackBlock:
         self._notebook = notebook.group("type") if notebook is not None else ""
         self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
+        self._front = None if self._boxed or self._notebook else fronts.before(opener, "Traceback (")
+        """What may stand in front of all its lines; the first of them tells."""
+        self._fronted = False
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
@@ -88,6 +92,10 @@ class TracebackBlock:
         """Characters of its longest line."""
         self._indented = False
 
+    def fronted(self, front: Optional[fronts.Front]) -> None:
+        """From now on this stands in front of each line."""
+        self._front, self._fronted = front, front is not None
+
     @property
     def frames(self) -> int:
         """How many frames it has."""
@@ -98,6 +106,8 @@ class TracebackBlock:
         text = text.rstrip()
         if self._indent and text.startswith(self._indent):
             text = text[len(self._indent) :]
+        if self._front is not None:
+            text = self._without_front(text)
         if self._notebook and not self._message:
             taken = self._notebook_line(text)
         else:
@@ -107,6 +117,16 @@ class TracebackBlock:
         else:
             self.over = True
         return taken
+
+    def _without_front(self, text: str) -> str:
+        """The line without what stands in front of every line; whether something does, the first frame tells."""
+        rest = self._front.off(text) if self._front is not None else None
+        if rest is not None and (self._fronted or exceptions.FRAME.match(rest)):
+            self._fronted = True
+            return rest
+        if not self._fronted and text.strip():
+            self._front = None
+        return text
 
     def _line(self, text: str) -> bool:
         if OPENER.search(text) and (not self._message or self._chained):

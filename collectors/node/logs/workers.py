@@ -30,6 +30,7 @@ _SHARED = re.compile(
 _FILES = re.compile(r"Too many open files|received 0 items of ancdata")
 _CANNOT_ALLOCATE = re.compile(
     r"(?P<what>Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+    r"|killed due to memory pressure"
     r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory)"
     r"(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
 )
@@ -40,7 +41,7 @@ _PROCESSES = re.compile(
     r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)"
 )
 """What libraries and shells say when a user, a container or a node has as many processes and threads as it may have."""
-_ON_NODE = re.compile(r"node \(IP: (?P<host>[\w.:-]{1,80})")
+_ON_NODE = re.compile(r"node \((?:ID: \w{1,80}, )?IP: (?P<host>[\w.:-]{1,80})")
 """Ray's memory monitor says on which node it killed."""
 
 
@@ -93,6 +94,7 @@ FAMILY = Family(
         b"memory allocation of",
         b"DefaultCPUAllocator",
         b"running low on memory",
+        b"due to memory pressure",
         b"Resource temporarily",
         b"start new thread",
         b"RLIMIT_NPROC",

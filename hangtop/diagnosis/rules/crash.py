@@ -121,7 +121,7 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
-    if first is None and (not ended or taken_along(job_status.job, ended)):
+    if first is None and (not ended or taken_along(job_status.job, ended) or _of_children(ended)):
         yield from launcher_alone(job_status.job)
     if first is None or not _bare(first) or failing_warnings(job_status.job):
         return  # why NCCL failed says more than a bare code
@@ -143,6 +143,11 @@ def _bare(words: Sequence[Failure]) -> bool:
     """A launcher's word that a rank ended, without a signal, a traceback or a message."""
     own = [word for word in words if not word.consequence] or words
     return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in own)
+
+
+def _of_children(ended: Sequence[tuple[Failure, ...]]) -> bool:
+    """Nothing but exceptions by which parents tell that a child ended."""
+    return all(text_of(word.event, "signature") == "child_failed" for words in ended for word in words)
 
 
 def _ended(job_status: JobStatus) -> list[tuple[Failure, ...]]:
@@ -205,8 +210,15 @@ def _own_words(words: Sequence[Failure]) -> Sequence[Failure]:
 
 def _weight(failure: Failure) -> tuple[bool, bool, float]:
     """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
-    says_little = (failure.manner == "exit" and not failure.signal) or failure.signal == "ABRT"
+    says_little = (failure.manner == "exit" and not failure.signal) or (
+        failure.signal == "ABRT" and not _speaks(failure)
+    )
     return failure.consequence or _is_victim(failure), says_little, failure.at or 0.0
+
+
+def _speaks(failure: Failure) -> bool:
+    """An abort with a reason of its own."""
+    return failure.event.data.get("spoken") is True or failure.event.data.get("heap") is True
 
 
 def _time(words: Sequence[Failure]) -> tuple[bool, float, bool, bool, str, int]:
@@ -262,7 +274,7 @@ def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     return Finding(
         "rank_killed", "critical", 0.95 if memory else 0.88,
         f"{who(ranks)} {_on(job_status.job, ranks)}was killed {by}",
-        ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({words[0].host} - {""})),
+        ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(next(([w.host] for w in words if w.host), [])),
         evidence=tuple(event_line(word.event) for word in words[:4]),
         advice="Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."
         if memory else "Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",

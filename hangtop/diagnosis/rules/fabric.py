@@ -86,19 +86,21 @@ def port_down(job: Job) -> Iterator[Finding]:
 
     Needs the state of ports: the same port on other nodes, or its neighbours on this node where there is no other. A
     port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped. One that has a link and
-    waits for a subnet manager is at fault by itself.
+    waits for a subnet manager is at fault by itself, and so is one that is shown in a tool's output where none is up.
     """
     same = job.once(_same_place)
+    none_up = not job.live and not job.ranks and not any(_up(port) for _, port in job.once(_ports))
     for node, port in job.once(_ports):
         facts = port.facts
         if _up(port) or _flaps(port):
             continue
         here = [other for other in node.ports if _key(other) == _key(port)]
         twins = same[_key(port)] - _Count.of(here)
-        neighbours = [p for p in node.ports if p is not port and p.facts.link_layer == facts.link_layer]
+        layers = (facts.link_layer, "")
+        neighbours = [p for p in node.ports if p is not port and (not layers[0] or p.facts.link_layer in layers)]
         peers, up = twins if twins.ports else _Count.of(neighbours)
         waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
-        if not waits_for_manager and (not peers or up * 2 <= peers):
+        if not waits_for_manager and not none_up and (not peers or up * 2 <= peers):
             continue
         hint = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}.get(
             facts.phys_state, ""
@@ -106,9 +108,10 @@ def port_down(job: Job) -> Iterator[Finding]:
         if facts.state == "INIT":
             hint = ": no subnet manager has set it up"
         alone = waits_for_manager and not any(map(_up, node.ports))
+        state = ", ".join(filter(None, (facts.state, facts.phys_state)))
         yield Finding(
             "ib_port_down", "critical" if twins.ports or alone else "warning", 0.9 if twins.ports else 0.7,
-            f"port {facts.device}/{facts.port} on {node.name} is {facts.state}, {facts.phys_state}{hint}"
+            f"port {facts.device}/{facts.port} on {node.name} is {state}{hint}"
             f"{f'; {up} of {peers} peers are up' if peers else ''}",
             nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
             advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
@@ -205,7 +208,7 @@ def _same_place(job: Job) -> dict[tuple[str, int], _Count]:
 
 
 def _up(port: Port) -> bool:
-    return port.facts.state == "ACTIVE" and port.facts.phys_state == "LinkUp"
+    return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
 
 
 def _key(port: Port) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, number_of, signal_name, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
-ORDER = ("exception", "memory", "timeout", "stack", "exit", "level", "words")
+ORDER = ("exception", "memory", "timeout", "stack", "exit", "level", "wait", "words")
 """What says most of why a program ended, first."""
 KINDS = {
     "connection": "nccl_remote_error",
@@ -39,13 +39,23 @@ _OPTIONAL = re.compile(
 """Words of libraries and settings that NCCL does without."""
 NEAR_END = 6
 """Lines behind NCCL's last warning after which the run went on."""
-WEIGHTS = {"exception": 0.66, "memory": 0.6, "timeout": 0.6, "stack": 0.5, "exit": 0.55, "level": 0.4, "words": 0.3}
+WEIGHTS = {
+    "exception": 0.66,
+    "memory": 0.6,
+    "timeout": 0.6,
+    "stack": 0.5,
+    "exit": 0.55,
+    "level": 0.4,
+    "wait": 0.35,
+    "words": 0.3,
+}
 ADVICE = {
     "exception": "Only its last words are here: look at the traceback in that rank's own output.",
     "memory": "Give the job more memory, or use less: a supervisor watches over it.",
     "timeout": "A time-out is a consequence: look at which rank did not come, in the logs of the others.",
     "stack": "Its message stands above the stack, or in that rank's own output.",
     "exit": "An exit code alone: the reason stands in that process's own output.",
+    "wait": "A stack of one process: compare it with those of the other ranks, one of which is elsewhere.",
     "words": "The words stand at the end of what was read; whether the run ended of them is not told.",
     "level": "The last error that was logged; whether the run ended of it is not in what was read.",
 }
@@ -108,6 +118,8 @@ def _failed(event: LogEvent) -> bool:
 def _kind(event: LogEvent, manner: str) -> str:
     if manner == "timeout":
         return "watchdog_timeout"
+    if manner == "wait":
+        return "collective_stalled"
     if manner == "exit" and not signal_name(event):
         return "child_failed_no_detail"
     if manner == "exit":
@@ -122,6 +134,8 @@ def _rank(event: LogEvent) -> int | None:
 def _summary(manner: str, who: str, ranks: Sequence[int], what: str) -> str:
     if manner == "timeout":
         return f"a collective timed out{_on(ranks)}: {what}"
+    if manner == "wait":
+        return f"a process stands still{_on(ranks)}: {what}"
     if manner == "words":
         return f"the output{_on(ranks)} ends with: {what}"
     return f"{who} ended: {what}"

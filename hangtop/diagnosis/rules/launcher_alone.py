@@ -22,7 +22,11 @@ def launcher_alone(job: Job) -> Iterator[Finding]:
     A traceback that ends in its rendezvous is store_timeout. Needs a log without any other word about a rank's end, and
     without one that the launcher was told to end.
     """
-    raised = [event for event in said(job, "python.exception") if event.data.get("launcher") is True]
+    raised = [
+        event
+        for event in said(job, "python.exception")
+        if event.data.get("launcher") is True or text_of(event, "signature") == "child_failed"
+    ]
     told = [event for event in raised if text_of(event, "signature") in ("child_failed", "user")]
     failed = [event for event in said(job, "elastic.restart") if "attempts_left" in event.data]
     ended = [*said(job, "launcher.killed"), *(() if finished(job) else failed)]

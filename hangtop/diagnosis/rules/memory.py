@@ -119,6 +119,15 @@ def worker_died(job: Job) -> Iterator[Finding]:
     first = events[0]
     reason = text_of(first, "reason") or "ended"
     ranks = ranks_in([first])
+    kills = [event for event in said(job, "kernel.oom") if number_of(event, "pid") == number_of(first, "worker_pid")]
+    if kills and number_of(first, "worker_pid") is not None:
+        yield Finding(
+            "host_out_of_memory", "critical", 0.9,
+            f"the kernel killed a data loader worker of {who(ranks)}: out of memory",
+            ranks=ranks, nodes=hosts_in(job, [first, *kills]), evidence=lines([*kills, *events]),
+            advice="Give the job more memory or use less: fewer workers, less that is cached or prefetched.",
+        )  # fmt: skip
+        return
     yield Finding(
         "rank_crashed", "critical", 0.85,
         f"a data loader worker of {who(ranks)} was lost: {reason}",

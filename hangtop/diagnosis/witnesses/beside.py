@@ -23,9 +23,12 @@ def named_beside(job: Job, failure: Failure) -> tuple[int, ...]:
 
 
 def hosts_alike(failure: Failure, ended: Sequence[tuple[Failure, ...]]) -> tuple[str, ...]:
-    """The host of a failure, else those of others that ended by the same signal, where no rank is told."""
+    """The host of a failure, else that of another word about its rank, else those that ended by the same signal."""
+    own = [word for words in ended for word in words if word.rank is not None and word.rank == failure.rank]
     alike = [word for words in ended for word in words if word.rank is None and word.signal == failure.signal != ""]
-    return tuple(sorted({failure.host} - {""} or {word.host for word in alike} - {""}))
+    return tuple(
+        sorted({failure.host} - {""} or {word.host for word in own} - {""} or {word.host for word in alike} - {""})
+    )
 
 
 def taken_along(job: Job, ended: Sequence[tuple[Failure, ...]]) -> bool:

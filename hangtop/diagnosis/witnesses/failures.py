@@ -34,7 +34,7 @@ FATAL_KINDS: dict[str, Manner] = {
 }
 VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers end the rest of a job."""
-NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle", "flux": "Flux"}
+NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle", "flux": "Flux", "spark": "Spark"}
 """Launchers that tell of workers which are gone without their exit codes."""
 _THROWN = re.compile(r"\w+(?:::\w+)+: ")
 """``std::runtime_error: …``, as C++ tells it when nobody catches it."""

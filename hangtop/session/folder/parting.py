@@ -23,6 +23,7 @@ _RANK = re.compile(r"(?i)\brank[=:]\s?(?P<rank>\d{1,6})\b|^\[?rank (?P<named>\d{
 _NONE = re.compile(
     r"(?i)\b(?:no|zero|without|ignor\w{1,8}|if any|in case of) (?:\w{1,20} ){0,2}(?:errors?"
     r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?)\b"
+    r"|\bfailed\s{2,20}0\b"
     r"|\b(?:errors?|failed|failures?|corrupt\w{0,4})\b\s{0,4}[:=]\s{0,4}(?:[\d.+-]|none|null"
     r"|false|\[\]|\"\"|$)|\bnumber of\b"
     r"|\b(?:retry|retries|retrying|will be|fall(?:ing|s)? ?back|skip\w{0,5}|instead|optional"

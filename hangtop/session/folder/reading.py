@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
-from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, pyspy_text, ras, rdma_link
+from collectors.formats import (
+    BadFormat,
+    flight_recorder,
+    kineto,
+    nvidia_smi_text,
+    pyspy_text,
+    ras,
+    rdma_link,
+    verbs_text,
+)
 from collectors.node import ibstat, perfquery
 from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
@@ -18,6 +27,7 @@ from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
 from hangtop.session.folder.parting import parting
+from hangtop.session.folder.prompts import copied
 
 DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
@@ -58,8 +68,9 @@ def _read(member: Member, contents: Contents) -> Recognised:
         return Recognised(member.name, "empty", 0)
     if kineto.looks_like(member.head):
         return _trace(member, contents)
+    behind = copied(_text(member.head)).text.encode()
     for document in DOCUMENTS:
-        if document.looks_like(member.head, member.name):
+        if document.looks_like(member.head, member.name) or document.looks_like(behind, member.name):
             return _whole(document, member, contents)
     if _binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
@@ -139,7 +150,8 @@ def _at(member: Member) -> float:
 
 
 def _node(member: Member) -> str:
-    return names.hints(member.name).host
+    """The node by the file's name, else by the prompt of a terminal that the text begins with."""
+    return names.hints(member.name).host or copied(_text(member.head)).host
 
 
 def _recorder(data: bytes, member: Member, contents: Contents) -> int:
@@ -178,10 +190,10 @@ def _pyspy(data: bytes, member: Member, contents: Contents) -> int:
 
 def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     saved = nvidia_smi_text.read(_text(data))
-    if not saved.form:
-        raise BadFormat("it has no rows of GPUs")
     node = _node(member)
     told = [said for line in _text(data).splitlines() for said in containers.read(line) if said.kind == "gpu.unseen"]
+    if not saved.form and not told:
+        raise BadFormat("it has no rows of GPUs")
     contents.events += [
         LogEvent(said.kind, None, None, node, None, member.name, 0, str(said.data["error"]), said.data) for said in told
     ]
@@ -201,6 +213,12 @@ def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
 
 def _rdma_link(data: bytes, member: Member, contents: Contents) -> int:
     ports = rdma_link.parse(_text(data))
+    contents.ports.setdefault(_node(member), []).extend(ports)
+    return len(ports)
+
+
+def _verbs(data: bytes, member: Member, contents: Contents) -> int:
+    ports = verbs_text.parse(_text(data))
     contents.ports.setdefault(_node(member), []).extend(ports)
     return len(ports)
 
@@ -228,6 +246,7 @@ DOCUMENTS: tuple[_Document, ...] = (
         "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
     ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
+    _Document("ports of verbs", lambda head, _: verbs_text.looks_like(_text(head[:4096])), _verbs),
     _Document("rdma link output", lambda head, _: rdma_link.looks_like(_text(head[:4096])), _rdma_link),
     _Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )

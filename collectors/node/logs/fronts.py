@@ -1,0 +1,45 @@
+"""What stands in front of every line of a record in whatever form: known by standing there again.
+
+A logger's, a container's or a launcher's prefix that no pattern knows differs from line to line in its numbers alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional, Pattern
+
+MOST = 160
+"""Characters of a front at most."""
+_FRAME = re.compile(r'(?P<front>[^"\r\n]{1,160}?)(?P<line>(?: {2}|\t)File "[^"\r\n]{1,400}", line \d{1,7}\b)')
+_NUMBER = re.compile(r"\d+")
+
+
+class Front:
+    """Takes the same front off each line."""
+
+    def __init__(self, front: str) -> None:
+        self.text = front
+        parts = [re.escape(part) for part in _NUMBER.split(front)]
+        self._shape: Pattern[str] = re.compile(r"\d{1,20}".join(parts))
+
+    def off(self, text: str) -> Optional[str]:
+        """The rest of a line; None where something else stands in front."""
+        match = self._shape.match(text)
+        if match is not None:
+            return text[match.end() :]
+        bare = self.text.rstrip()
+        return "" if text.rstrip() == bare else None
+
+
+def before(text: str, opener: str) -> Optional[Front]:
+    """What stands in front of a word that opens a record; None where that is indentation alone, or too long."""
+    front = text[: text.find(opener)]
+    return Front(front) if front.strip() and len(front) <= MOST else None
+
+
+def before_frame(text: str) -> Optional[Front]:
+    """What stands in front of a frame of Python's, with a blank or a bracket before the frame's own indentation."""
+    match = _FRAME.match(text)
+    if match is None or not match.group("front").strip() or match.group("front").lstrip().startswith("File"):
+        return None
+    return Front(match.group("front"))

@@ -1,0 +1,137 @@
+"""Labels that launchers, loggers and runtimes put in front of a line: a rank, a host, a process."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional, Tuple
+
+_ROLE = re.compile(r"\[([A-Za-z_]\w*?)[ =:]?(\d{1,7})\]:[ ]?")
+_MPI = re.compile(r"\[(?:\d+,)?(?:mpirank:)?(\d{1,7})(?:,[\w.-]{1,60})?\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?")
+"""Open MPI's and Horovod's; SageMaker's has the host behind the rank."""
+_TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,200}[,\]])|$)")
+"""Not Horovod's list of ranks: ``1: [allreduce.conv1.weight, …``."""
+_HOSTED = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(0|[1-9]\d{0,3})\][: ][ ]?")
+"""``[node3:17] ``: a host and its rank. Open MPI's process ids have five digits at least."""
+_OPEN_MPI = re.compile(
+    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
+    r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
+)
+"""A host and a process id, in front of what Open MPI says of a signal or an error."""
+_UCX = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}(?=Caught signal )")
+"""The same of UCX: host, process, threads."""
+_STAMPED_MPI = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:19|20)\d\d"
+    r"(?=\[[\d,]{1,20}\]<std|<std)(?:<std(?:out|err|diag)>: ?)?"
+)
+"""What ``mpirun --timestamp-output`` puts in front, with and without the rank."""
+_XLA_DIST = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) \[\d{1,6}\] ")
+"""The address and the number of a host of a TPU pod, as torch_xla's launcher puts them in front."""
+_SOURCE = re.compile(r"\.(?:py|cc|cpp|cxx|cu|c|h|hpp|cuh|rs|go|js|java|sh)$")
+_ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}): ")
+"""A host by its address, as pdsh puts it in front."""
+_RANKED = re.compile(
+    r"[\[(<]{1,2}(?:global[_ ])?rank[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>]{1,2}:? {0,2}"
+    r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]{1,80}(?:Error|Exception)\b)",
+    re.IGNORECASE,
+)
+"""A rank in brackets of a program's own, in front of a traceback: in front of torch's words it may be a group's."""
+_MVAPICH = re.compile(r"\[([A-Za-z][\w.-]{0,100}):mpi_rank_(\d{1,7})\](?:\[\w{1,60}\])? ?")
+"""MVAPICH2's host and rank, and the function that speaks."""
+_NUMBERED = re.compile(r"\[(\d{1,6})/([A-Za-z][\w.-]{0,60}) \((\d{1,9})\)\]:?[ ]?")
+"""``[3/train (4711)] ``: rank, name and process id."""
+_RANK = re.compile(r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(\d{1,7})[ ]?[:|>][ ]?")
+_RAY = re.compile(r"\((?:[\w.:<>-]+ )?pid=(\d{1,10})(?:, ip=([\w.:-]+))?\)[ ]?")
+_LOGGER = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"
+)
+_NAMED_LOGGER = re.compile(r"(?:- )?[\w.]{1,60} - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - (?=\[(?:rank|default)\d)")
+"""A logger's name and level, in front of what a program says that it runs."""
+_PREPENDED = re.compile(r"\[(\d{1,6})\] (?=Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b)")
+"""Intel MPI's ``-prepend-rank``; elsewhere a number in brackets may be anything."""
+_PIPED = re.compile(r"\| ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| (?:stderr|stdout) \| ?")
+_COMPOSE = re.compile(r"([A-Za-z][\w.-]*)[ ]+\| ")
+_POD = re.compile(r"\[pod/([^/\]]+)/[^\]]*\] ")
+_CRI = re.compile(r"(?:stdout|stderr)(?: [FP] |: )")
+_HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
+_NO_HOST = re.compile(
+    r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|crashed|killedworker|warning|interrupt"
+    r"|exit|info|debug|critical|traceback|failures|note|hint|kernel)$"
+    r"|(?:nvidia|enroot|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
+    r"|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
+    r"|(?-i:(?:[A-Z]{2}\d{1,4}_?){1,4})$"
+)
+_FUNCTION = re.compile(r"[a-z]_[a-z]")
+"""What names of functions have, and names of hosts may not."""
+_CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.")
+"""Names of classes, and of modules of exceptions."""
+
+
+def label(text: str) -> Optional[Tuple[int, str, str, str]]:
+    """(length, what it names, value, more) of the label in front of a text."""
+    first = text[:1]
+    if first in ("[", "(", "<"):
+        return _bracketed(text)
+    if first == "|":
+        match = _PIPED.match(text)
+        return None if match is None else (match.end(), "tag", "", "")
+    if first.isdigit() or first == " ":
+        worker = _XLA_DIST.match(text)
+        worker = worker or _ADDRESS.match(text)
+        if worker is not None:
+            return worker.end(), "host", worker.group(1), ""
+        match = _TASK.match(text)
+        return None if match is None else (match.end(), "rank", match.group(1), "")
+    if first == "-":
+        match = _NAMED_LOGGER.match(text)
+        return None if match is None else (match.end(), "tag", "", "")
+    if not first.isalpha():
+        return None
+    match = _RANK.match(text)
+    if match is not None:
+        return match.end(), "rank", match.group(1), ""
+    match = _CRI.match(text) or _LOGGER.match(text) or _NAMED_LOGGER.match(text) or _STAMPED_MPI.match(text)
+    if match is not None:
+        return match.end(), "tag", "", ""
+    match = _COMPOSE.match(text)
+    if match is not None:
+        return match.end(), "tag", match.group(1), ""
+    match = _HOST.match(text)
+    if match is not None and _is_host(match.group(1)):
+        return match.end(), "host", match.group(1), ""
+    return None
+
+
+def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
+    match = _RANKED.match(text)
+    if match is not None:
+        return match.end(), "rank", match.group("rank"), ""
+    match = _RAY.match(text)
+    if match is not None:
+        return match.end(), "ray", match.group(1), match.group(2) or ""
+    match = _MVAPICH.match(text)
+    if match is not None:
+        return match.end(), "hosted", match.group(2), match.group(1)
+    match = _ROLE.match(text)
+    if match is not None:
+        return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""
+    match = _MPI.match(text) or _PREPENDED.match(text)
+    if match is not None:
+        return match.end(), "rank", match.group(1), ""
+    match = _NUMBERED.match(text)
+    if match is not None:
+        return match.end(), "numbered", match.group(1), match.group(3)
+    match = _OPEN_MPI.match(text) or _UCX.match(text)
+    if match is not None:
+        return match.end(), "process", match.group(2), match.group(1)
+    match = _HOSTED.match(text)
+    if match is not None and _is_host(match.group(1)) and not _SOURCE.search(match.group(1)):
+        return match.end(), "hosted", match.group(2), match.group(1)
+    match = _POD.match(text)
+    return None if match is None else (match.end(), "tag", match.group(1), "")
+
+
+def _is_host(name: str) -> bool:
+    """Whether a word in front of a colon may be a host's name."""
+    if _NO_HOST.match(name) or _FUNCTION.search(name) or _CLASS.search(name):
+        return False
+    return bool(re.search(r"[\d.-]", name))

@@ -1,0 +1,22 @@
+"""Values of an event as they may leave the node: without secrets, their texts bounded."""
+
+from __future__ import annotations
+
+from collectors.node import secrets
+from collectors.samples.values import Value
+
+TEXT = 4000
+"""Characters of the text of an event."""
+
+
+def value(of: Value) -> Value:
+    """A value of an event, its texts no longer than the other side takes them."""
+    if isinstance(of, list):
+        return [text(item) if isinstance(item, str) else item for item in of]
+    return text(of) if isinstance(of, str) else of
+
+
+def text(of: str) -> str:
+    """A text without secrets."""
+    # redacted before it is cut: half a token is none by its shape
+    return secrets.shapes(of[: 4 * TEXT])[:TEXT]

@@ -1,0 +1,72 @@
+"""What a container's or a structured logger's JSON line wraps: the message, its time, who wrote it.
+
+Docker's json-file has ``log``, journald ``MESSAGE``, Google's agents ``textPayload``; structlog, python-json-logger,
+zap and logrus ``message``, ``msg`` or ``event`` beside a level and fields of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from collectors.node.logs import times
+from collectors.node.logs.said import number
+
+WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "event")
+_ERRORS = ("error", "err", "exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
+"""Fields of a logger in which the error stands beside the message."""
+_TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime")
+_RANKS = ("rank", "global_rank", "RANK", "dist_rank")
+_HOSTS = ("host", "hostname", "node", "node_name", "nodeName", "_HOSTNAME", "HOSTNAME")
+_LEVELS = ("level", "levelname", "severity", "lvl", "log_level")
+_GRAVE = re.compile(r"(?i)error|fatal|critical|panic|emerg|alert|crit$|e$|f$")
+_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,120}")
+_BREAK = re.compile(r"\\{1,3}n")
+_QUOTE = re.compile(r"\\{1,3}([\"'])")
+
+
+class Wrapped(NamedTuple):
+    """What a line wraps."""
+
+    text: str
+    at: Optional[float] = None
+    rank: Optional[int] = None
+    host: str = ""
+
+
+def unwrapped(text: str, now: float) -> Wrapped:
+    """The message of a line of JSON; the line itself where it is none, or has no message."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return Wrapped(text)
+    if not isinstance(document, dict):
+        return Wrapped(text)
+    inner = _texts(document, WRAPPERS)
+    if not inner:
+        return Wrapped(text)
+    found = next((found for value in _texts(document, _TIMES) for found in (times.find(value, now),) if found), None)
+    message = inner[0].rstrip("\r\n")
+    told = [error.rstrip() for error in _texts(document, _ERRORS) if error.strip() and error.strip() not in message]
+    level = next(iter(_texts(document, _LEVELS)), "")
+    if told:
+        message += ("\n" if "\n" in told[0] else ": ") + told[0]
+    if _GRAVE.match(level) and "Traceback (" not in message:
+        message = "ERROR " + message
+    ranks = [document[name] for name in _RANKS if name in document]
+    rank = number(str(ranks[0])) if ranks and not isinstance(ranks[0], bool) else None
+    host = next((host for host in _texts(document, _HOSTS) if _NAME.fullmatch(host)), "")
+    return Wrapped(message, None if found is None else found.at, rank, host)
+
+
+def lines(text: str) -> List[str]:
+    """The lines of a message that was put into one, with real line ends or written-out ones around a traceback."""
+    if "Traceback (" in text and "\\n" in text:
+        text = _QUOTE.sub(r"\1", _BREAK.sub("\n", text))
+    return text.split("\n") if "\n" in text else [text]
+
+
+def _texts(document: "Dict[str, object]", names: Tuple[str, ...]) -> List[str]:
+    """Values of the named fields that are texts."""
+    return [value for name in names for value in (document.get(name),) if isinstance(value, str)]

@@ -1,0 +1,46 @@
+"""What the kernel says of tasks and CPUs that stand still: hung tasks, lists of sleeping ones, lockups."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from collectors.node.logs.said import Said, fields
+
+_HUNG = re.compile(
+    r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+) seconds"
+)
+_ASLEEP = re.compile(
+    r"(?:^|\] )(?:task:)?(?P<process>[\w/:.@+-]{1,40}) {1,24}(?:state:)?D {1,24}"
+    r"(?:stack: {0,8})?\d{1,20} {1,12}(?:pid: {0,8})?"
+    r"(?P<pid>\d{1,9}) {1,12}(?:ppid: {0,8})?\d{1,9} "
+)
+"""A task in uninterruptible sleep, as the kernel lists it above its stack."""
+_LOCKUP = re.compile(
+    r"(?P<soft>soft|hard) lockup - CPU#(?P<cpu>\d+) stuck for (?P<seconds>\d+)s!(?:"
+    r" \[(?P<process>[^:\]]+))?|(?P<hard>[Hh]ard LOCKUP)(?: on cpu (?P<hard_cpu>\d+))?"
+)
+_SEGFAULT = re.compile(
+    r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
+    r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
+)
+
+
+def said(text: str) -> Optional[Said]:
+    """The event of a line of the kernel's, None where it says nothing of tasks."""
+    hung = _HUNG.search(text) or _ASLEEP.search(text)
+    if hung is not None:
+        return Said("kernel.hung_task", fields(hung, ("pid", "seconds")))
+    lockup = _LOCKUP.search(text)
+    if lockup is not None:
+        data = fields(lockup, ("cpu", "seconds", "hard_cpu"))
+        data["hard"] = lockup.group("soft") != "soft"
+        for name in ("soft",):
+            data.pop(name, None)
+        if "hard_cpu" in data:
+            data["cpu"] = data.pop("hard_cpu")
+        return Said("kernel.lockup", data)
+    segfault = _SEGFAULT.search(text)
+    if segfault is not None:
+        return Said("kernel.segfault", fields(segfault, ("pid",)))
+    return None

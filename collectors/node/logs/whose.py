@@ -1,0 +1,106 @@
+"""Whose a line is, whatever the label: a rank, a host, a process that a logger or a launcher names in it.
+
+:mod:`labels` knows the labels that are taken off a line. This reads what is left of them, in any dress: a loguru field
+(``| rank=3 |``), a key of logfmt or JSON, a tuple in brackets, SGLang's ``TP3`` in the brackets of the time.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Optional
+
+from collectors.node.logs.said import Said, number
+
+FRONT = 200
+"""Characters of a line within which a word of rank or host is taken for a label."""
+KINDS = (
+    "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
+    "fabric.error", "gpu.unseen", "engine.",
+)  # fmt: skip
+"""Events of one process. Watchdogs, NCCL and launchers have readers of their own: their ranks may be a group's."""
+
+_RANK = re.compile(
+    r"(?i)(?<![A-Za-z0-9.])(?:(?P<before>[a-z]{1,12})[ _-])?(?:mpi|pt|dist|world|global)?[ _-]?rank[ _:=#\"'-]{0,4}"
+    r"\[?(?P<rank>\d{1,6})(?:/\d{1,6}|of\d{1,6})?(?![\w.])"
+)
+_OTHERS = frozenset(
+    "local node group machine from to peer src dst with by per of next prev previous source remote tp pp dp cp ep sp"
+    " root target waiting for max min num tensor pipeline data".split()
+)
+"""Words in front of ``rank`` that make it somebody else's, or another count."""
+_TENSOR = re.compile(
+    r"(?:^|[\[( _])(?P<name>(?:[A-Z]{2}\d{1,4}[ _]){0,3}TP(?P<tp>\d{1,4})(?:[ _][A-Z]{2}\d{1,4}){0,2})[\]) ]"
+)
+_OTHER_AXIS = re.compile(r"(?:DP|PP)[1-9]")
+_HOST = re.compile(
+    r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)) ?[\"']?"
+    r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z](?=[\w.-]{0,60}[0-9-])[\w.-]{1,80}))(?![\w(])"
+)
+_ON = re.compile(
+    r"(?i)(?:\bon|\bat|\bfrom) (?:the )?(?:node|host|machine|worker|pod|server) [\"'`]?"
+    r"(?P<host>[a-z](?=[\w.-]{0,60}[\d.-])[\w.-]{1,80})"
+)
+_NAMED = re.compile(r"(?i)\b(?:on|at) (?:host|node|machine) (?P<host>[a-z][\w.-]{1,80})(?=[,;:)]|\s{0,4}$)")
+_ADDRESS = re.compile(r"(?i)\bIP(?: address)?: (?P<host>\d{1,3}(?:\.\d{1,3}){3})\b")
+_PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
+
+
+OF_CHILDREN = frozenset({"launcher.exit", "slurm.out_of_memory"})
+"""Words of launchers about others: the host is theirs, as a rule, a rank is told in fields of its own."""
+
+
+_WORKER = re.compile(r"\(pid=\d{1,9}, ip=(?P<host>[\w.:-]{1,60}?)[,)]")
+"""Where Ray's worker ran that raised, in the exception's message."""
+
+
+class Whose(NamedTuple):
+    """What a line tells of who wrote it."""
+
+    rank: Optional[int] = None
+    host: str = ""
+    pid: Optional[int] = None
+
+
+def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optional[int]) -> Whose:
+    """Whose an event is: by its own word, by the label that was taken off its line, else by the line's front."""
+    known = Whose(
+        said.rank if said.rank is not None else rank, said.host or host, said.pid if said.pid is not None else pid
+    )
+    if not said.kind.startswith(KINDS):
+        return known if known.host or said.kind not in OF_CHILDREN else known._replace(host=of(text).host)
+    named = of(text)
+    at = _WORKER.search(str(said.data.get("message", ""))[:600])
+    if at is not None and not named.host:
+        named = named._replace(host=at.group("host"))
+    return Whose(
+        named.rank if known.rank is None and "about" not in said.data else known.rank,
+        known.host or named.host,
+        named.pid if known.pid is None else known.pid,
+    )
+
+
+def of(text: str) -> Whose:
+    """Rank, host and process that the front of a line names; the host also where it says ``on node n7``."""
+    front = text.partition("\n")[0][:FRONT]
+    wide = text[:1000]
+    host = _HOST.search(front) or _ON.search(wide) or _NAMED.search(wide) or _ADDRESS.search(wide)
+    pid = _PID.search(front)
+    return Whose(
+        rank_of(front),
+        host.group("host").rstrip(".-") if host is not None else "",
+        number(pid.group("pid")) if pid is not None else None,
+    )
+
+
+def rank_of(text: str) -> Optional[int]:
+    """The one rank that a text names as its own; None where it names none or several."""
+    found = {
+        number(match.group("rank"))
+        for match in _RANK.finditer(text)
+        if (match.group("before") or "").lower() not in _OTHERS
+    }
+    if not found:
+        tensor = _TENSOR.search(text)
+        alone = tensor is not None and not _OTHER_AXIS.search(tensor.group("name"))
+        return number(tensor.group("tp")) if tensor is not None and alone else None
+    return found.pop() if len(found) == 1 else None
