@@ -15,10 +15,12 @@ from collectors.node.socket_tables import ESTABLISHED, LISTEN, TcpSocket, read_t
 
 NUMBER_OPTIONS = ("process_id", "process_index", "process_idx", "process_rank", "proc_id", "host_index", "host_idx")
 SIZE_OPTIONS = ("num_processes", "process_count", "n_processes", "num_procs", "num_hosts", "host_count")
+COORDINATOR_OPTIONS = ("coordinator_address", "distributed_coordinator", "server_addr", "coordinator")
 LARGEST = 1024
 """A bare word that is a larger number is a port, a seed or a size."""
 
 _DIGITS = re.compile(r"\d+")
+_PORT = re.compile(r":(\d{1,5})$")
 _SOCKET = re.compile(r"socket:\[(\d{1,20})\]")
 
 
@@ -28,20 +30,20 @@ class CommandedNumber(NamedTuple):
     rank: int
     world_size: Optional[int]
     port: Optional[int] = None
-    """Where it meets the others, if that is how it was told."""
+    """At which it meets the others, where that is known."""
 
 
 def numbers(proc: str, commands: Mapping[int, Sequence[str]]) -> Dict[int, CommandedNumber]:
     """Numbers of processes that have JAX mapped and do not say theirs, by pid; ``commands`` are their words.
 
-    Nobody is numbered by an option with which two on this node have one number: that is the number of something else.
+    Nobody is numbered by an option with which two of one job have one number: that is the number of something else.
     """
-    by_option = {}
+    by_option: Dict[int, CommandedNumber] = {}
     for pid, words in commands.items():
         told = _by_option(words)
         if told is not None:
             by_option[pid] = told
-    if len({told.rank for told in by_option.values()}) < len(by_option):
+    if len({(told.rank, told.port) for told in by_option.values()}) < len(by_option):
         by_option = {}
     alike: Dict[Hashable, List[int]] = {}
     for pid, words in commands.items():
@@ -57,20 +59,24 @@ def numbers(proc: str, commands: Mapping[int, Sequence[str]]) -> Dict[int, Comma
 def _by_option(words: Sequence[str]) -> Optional[CommandedNumber]:
     """By ``--process_id=3``, ``--process-index 3``, ``--jax_distributed.process_id=3``."""
     given: Dict[str, int] = {}
+    port: Optional[int] = None
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if not name.startswith("-"):
             continue
         if not equals:
             value = words[place + 1] if place + 1 < len(words) else ""
-        number = _whole(value)
+        name = name.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
+        number, end = _whole(value), _PORT.search(value)
         if number is not None:
-            given.setdefault(name.lstrip("-").rpartition(".")[2].replace("-", "_").lower(), number)
+            given.setdefault(name, number)
+        elif end is not None and name in COORDINATOR_OPTIONS:
+            port = int(end.group(1))
     rank = next((given[name] for name in NUMBER_OPTIONS if name in given), None)
     size = next((given[name] for name in SIZE_OPTIONS if name in given), None)
     if rank is None or (size is not None and rank >= size):
         return None
-    return CommandedNumber(rank, size)
+    return CommandedNumber(rank, size, port)
 
 
 def _whole(text: str) -> Optional[int]:

@@ -58,6 +58,8 @@ def node(tmp_path: Path) -> Node:
         (("--process_id=3", "--num_processes=8"), CommandedNumber(3, 8)),
         (("--multiprocess_gpu", "--process_index", "3", "--process_count", "8"), CommandedNumber(3, 8)),
         (("--jax_distributed.process-id=3",), CommandedNumber(3, None)),
+        (("--process_id=3", "--coordinator_address", "node1:1234"), CommandedNumber(3, None, 1234)),
+        (("--process_id=3", "--tracker=node1:1234"), CommandedNumber(3, None)),
         (("--process_id=8", "--num_processes=8"), None),
         (("--process_id", "--verbose"), None),
         (("--seed=3",), None),
@@ -72,6 +74,12 @@ def test_an_option_with_which_two_of_a_node_have_one_number_is_another_number(no
     node.start(50, "--host_idx=1")
     node.start(51, "--host_idx=1")
     assert node.numbers() == {}
+
+
+def test_two_jobs_that_say_their_coordinators_are_told_apart(node: Node) -> None:
+    for pid, port in ((50, 1234), (51, 1235)):
+        node.start(pid, "--process_id=0", f"--coordinator_address=node1:{port}")
+    assert node.numbers() == {50: CommandedNumber(0, None, 1234), 51: CommandedNumber(0, None, 1235)}
 
 
 def test_siblings_at_one_coordinator_are_numbered_by_where_they_differ(node: Node) -> None:
