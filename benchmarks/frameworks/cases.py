@@ -42,6 +42,8 @@ FRAMEWORKS = (
     Framework("DeepSpeed ZeRO-3", "deepspeed", "deepspeed_zero3.py", 2, _TORCHRUN,
               environment=(("DS_ACCELERATOR", "cpu"),)),
     Framework("Ray Train", "ray", "ray_train.py", 2, _ITSELF, environment=(("RAY_TRAIN_V2_ENABLED", "1"),)),
+    Framework("torchrun, restarted", "torch", "restarted_ddp.py", 3,
+              (*_TORCHRUN[:-1], "--max-restarts=1", "{script}")),
     Framework("pipelining", "torch", "pipeline.py", 3, _TORCHRUN),
     Framework("FSDP2 + TP", "torch", "fsdp2_tp.py", 4, _TORCHRUN),
     Framework("JAX", "jax", "jax_processes.py", 3, ("{python}", "{script}", "{rank}", "{ranks}", "{port}"),
@@ -107,13 +109,14 @@ _PLAN: dict[str, str] = {
     "mp.spawn": "reader lock only_here:2 stopped killed healthy healthy_eval",
     "Lightning": "reader:2 lock:0 only_here:2 stopped early checkpoint:0 killed healthy healthy_slow healthy_eval",
     "Lightning spawn": "reader busy:0 healthy",
-    "Accelerate": "reader busy only_here:0 checkpoint:0 early healthy healthy_eval",
-    "HF Trainer": "reader:0 lock checkpoint:0 killed healthy",
-    "DeepSpeed ZeRO-3": "reader lock busy:0 stopped healthy healthy_slow",
-    "Ray Train": "reader lock:0 only_here checkpoint:0 stopped healthy healthy_eval",
+    "Accelerate": "reader busy only_here:0 checkpoint:0 early stopped:0 healthy healthy_eval",
+    "HF Trainer": "reader:0 lock checkpoint:0 killed healthy healthy_slow",
+    "DeepSpeed ZeRO-3": "reader lock busy:0 only_here stopped checkpoint:0 healthy healthy_slow healthy_eval",
+    "Ray Train": "reader lock:0 only_here checkpoint:0 stopped killed healthy healthy_eval",
+    "torchrun, restarted": "reader:2 lock:0 stopped healthy healthy_eval",
     "pipelining": "reader lock:0 busy:1 stopped:2 only_here:0 healthy healthy_slow",
     "FSDP2 + TP": "reader:3 lock:2 only_here:1 checkpoint:0 stopped:2 busy:0 healthy healthy_eval",
-    "JAX": "reader lock:0 busy:2 stopped killed healthy healthy_slow",
+    "JAX": "reader lock:0 busy:2 stopped killed healthy healthy_slow healthy_eval",
 }
 """Cases of each framework: the mishap, and the rank that it befalls unless that is rank 1."""
 

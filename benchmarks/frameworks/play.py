@@ -103,7 +103,7 @@ class _Job:
                 words = [word.format(**{**filled, "rank": str(rank)}) for word in framework.command]
                 self._started.append(
                     subprocess.Popen(
-                        ["nice", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder,
+                        words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder,
                         env={**inherited, **dict(framework.environment), **own}, start_new_session=True,
                     )
                 )  # fmt: skip

@@ -118,8 +118,7 @@ def unnumbered(env: Mapping[str, str]) -> RankEnvironment:
 def late_rank(env: Mapping[str, str], library: str) -> Optional[RankEnvironment]:
     """Rank of a process that is of a job by what it has mapped: fewer words will do than for any process.
 
-    ``RANK`` without a size (a script gives that to ``init_process_group`` itself); and JAX takes its number from the
-    index of a pod in an indexed Kubernetes job (jax/_src/clusters/k8s_cluster.py).
+    ``RANK`` without a size (a script gives that to ``init_process_group`` itself); and what JAX is started with.
     """
     found = rank_of(env)
     if found is not None:
@@ -127,7 +126,33 @@ def late_rank(env: Mapping[str, str], library: str) -> Optional[RankEnvironment]
     rank = _number(env, "RANK")
     if rank is not None:
         return environment_of(env, rank, None, "env", assigned=True)
-    rank = _number(env, "JOB_COMPLETION_INDEX") if library == "jax" else None
+    return _rank_of_jax(env) if library == "jax" else None
+
+
+def _rank_of_jax(env: Mapping[str, str]) -> Optional[RankEnvironment]:
+    """Number of a process of JAX by what scripts and clusters hand to ``jax.distributed.initialize``.
+
+    A pair of variables with one beginning (``PROCESS_ID`` and ``NUM_PROCESSES``: AXLearn); ``NODE_RANK`` and ``NNODES``
+    beside ``JAX_COORDINATOR_IP`` (MaxText on GPUs); a host of a TPU slice (jax/_src/clusters/cloud_tpu_cluster.py); the
+    index of a pod in an indexed job.
+    """
+    for name in sorted(env):
+        found = _OF_A_PROCESS.match(name)
+        if found is None:
+            continue
+        rank = _number(env, name)
+        size = _number(env, *(found.group(1) + count for count in _OF_ALL))
+        if rank is not None and size is not None and rank < size:
+            return environment_of(env, rank, size, "env", assigned=True)
+    rank, size = _number(env, "NODE_RANK"), _number(env, "NNODES")
+    if "JAX_COORDINATOR_IP" in env and rank is not None and size is not None and rank < size:
+        return environment_of(env, rank, size, "env", assigned=True)
+    hosts = (env.get("TPU_PROCESS_ADDRESSES") or env.get("TPU_WORKER_HOSTNAMES") or "").split(",")
+    rank, slices = _number(env, "TPU_WORKER_ID"), _number(env, "MEGASCALE_NUM_SLICES") or 1
+    of_slice = _number(env, "MEGASCALE_SLICE_ID") or 0
+    if rank is not None and rank < len(hosts) and of_slice < slices and len(hosts) * slices > 1:
+        return environment_of(env, rank + of_slice * len(hosts), len(hosts) * slices, "env", assigned=True)
+    rank = _number(env, "JOB_COMPLETION_INDEX")
     return None if rank is None else environment_of(env, rank, None, "kubernetes", assigned=False)
 
 
@@ -155,6 +180,8 @@ _MPI = (
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
 )  # fmt: skip
 _PMIX = (("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"), ("PALS_RANKID", "PALS_SIZE"))
+_OF_A_PROCESS = re.compile(r"((?:[A-Z0-9]+_)*)PROC(?:ESS)?_(?:ID|INDEX)$")
+_OF_ALL = ("NUM_PROCESSES", "NUM_PROCS", "PROCESS_COUNT")
 _JAX = (("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),)
 _SLURM = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("SLURM_PROCID", "SLURM_NTASKS"), ("SLURM_PROCID", "SLURM_NPROCS"),

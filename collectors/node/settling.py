@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Tuple
+from typing import Mapping, Set, Tuple
 
+from collectors.node.commanded import numbers
 from collectors.node.environ import NO_RANK, RankEnvironment
 from collectors.node.family import Kin, is_spawned
 from collectors.node.mapped import rank_of_pipe, takes_part
 from collectors.node.search import Search
 from collectors.node.source import Shared
-from collectors.node.tracked import Tracked, without_number
+from collectors.node.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
 
 LATE = ("log", "recorder")
 """What tells a number until the environment does."""
@@ -22,6 +23,10 @@ class Settling:
         self._proc = proc
         self._search = search
         self._shared = shared
+        self._nameless: Set[int] = set()
+        """Processes of JAX whose commands were asked for a number, the next time at …"""
+        self._ask_at = 0.0
+        self._pause = FIRST_PAUSE
 
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
@@ -35,7 +40,34 @@ class Settling:
                 one.takes_part = news = True
             if one.env.rank == NO_RANK or one.numbered_by in LATE:
                 news = self._number(one, tracked) or news
-        return news
+        return self._by_commands(tracked, places, moment) or news
+
+    def _by_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Number JAX's processes by what they were started with; True when that numbered one.
+
+        Asked when others than before are without a number, and again with growing pauses: they meet after a while.
+        """
+        nameless = {
+            pid: tracked[pid]
+            for pid, place in places.items()
+            if place.role == "rank" and tracked[pid].library == "jax" and tracked[pid].env.rank == NO_RANK
+        }
+        if not nameless or (nameless.keys() == self._nameless and moment < self._ask_at):
+            return False
+        self._pause = FIRST_PAUSE if nameless.keys() != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
+        self._nameless, self._ask_at = set(nameless), moment + self._pause
+        found = numbers(self._proc, {pid: one.words for pid, one in nameless.items() if one.words})
+        for pid, told in found.items():
+            one = nameless[pid]
+            one.env = one.env._replace(
+                rank=told.rank,
+                world_size=told.world_size or one.env.world_size,
+                master_port=told.port or one.env.master_port,
+                launcher="jax",
+                assigned=True,
+            )
+            one.numbered_by, one.facts_at = "command", 0.0
+        return bool(found)
 
     def _part_task(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Find a task of a scheduler whose number is no rank: it started ranks with mp.spawn, and they inherit it."""

@@ -45,8 +45,9 @@ class RankProcess(NamedTuple):
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"
     """What tells its number: ``environment`` (as it was at its start), ``memory`` (the environment as the program set
-    it since), ``recorder`` (the name of its pipe), ``log`` (NCCL's lines),
-    ``neighbours`` (node, local rank, and how many are on a node); empty without a number."""
+    it since), ``recorder`` (the name of its pipe), ``log`` (NCCL's lines), ``command`` (options of JAX's processes, or
+    where their commands differ), ``neighbours`` (node, local rank, and how many are on a node); empty without a
+    number."""
     library: str = ""
     """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
     label: str = ""

@@ -34,6 +34,9 @@ SLOWNESS = 3.0
 """Watches in which a job that moves may be looked at until a slow rank could be told."""
 REST = 4.0
 """Times that a verdict takes, until the next one."""
+AFTER_ITS_LOG = frozenset({"rank_left_early"})
+"""Kinds that are told at the end of the watch at the earliest: a rank that shuts down may have raised, which its log
+tells, and that is read meanwhile."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks that were asked for last; what comes later is not known."""
 
@@ -101,7 +104,7 @@ class _Watching:
                 return await self._with_recorders(verdict, say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
-        if _proven(verdict):
+        if proven(verdict, whole=past >= self._watch):
             return True
         one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
         return past >= self._watch + one_more and not self._undecided(verdict)
@@ -172,8 +175,8 @@ class _Watching:
         return len({dump.rank_pid for _, dump in self._session.state.stacks if dump.threads}) > 1
 
 
-def _proven(verdict: Verdict) -> bool:
-    """A hang whose culprit is named: watching on would only make it older."""
+def proven(verdict: Verdict, *, whole: bool) -> bool:
+    """A hang whose culprit is named: watching on would only make it older. ``whole``: the watch is over."""
     first = verdict.findings[0] if verdict.findings else None
     return (
         first is not None
@@ -182,4 +185,5 @@ def _proven(verdict: Verdict) -> bool:
         and not verdict.names_nobody
         and word_of(first.kind) == "hung"
         and bool(first.ranks)
+        and (whole or first.kind not in AFTER_ITS_LOG)
     )

@@ -11,16 +11,23 @@ _SIZE = re.compile(
     r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<world>\d{1,6})\b"
     r"|MEMBER: \d{1,6}/(?P<members>\d{1,6})\b"
     r"|Starting with (?P<processes>\d{1,6}) processes)"
+    r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})"
 )
+"""The last is gloo's own, of each of its groups of all ranks or of fewer, when it has come up."""
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     found = _SIZE.search(text)
     if found is not None:
-        size = int(next(group for group in found.groups() if group is not None))
+        peers = found.group("peers")
+        size = int(peers) + 1 if peers else int(next(group for group in found.groups() if group is not None))
         if size > 1:
             yield Said("job.size", {"size": size})
 
 
-FAMILY = Family("sizes", (b"WORLD_SIZE", b"orld_size", b"orld size", b"MEMBER: ", b"tarting with "), read)
+FAMILY = Family(
+    "sizes",
+    (b"WORLD_SIZE", b"orld_size", b"orld size", b"MEMBER: ", b"tarting with ", b" peer ranks. Expected"),
+    read,
+)

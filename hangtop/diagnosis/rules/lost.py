@@ -34,12 +34,13 @@ def fell_silent(
 ) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
     victims = {words[0].rank for words in ended} | set(ranks_in(closed))
+    lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     proof = list(closed) or [words[0].event for words in ended]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
     on = f"{on_nodes(nodes)} " if nodes else ""
     return Finding(
         "rank_killed", "critical", 0.7,
-        f"{ranks_text(silent.ranks)} {on}left no word, and {count(len(victims), 'other')} lost the connection "
+        f"{ranks_text(silent.ranks)} {on}left no word, and {lost} the connection "
         f"to {'it' if len(silent.ranks) == 1 else 'them'}: most likely killed",
         ranks=silent.ranks, nodes=nodes,
         evidence=tuple(event_line(event) for event in proof[:3]),

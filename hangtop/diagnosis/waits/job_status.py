@@ -9,6 +9,7 @@ from math import inf
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import (
+    LATE_LOOKS,
     LONG_WORK_S,
     OWN_WORK_S,
     SLEPT_SEEN_SHARE,
@@ -86,7 +87,8 @@ class JobStatus:
             return inf
         if may_work(culprit):
             return max(self.alarm_after, LONG_WORK_S)
-        return max(self.alarm_after, OWN_WORK_S) if moves_on(culprit) else self.alarm_after
+        own = moves_on(culprit) or (self.job.live and met_once(culprit))
+        return max(self.alarm_after, OWN_WORK_S) if own else self.alarm_after
 
 
 def visibly_works(status: RankStatus) -> bool:
@@ -111,6 +113,14 @@ def moves_on(status: RankStatus) -> bool:
     if doing is None or status.stance != "working" or doing.kind == "sleep" or loops(status):
         return False
     return bool(doing.moving) and not status.motion.blocked
+
+
+def met_once(status: RankStatus) -> bool:
+    """True for a rank that uses some CPU and was looked at once: where it was, not that it stays there.
+
+    One that computes and sleeps by turns, on a node with more to do than it can, is met in its sleep.
+    """
+    return status.stance == "working" and len(status.readings) < LATE_LOOKS and not status.blocked and status.read
 
 
 def may_work(status: RankStatus) -> bool:

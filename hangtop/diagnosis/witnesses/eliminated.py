@@ -32,7 +32,7 @@ def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEven
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     if not spoke:
-        return UnheardRanks()
+        return _absent_ones(job, closed)
     world = world_or_logged(job) or 1 + max(spoke)
     staying = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
@@ -47,6 +47,25 @@ def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEven
         nodes = {homes.get(rank, "") for rank in silent}
         return UnheardRanks(silent, next(iter(nodes)) if len(nodes) == 1 else "")
     return UnheardRanks()
+
+
+def _absent_ones(job: Job, closed: Sequence[LogEvent]) -> UnheardRanks:
+    """Ranks of a running job that are on no node, where nothing tells whose the words about lost connections are.
+
+    JAX's processes write to one terminal without a number, and those that lost one stay for a while: they wait for it
+    at their shutdown. So it is the smaller part that is gone, and no more have spoken than are there.
+    """
+    world = world_or_logged(job)
+    staying = {rank.rank for rank in job.ranks if rank.gone_at is None}
+    hidden = any(node.link in ("connecting", "stale", "lost") for node in job.nodes.values())
+    if not job.live or not closed or world is None or hidden or any(rank < 0 for rank in staying):
+        return UnheardRanks()
+    gone = tuple(rank for rank in range(world) if rank not in staying)
+    spoke = len({(event.source, event.line) for event in closed if event.kind == "python.exception"})
+    if not staying or len(gone) * 2 >= world or spoke > len(staying):
+        return UnheardRanks()
+    nodes = {_homes(job).get(rank, "") for rank in gone}
+    return UnheardRanks(gone, next(iter(nodes)) if len(nodes) == 1 else "")
 
 
 def _in_one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:

@@ -193,6 +193,25 @@ def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> N
     assert first(job.verdict()).kind == "rank_stuck_in_code"
 
 
+NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
+
+
+def test_one_look_at_a_rank_that_uses_its_cpu_does_not_tell_that_it_stays_there() -> None:
+    """It evaluates with a nap in between, on a node that gives it little: met once, in its nap."""
+    job = held_up_by(0, NAP, state="R", syscall="clock_nanosleep")
+    job.looks, job.span, job.stood_still, job.patience = 1, 2.0, 3.0, 3.0
+    job.ranks(0).pulse(cores=0.08, switches=8.0)
+    assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize(("looks", "cores", "still"), [(3, 0.08, 3.0), (1, 0.0, 3.0), (1, 0.08, 21.0)])
+def test_several_looks_or_no_cpu_or_a_long_time_tell_it(looks: int, cores: float, still: float) -> None:
+    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
+    job.looks, job.span, job.stood_still, job.patience = looks, 2.0, still, 3.0
+    job.ranks(0).pulse(cores=cores)
+    assert first(job.verdict()).ranks == (0,)
+
+
 def test_waits_that_end_and_begin_again_are_no_hang() -> None:
     """Every look meets the same line, but the main threads switch: one collective after the other."""
     job = held_up_by(3, READING)

@@ -122,6 +122,12 @@ def test_older_words_for_collectives_that_differ() -> None:
     assert of_kind(parse(two), "torch.fingerprint")[0].data["op_b"] == "REDUCE"
 
 
+def test_gloo_says_how_many_a_group_has() -> None:
+    line = "[Gloo] Rank 1 is connected to 2 peer ranks. Expected number of connected peer ranks is : 2\n"
+    assert only(parse(line), "job.size").data["size"] == 3
+    assert parse(line.replace("2", "0")) == [], "a group of one"
+
+
 def test_sizes_of_jobs() -> None:
     assert only(parse("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8\n"), "job.size").data["size"] == 8
     assert parse("tensor_model_parallel_world_size: 2\n") == []

@@ -335,6 +335,30 @@ def test_a_process_with_torch_mapped_that_says_no_rank_is_told_of_without_a_numb
     assert of(bench.look(), RankGone) == [RankGone(50, -1, bench.clock.time())]
 
 
+JAX = "/venv/lib/python3.11/site-packages/jaxlib/libjax_common.so"
+
+
+def test_processes_of_jax_are_numbered_by_their_commands_and_keep_that_number(bench: Bench) -> None:
+    for pid in (50, 51):
+        argv = [PYTHON, "train.py", f"--process_id={pid - 50}", "--num_processes=2"]
+        bench.proc.add(pid, rss=LARGE, mapped=[JAX], argv=argv)
+    for _ in range(4):
+        samples = bench.look()
+    assert numbers(samples) == {50: 0, 51: 1}
+    told = of(samples, RankProcess)[0]
+    assert (told.world_size, told.launcher, told.numbered_by) == (2, "jax", "command")
+    bench.proc.remove(50)
+    assert [gone.rank for gone in of(bench.look(), RankGone)] == [0]
+    assert numbers(bench.look(70.0)) == {51: 1}
+
+
+def test_options_number_no_process_of_torch(bench: Bench) -> None:
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "train.py", "--process_id=1", "--num_processes=2"])
+    for _ in range(4):
+        samples = bench.look()
+    assert numbers(samples) == {50: -1}
+
+
 def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(bench: Bench) -> None:
     bench.proc.add(40, rss=LARGE, mapped=[TORCH])
     assert numbers(bench.look()) == {40: -1}

@@ -348,8 +348,15 @@ def poller(rate: int, cpu: float, jitter: int = 0) -> Behaviour:
     return wait
 
 
+def ticks_seldom(p: RankPulse) -> RankPulse:
+    """JAX's wait as /proc tells it: five wakes a second, and every third second a hundredth of CPU time."""
+    woken = p.voluntary_switches + 5
+    return p._replace(voluntary_switches=woken, cpu_user=round(p.cpu_user + (0.01 if woken // 5 % 3 == 0 else 0.0), 2))
+
+
 WAITS = {
     "JAX": poller(5, 0.0, 1),
+    "JAX, by the kernel's ticks": ticks_seldom,
     "a file lock": poller(10, 0.01, 1),
     "a blocking wait of torch": poller(901, 0.01, 30),
     "NCCL's bootstrap": poller(14_001, 0.1, 900),
@@ -367,11 +374,25 @@ def test_to_look_again_and_again_is_no_motion(wait: Behaviour, worked: int) -> N
     assert job.progress.stood_still == pytest.approx(30, abs=3)
 
 
+def test_a_hundredth_of_a_second_in_one_look_is_no_motion_either() -> None:
+    """It may have been used up long before: of a wait of JAX's one in three looks shows it, here the first at each."""
+    job = Job()
+    for second in range(4):
+        job.run(1, poller(5, 0.01 if second == 1 else 0.0))
+        assert motion(job)[0] is not True
+
+
 def test_work_that_sleeps_between_its_parts_is_motion() -> None:
     job = Job()
     job.run(20, poller(40, 0.06))
     assert motion(job) == (True, "4 ranks computing, reading or writing")
     assert job.progress.stood_still == 0.0
+
+
+def test_a_small_model_whose_steps_take_a_few_milliseconds_is_motion() -> None:
+    job = Job()
+    job.run(20, poller(5, 0.03))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
 def test_a_step_now_and_then_by_a_rank_that_sleeps_is_no_wait_that_polls() -> None:
