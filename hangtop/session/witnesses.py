@@ -8,9 +8,7 @@ command, and once a wait by itself where a job hangs and no rank is odd.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
@@ -18,6 +16,7 @@ from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
 from hangtop.session.asker import AskingSession
 from hangtop.session.one_job import RankOfJob
+from hangtop.session.ras_watch import RasWatch, release
 from hangtop.session.state import RankState
 
 if TYPE_CHECKING:
@@ -42,6 +41,9 @@ class Witnesses:
         self._ras_at = 0.0
         self.ras_fault = ""
         """Why RAS could not be asked the last time; empty when it answered or there is none to ask."""
+        self.events = RasWatch(session)
+        self.answered: RankState | None = None
+        """The rank whose RAS answered the last time, about this job."""
 
     async def recorders(self, *, fresh: bool = False) -> list[Dump]:
         """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
@@ -99,8 +101,8 @@ class Witnesses:
             return None
         from collectors.probes import ras
 
-        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=_release)
-        if _release(oldest) < RAS_SAFE:
+        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=release)
+        if release(oldest) < RAS_SAFE:
             self._ras_at = now + RAS_RETRY
             self.ras_fault = f"NCCL {oldest} can crash a job that is asked for its state: RAS is not asked"
             return None
@@ -111,24 +113,20 @@ class Witnesses:
             node, python = session.transport(asked.node), session.python(asked.node)
             report = await ras.ask(node, python, asked.process.pid, where, now)
         except TransportError as error:
-            self.ras_fault, self._ras_at = str(error), now + RAS_RETRY
+            self.ras_fault, self._ras_at, self.answered = str(error), now + RAS_RETRY, None
             return None
         if not about(report, ranks):
+            self.answered = None
             self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
             return None
-        self.ras_fault = ""
+        self.ras_fault, self.answered = "", asked
         session.witness(report)
         return report
 
 
 def has_ras(versions: Mapping[str, str]) -> bool:
     """Whether a rank's NCCL has RAS."""
-    return _release(versions.get("nccl", "")) >= RAS_SINCE
-
-
-@lru_cache(64)
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return release(versions.get("nccl", "")) >= RAS_SINCE
 
 
 def about(report: RasReport, ranks: Iterable[RankOfJob]) -> bool:
