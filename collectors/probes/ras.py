@@ -23,6 +23,8 @@ SECONDS = 30.0
 """Both requests, each as long as RAS may take, and starting the program."""
 MONITOR = "collectors.node.ras_monitor"
 MONITOR_LIMITS = Limits(line=1 << 16)
+STARTING = 10.0
+"""Seconds for a program to start on a node."""
 _answered = decoding.answer(RasAnswer)
 _heard = decoding.one_of(RasEvent, RasListening)
 
@@ -56,6 +58,31 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
             said = base64.b64decode(answer.data, validate=True).decode("utf-8", "replace")
             return ras.parse(clean(said), node=transport.name, at=at)
     except (BadFormat, binascii.Error, ValueError) as error:
+        why = str(error)
+    raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")
+
+
+async def command(
+    transport: Transport, python: str, pid: int, where: tuple[str, int], line: str, *, whole: bool, seconds: float
+) -> str:
+    """What RAS answers to one line, from the network namespace of this process: a line, or with ``whole`` all of it.
+
+    Raises :class:`TransportError` when nobody answers there.
+    """
+    host, port = where
+    arguments = {"pid": pid, "host": host, "port": port, "command": line, "whole": whole, "seconds": seconds}
+    heard: list[RasAnswer] = []
+
+    def take(said: bytes) -> bool:
+        heard.append(_answered(said))
+        return True
+
+    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, seconds + STARTING)
+    why = clean(heard[0].why)
+    try:
+        if not why:
+            return clean(base64.b64decode(heard[0].data, validate=True).decode("utf-8", "replace"))
+    except binascii.Error as error:
         why = str(error)
     raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")
 

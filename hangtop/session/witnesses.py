@@ -71,10 +71,11 @@ class Witnesses:
             return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         for dump in dumps:
             if dump.data:
-                await self._keep(dump)
+                await self.keep(dump)
         return dumps
 
-    async def _keep(self, dump: Dump) -> None:
+    async def keep(self, dump: Dump) -> None:
+        """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line."""
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:

@@ -243,7 +243,8 @@ class Sketch:
             stack_ranks={(rank.node, rank.process.pid): rank.rank for rank in made},
             stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
-            ras=tuple(self.ras), ras_events=tuple(self.ras_events), patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
+            ras=tuple(self.ras), ras_events=tuple(self.ras_events),
+            patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
             motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from collectors.fleet.transport import TransportError
 from collectors.samples.collectives import (
     GroupStatus,
     RasCommunicator,
+    RasEvent,
     RasRank,
     RasReport,
     RecorderDump,
