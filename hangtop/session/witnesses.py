@@ -8,13 +8,15 @@ command, and once a wait by itself where a job hangs and no rank is odd.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
+from collectors.samples.stacks import StackDump
 from hangtop.session.asker import AskingSession
+from hangtop.session.clock import shift_of
 from hangtop.session.one_job import RankOfJob
 from hangtop.session.ras_watch import RasWatch, release
 from hangtop.session.state import RankState
@@ -73,6 +75,11 @@ class Witnesses:
             if dump.data:
                 await self.keep(dump)
         return dumps
+
+    def looked(self, node: str, dumps: Sequence[StackDump]) -> None:
+        """Take stacks that ranks wrote themselves, with times of their node's clock."""
+        shift = shift_of(self._session.state.nodes[node].clock_offset)
+        self._session.stacks(node, [dump._replace(at=dump.at - shift) for dump in dumps])
 
     async def keep(self, dump: Dump) -> None:
         """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line."""

@@ -15,7 +15,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_text
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
-from hangtop.session.clock import shift_of
 
 SECONDS = 10.0
 """Seconds in which a rank must come to a Python instruction."""
@@ -73,8 +72,7 @@ class AttachOrder:
         except TransportError as error:
             return [f"{node}: {error}"]
         good = [look for look in looks if look.threads]
-        shift = shift_of(session.state.nodes[node].clock_offset)
-        session.stacks(node, [look._replace(at=look.at - shift) for look in good])
+        session.witnesses.looked(node, good)
         for dump in dumps:
             if dump.data:
                 await session.witnesses.keep(dump)

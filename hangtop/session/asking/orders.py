@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hangtop.diagnosis.job import Job
-from hangtop.session.asker import AskingSession
+from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
 from hangtop.session.witnesses import Witnesses
 
@@ -14,7 +14,7 @@ class WitnessRefused(Exception):
     """It cannot be asked here; the text says why, and what the next run would need."""
 
 
-class WitnessSession(AskingSession, Protocol):
+class WitnessSession(Connections, Protocol):
     """What asking needs of a session."""
 
     options: SessionOptions

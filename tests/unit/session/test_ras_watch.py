@@ -10,15 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.node.ras_monitor import LIMIT, Events
 from collectors.probes import ras
 from collectors.samples.collectives import RasEvent
-from hangtop.session.options import SessionOptions
 from hangtop.session.ras_watch import RasWatch
 from hangtop.session.session import Session
-from tests.support.made import hello, process, tick
+from tests.support.local_session import LocalSession, local_session
+from tests.support.made import process
 from tests.support.ras_server import RasServer, known, ras_server, unknown
 
 OPENING = b"SERVER PROTOCOL 2\nOK\nOK\n"
@@ -120,29 +119,13 @@ async def test_a_ras_that_knows_no_monitor_says_so() -> None:
 # --- a session that listens --------------------------------------------------------------------------------------
 
 
-class Watched(Session):
-    """A session whose only node is this machine."""
-
-    def transport(self, node: str) -> Transport:
-        return Local(node)
-
-    def python(self, node: str) -> str:
-        return sys.executable
+def watched(version: str = "2.32.3", port: int = 1) -> LocalSession:
+    env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": version}
+    pids = (os.getpid(), 4711)
+    return local_session(*(process(rank, pid, versions=versions, env=env) for rank, pid in enumerate(pids)))
 
 
-def watched(version: str = "2.32.3", port: int = 1) -> Watched:
-    made = Watched(SessionOptions())
-    made.link(LinkChange("node1", "live", "", made.now()))
-    env = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}
-    ranks = [
-        process(0, os.getpid(), versions={"nccl": version}, env=env),
-        process(1, 4711, versions={"nccl": version}, env=env),
-    ]
-    made.samples("node1", [hello(made.now()), *ranks, tick(made.now())], 1)
-    return made
-
-
-def follow(session: Watched, standing: bool) -> RasWatch:
+def follow(session: LocalSession, standing: bool) -> RasWatch:
     (asked, *_) = session.living()
     session.witnesses.events.follow(asked, standing=standing)
     return session.witnesses.events
@@ -193,7 +176,7 @@ async def test_a_socket_where_nobody_listens_is_told_once() -> None:
 
 
 async def test_a_transport_that_fails_is_the_reason() -> None:
-    class Cut(Watched):
+    class Cut(LocalSession):
         def transport(self, node: str) -> Transport:
             raise TransportError(f"{node}: lost")
 
