@@ -108,12 +108,12 @@ class Child:
         return b"".join(parts)
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
+def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"") -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    Raises :class:`Absent` when it is not there.
+    ``feed`` is its standard input. Raises :class:`Absent` when it is not there.
     """
-    child = Child(argv, limit=limit)
+    child = Child(argv, limit=limit, feed=feed)
     out: List[bytes] = []
     err = b""
     size = 0

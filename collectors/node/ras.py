@@ -22,14 +22,14 @@ SECONDS = 12.0
 LIMIT = 32 << 20
 
 
-def ask(pid: int, host: str, port: int, request: bytes) -> bytes:
-    """All that the server says to one request. Raises :class:`OSError`."""
-    deadline = time.monotonic() + SECONDS
+def ask(pid: int, host: str, port: int, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
+    """All that the server says to one request, or one ``line`` of it. Raises :class:`OSError`."""
+    deadline = time.monotonic() + seconds
     parts: List[bytes] = []
     size = 0
     with netns.connect(pid, (host, port), SECONDS) as connection:
         connection.sendall(request)
-        while size < LIMIT:
+        while size < LIMIT and not (line and parts and b"\n" in parts[-1]):
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             part = connection.recv(1 << 16)
             if not part:
@@ -41,14 +41,20 @@ def ask(pid: int, host: str, port: int, request: bytes) -> bytes:
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them."""
+    """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
+
+    ``command``: what to ask for instead of its state, with ``seconds`` for the answer, of which one line is taken or,
+    with ``whole``, everything until it ends.
+    """
     pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
+    command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
+    requests = ((command + "\n").encode(),) if command else REQUESTS
     answer, why = b"", ""
-    for request in REQUESTS:
+    for request in requests:
         try:
-            answer, why = ask(pid, host, port, request), ""
+            answer, why = ask(pid, host, port, request, seconds, bool(command) and not arguments.get("whole")), ""
         except socket.timeout:
-            why = "no answer in %g s" % SECONDS
+            why = "no answer in %g s" % seconds
         except OSError as error:
             why = error.strerror or str(error)
         if why or REFUSED not in answer[-4096:]:

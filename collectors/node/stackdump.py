@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
-from collectors.node import asking, process_state, pyspy_output, served_stacks, signalled_stacks
+from collectors.node import asking, own_stacks, process_state, pyspy_output, served_stacks, signalled_stacks
 from collectors.node.child import Child
 from collectors.node.look import LookUnderWay, Manner, Sudo
 from collectors.node.say import say
@@ -159,7 +159,7 @@ class StackDumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        say(self._or_signalled(self._or_served(result)))
+        say(self._or_signalled(self._or_served(_or_own(result))))
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
             for pid in process_state.children(look.pid):
@@ -186,6 +186,15 @@ class StackDumper:
             return signalled_stacks.instead(dump) or dump
         except OSError as error:
             return dump._replace(error="%s; its faulthandler: %s" % (dump.error, error.strerror or error))
+
+
+def _or_own(dump: StackDump) -> StackDump:
+    """What the process's own interpreter reads of it where py-spy knows its Python too little."""
+    try:
+        return own_stacks.instead(dump) or dump
+    except (OSError, ValueError, TypeError) as error:
+        said = getattr(error, "strerror", None) or error
+        return dump._replace(error="%s; its own Python: %s" % (dump.error, said))
 
 
 def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:

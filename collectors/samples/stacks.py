@@ -38,7 +38,8 @@ class StackDump(NamedTuple):
     """The rank that the process belongs to; itself, or the parent of a data worker."""
     at: float
     method: str
-    """``nonblocking``, ``blocking``, ``native``, ``debug server``, ``faulthandler`` or ``none``."""
+    """``nonblocking``, ``blocking``, ``native``, ``debug server``, ``faulthandler``, ``own Python``, ``remote exec`` or
+    ``none``."""
     state: str
     wchan: str
     syscall: str

@@ -33,6 +33,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "check": CommandEntry(
         "hangtop.cli.check:command", "Ask a job that runs hangtop.inside for a check of its own: replicas, mesh, …"
     ),
+    "witness": CommandEntry(
+        "hangtop.cli.witness:command",
+        "List the job's own witnesses; after asking: NCCL's diagnostics, the ranks' Python, a CUDA core dump.",
+    ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",
         "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",

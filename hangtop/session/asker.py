@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from collectors.fleet.transport import Transport
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 from hangtop.session.state import JobState, RankState
 
@@ -27,8 +27,8 @@ class AskingSession(Protocol):
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look brought."""
 
-    def witness(self, said: RecorderDump | RasReport) -> None:
-        """Take what a flight recorder held, or RAS answered."""
+    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+        """Take what a flight recorder held, RAS answered, or RAS noticed."""
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count what could not be read."""

@@ -17,7 +17,7 @@ import zstandard
 from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
 from collectors.node import secrets
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import PortUse
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import LogEvent, LogLines
@@ -33,7 +33,7 @@ BLOCK_SECONDS = 5.0
 """… or seconds: what a crash of hangtop may cost."""
 LEVEL = 3
 
-What: TypeAlias = Literal["samples", "link", "bad_line", "stacks", "recorder", "ras", "about"]
+What: TypeAlias = Literal["samples", "link", "bad_line", "stacks", "recorder", "ras", "ras_event", "about"]
 
 
 class About(NamedTuple):
@@ -60,7 +60,7 @@ class Stacks(NamedTuple):
     dumps: list[StackDump]
 
 
-Witness: TypeAlias = RecorderDump | RasReport
+Witness: TypeAlias = RecorderDump | RasReport | RasEvent
 """What a job's own libraries said when they were asked."""
 Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | About
 
@@ -79,7 +79,7 @@ WORDS = frozenset((LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesse
 _encode = msgspec.msgpack.Encoder().encode
 _raw = msgspec.msgpack.Decoder(tuple[float, str, What, msgspec.Raw]).decode
 _chunk = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]]).decode
-for _kind in (*SAMPLES, RecorderDump, RasReport):
+for _kind in (*SAMPLES, RecorderDump, RasReport, RasEvent):
     bounds.bind(_kind)  # a recording may come from anybody
 _samples: dict[str, Callable[[msgspec.Raw], Any]] = {
     kind.__name__: msgspec.msgpack.Decoder(kind).decode for kind in SAMPLES
@@ -97,8 +97,12 @@ PAYLOADS: dict[What, Callable[[msgspec.Raw], Payload]] = {
     "stacks": msgspec.msgpack.Decoder(Stacks).decode,
     "recorder": msgspec.msgpack.Decoder(RecorderDump).decode,
     "ras": msgspec.msgpack.Decoder(RasReport).decode,
+    "ras_event": msgspec.msgpack.Decoder(RasEvent).decode,
     "about": msgspec.msgpack.Decoder(About).decode,
 }
+
+
+_WITNESSES: dict[type[Witness], What] = {RecorderDump: "recorder", RasReport: "ras", RasEvent: "ras_event"}
 
 
 class PackedBlock(NamedTuple):
@@ -143,8 +147,8 @@ class BlockWriter:
         self.add(at, node, "stacks", Stacks(list(dumps)))
 
     def witness(self, at: float, said: Witness) -> None:
-        """Add what a flight recorder held, or RAS answered."""
-        self.add(at, "", "recorder" if isinstance(said, RecorderDump) else "ras", said)
+        """Add what a flight recorder held, RAS answered, or RAS noticed."""
+        self.add(at, "", _WITNESSES[type(said)], said)
 
     def add(self, at: float, node: str, what: What, payload: object) -> None:
         """Add one entry. Raises :class:`OSError` when a block that is full cannot be written."""

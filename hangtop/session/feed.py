@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from collectors.fleet.questions import Asker
 from collectors.fleet.sink import Sink
 from collectors.fleet.transport import Transport
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 
@@ -37,8 +37,8 @@ class Receiver(Sink, Protocol):
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
 
-    def witness(self, said: RecorderDump | RasReport) -> None:
-        """Take what a flight recorder held, or RAS answered."""
+    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+        """Take what a flight recorder held, RAS answered, or RAS noticed."""
 
 
 class Player(Protocol):

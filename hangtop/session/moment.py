@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
@@ -85,7 +85,7 @@ class Moment(Session):
             self.link(payload)
         elif isinstance(payload, RecordedBadLine):
             self.bad_line(entry.node, payload.text, payload.why)
-        elif isinstance(payload, RecorderDump | RasReport):
+        elif isinstance(payload, RecorderDump | RasReport | RasEvent):
             self.witness(payload)
         elif isinstance(payload, Sequence) and not isinstance(payload, Stacks):
             samples = cast("Sequence[NamedTuple]", payload)  # a tuple of fields is a sequence, too, for the checker
@@ -108,6 +108,8 @@ def _known(now: JobState, here: JobState, at: float) -> None:
     here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
     here.ras.clear()
     here.ras.extend(look for look in now.ras if look.at <= at)
+    here.ras_events.clear()
+    here.ras_events.extend(event for event in now.ras_events if event.at <= at)
     here.log_lines.clear()
     here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
     here.log_serial = len(here.log_lines)

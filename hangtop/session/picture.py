@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump
@@ -69,6 +69,7 @@ class Picture:
             progress=tuple(state.progress.values()),
             recorders=tuple(state.recorders.values()),
             ras=tuple(state.ras),
+            ras_events=tuple(state.ras_events),
         )
 
     def job(self, frame: PictureContext) -> Job:
@@ -87,6 +88,7 @@ class Sheet:
     progress: tuple[CommProgress, ...]
     recorders: tuple[RecorderDump, ...]
     ras: tuple[Look[RasReport], ...]
+    ras_events: tuple[RasEvent, ...]
 
     def job(self) -> Job:
         """Make the picture."""
@@ -107,6 +109,7 @@ class Sheet:
             progress=self.progress,
             recorders=self.recorders,
             ras=self.ras,
+            ras_events=self.ras_events,
             patience=frame.patience,
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,

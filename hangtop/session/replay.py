@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, Stacks
 from hangtop.session.feed import Receiver
@@ -105,7 +105,7 @@ class ReplayFeed:
             receiver.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, Stacks):
             receiver.stacks(entry.node, payload.dumps)
-        elif isinstance(payload, RecorderDump | RasReport):
+        elif isinstance(payload, RecorderDump | RasReport | RasEvent):
             receiver.witness(payload)
         elif not isinstance(payload, About):
             receiver.samples(entry.node, payload, 0)

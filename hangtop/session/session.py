@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.fleet.questions import Asker, Question
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop import __version__
@@ -212,10 +212,12 @@ class Session:
         self.progress.saw(named)
         self._keep(lambda keeper: keeper.stacks(self.now(), node, dumps))
 
-    def witness(self, said: RecorderDump | RasReport) -> None:
-        """Take what a flight recorder held, or RAS answered just now."""
+    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+        """Take what a flight recorder held, or RAS answered or noticed just now."""
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = said
+        elif isinstance(said, RasEvent):
+            self.state.ras_events.append(said)
         else:
             self.state.ras.append(Look(self.now(), said))
         self._keep(lambda keeper: keeper.witness(self.now(), said))

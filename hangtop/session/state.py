@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
 from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import Disk, HostFacts, HostSample
@@ -239,3 +239,5 @@ class JobState:
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
+    ras_events: deque[RasEvent] = field(default_factory=lambda: deque(maxlen=1024))
+    """What RAS noticed while it was listened to, with times on this machine's clock."""

@@ -79,6 +79,7 @@ class Watcher:
                 await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost)))
                 await self.step()
         finally:
+            self._session.witnesses.events.close()
             for look in self._looks:
                 look.cancel()
 
@@ -102,6 +103,7 @@ class Watcher:
         if self._session.can_act:
             self._session.told.keep_pace()
             self._ask_once(self._session.witnesses.ras(), "RAS")
+            self._listen()
         if due or time.monotonic() >= self._think_at:
             verdict = await self.think()
             if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
@@ -196,11 +198,20 @@ class Watcher:
 
         return judge() if len(sheet.nodes) <= SMALL else await aside(judge)
 
+    def _waits(self) -> bool:
+        """Tell whether the job stands still for so long that it is looked into."""
+        still = self._session.progress.stood_still
+        return still is not None and still >= self._limit()
+
+    def _listen(self) -> None:
+        """Listen to NCCL's RAS for as long as the job waits."""
+        witnesses = self._session.witnesses
+        witnesses.events.follow(witnesses.answered, standing=self._waits())
+
     def _look_due(self) -> bool:
         """Tell whether the wait has come to the next look."""
         session = self._session
-        still = session.progress.stood_still
-        if still is None or still < self._limit():
+        if not self._waits():
             self._looked = 0
             self._dumped = False
             return False

@@ -8,16 +8,17 @@ command, and once a wait by itself where a job hangs and no rank is odd.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport
+from collectors.samples.stacks import StackDump
 from hangtop.session.asker import AskingSession
+from hangtop.session.clock import shift_of
 from hangtop.session.one_job import RankOfJob
+from hangtop.session.ras_watch import RasWatch, release
 from hangtop.session.state import RankState
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class Witnesses:
         self._ras_at = 0.0
         self.ras_fault = ""
         """Why RAS could not be asked the last time; empty when it answered or there is none to ask."""
+        self.events = RasWatch(session)
+        self.answered: RankState | None = None
+        """The rank whose RAS answered the last time, about this job."""
 
     async def recorders(self, *, fresh: bool = False) -> list[Dump]:
         """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
@@ -69,10 +73,16 @@ class Witnesses:
             return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         for dump in dumps:
             if dump.data:
-                await self._keep(dump)
+                await self.keep(dump)
         return dumps
 
-    async def _keep(self, dump: Dump) -> None:
+    def looked(self, node: str, dumps: Sequence[StackDump]) -> None:
+        """Take stacks that ranks wrote themselves, with times of their node's clock."""
+        shift = shift_of(self._session.state.nodes[node].clock_offset)
+        self._session.stacks(node, [dump._replace(at=dump.at - shift) for dump in dumps])
+
+    async def keep(self, dump: Dump) -> None:
+        """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line."""
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:
@@ -99,8 +109,8 @@ class Witnesses:
             return None
         from collectors.probes import ras
 
-        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=_release)
-        if _release(oldest) < RAS_SAFE:
+        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=release)
+        if release(oldest) < RAS_SAFE:
             self._ras_at = now + RAS_RETRY
             self.ras_fault = f"NCCL {oldest} can crash a job that is asked for its state: RAS is not asked"
             return None
@@ -111,24 +121,20 @@ class Witnesses:
             node, python = session.transport(asked.node), session.python(asked.node)
             report = await ras.ask(node, python, asked.process.pid, where, now)
         except TransportError as error:
-            self.ras_fault, self._ras_at = str(error), now + RAS_RETRY
+            self.ras_fault, self._ras_at, self.answered = str(error), now + RAS_RETRY, None
             return None
         if not about(report, ranks):
+            self.answered = None
             self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
             return None
-        self.ras_fault = ""
+        self.ras_fault, self.answered = "", asked
         session.witness(report)
         return report
 
 
 def has_ras(versions: Mapping[str, str]) -> bool:
     """Whether a rank's NCCL has RAS."""
-    return _release(versions.get("nccl", "")) >= RAS_SINCE
-
-
-@lru_cache(64)
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return release(versions.get("nccl", "")) >= RAS_SINCE
 
 
 def about(report: RasReport, ranks: Iterable[RankOfJob]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from collectors.samples.collectives import Collective, RasReport, RecorderDump
+from collectors.samples.collectives import Collective, RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
@@ -187,6 +187,7 @@ class Sketch:
     progress: list[CommProgress] = field(default_factory=list)
     recorders: list[RecorderDump] = field(default_factory=list)
     ras: list[Look[RasReport]] = field(default_factory=list)
+    ras_events: list[RasEvent] = field(default_factory=list)
     others: list[Rank] = field(default_factory=list)
     people: dict[int, Person] = field(default_factory=dict)
     made_nodes: dict[str, Node] = field(default_factory=dict)
@@ -242,7 +243,8 @@ class Sketch:
             stack_ranks={(rank.node, rank.process.pid): rank.rank for rank in made},
             stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
-            ras=tuple(self.ras), patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
+            ras=tuple(self.ras), ras_events=tuple(self.ras_events),
+            patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
             motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 

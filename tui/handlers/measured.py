@@ -27,14 +27,16 @@ Work = Coroutine[Any, Any, None]
 def open_measurements(app: Host) -> None:
     """List what else can be measured."""
     from tui.dialogs.choosing import Choice, ChoiceDialog
+    from tui.handlers.witnesses import ASKED, BY_CONSENT
 
     choices = [
         Choice("Capture packets of the job's network", "headers for 5 s with tcpdump; counts what was sent again"),
         Choice(
             "Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools"
         ),
+        *ASKED,
     ]
-    works: tuple[Callable[[Host], Work], ...] = (_capture, _fabric)
+    works: tuple[Callable[[Host], Work], ...] = (_capture, _fabric, *BY_CONSENT)
 
     def take(place: int | None) -> None:
         if place is not None:

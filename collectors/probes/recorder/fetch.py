@@ -44,7 +44,7 @@ async def fetch(
         file = _file(line)
         if file.rank < 0:
             return True
-        found.append(_dump(transport.name, file))
+        found.append(dump_of(transport.name, file))
         return False
 
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
@@ -52,7 +52,8 @@ async def fetch(
     return found
 
 
-def _dump(node: str, file: RecorderFile) -> Dump:
+def dump_of(node: str, file: RecorderFile) -> Dump:
+    """A file as it came over the wire, decoded."""
     try:
         data = base64.b64decode(file.data, validate=True)
     except (binascii.Error, ValueError):

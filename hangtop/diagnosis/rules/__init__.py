@@ -42,6 +42,7 @@ from hangtop.diagnosis.rules import (
     perf,
     placement,
     probed,
+    ras_events,
     refused,
     rendezvous,
     slow,
@@ -171,6 +172,7 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     collectives.flight_recorder,
     collectives.ras_behind,
     collectives.ras_away,
+    ras_events.ras_lost,
     collectives.nccl_log_behind,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

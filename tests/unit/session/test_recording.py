@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
-from collectors.samples.collectives import GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.collectives import (
+    GroupStatus,
+    RasCommunicator,
+    RasEvent,
+    RasRank,
+    RasReport,
+    RecorderDump,
+)
 from collectors.samples.logs import LogEvent, StepCount
 from hangtop.diagnosis.job import Look
 from hangtop.session.blocks import HEADER
@@ -85,10 +92,13 @@ async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
     report = RasReport(1000.0, "node1", "2.28", [RasCommunicator("0x1", 1, [member], "RUNNING", "OK")], [], True, 0.1)
     session.witness(dump)
     session.witness(report)
+    event = RasEvent(1001.0, "PEER_DEAD", "10.0.0.4", 4711, [1], "")
+    session.witness(event)
     await session.close()
     replayed, feed = replay_session(path)
     run_to(replayed, feed, feed.recording.span[1])
     assert replayed.state.recorders == session.state.recorders == {2: dump}
+    assert list(replayed.state.ras_events) == [event]
     assert list(replayed.state.ras) == list(session.state.ras) == [Look(now, report)]
 
 

@@ -115,6 +115,6 @@ async def test_a_report_about_others_is_not_this_job_s() -> None:
 async def test_when_a_dump_was_written_is_kept_beside_its_newest_entry() -> None:
     data = (Path(__file__).parent.parent.parent / "fixtures" / "recorder" / "gloo_hang_0").read_bytes()
     session = Session(SessionOptions(targets=("node1",)))
-    await session.witnesses._keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
+    await session.witnesses.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     kept = session.state.recorders[0]
     assert (kept.written, kept.at) == (1.9e9, kept.collectives[-1].created)

@@ -1,0 +1,223 @@
+"""Runs where a rank is and as whom it is, with the rank's own interpreter: a program of its own, fed from memory.
+
+It is started with one line of JSON on its standard input, and stands alone: it can import nothing any more once it is
+in another mount namespace. ``read`` has Python 3.14's ``_remote_debugging`` read the stacks of the rank from outside;
+``send`` has ``sys.remote_exec`` (PEP 768) run a script in the rank's main thread, and waits for what that writes into
+a folder of its own, which is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Dict, List, NoReturn
+
+READ = """
+import json, sys
+import _remote_debugging as remote
+error = None
+for _ in range(5):
+    try:
+        found = remote.RemoteUnwinder(int(sys.argv[1]), all_threads=True).get_stack_trace()
+        break
+    except (RuntimeError, OSError) as said:  # what is read while it changes is torn
+        error = said
+        if isinstance(said, PermissionError):
+            raise
+else:
+    raise error
+def line(frame):
+    place = getattr(frame, "lineno", None)
+    if place is None:
+        place = getattr(frame, "location", None)
+        place = place[0] if place else 0
+    return place
+threads = [one for part in found for one in getattr(part, "threads", [part])]
+print(json.dumps([
+    [one.thread_id, [[frame.funcname, frame.filename, line(frame) or 0] for frame in one.frame_info]]
+    for one in threads
+]))
+"""
+SEND = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
+SCRIPT = """
+def _hangtop(folder):
+    import faulthandler, os, sys, threading
+    def keep(name, write):
+        try:
+            with open(folder + "/" + name + ".part", "wb") as file:
+                write(file)
+        except Exception as error:
+            with open(folder + "/" + name + ".why", "w") as file:
+                file.write(type(error).__name__ + ": " + str(error))
+        else:
+            os.rename(folder + "/" + name + ".part", folder + "/" + name)
+    keep("stacks", lambda file: faulthandler.dump_traceback(file, all_threads=True))
+    def recorder(file):
+        torch = sys.modules.get("torch")
+        c10d = getattr(getattr(torch, "_C", None), "_distributed_c10d", None)
+        dump = getattr(c10d, "_dump_nccl_trace", None) or getattr(c10d, "_dump_fr_trace", None)
+        if dump is None:
+            raise LookupError("no torch.distributed with a flight recorder in this process")
+        file.write(dump())
+    keep("recorder", recorder)
+    open(folder + "/done", "w").close()
+_hangtop(%r)
+"""
+NOTHING = "/dev/null"
+"""A script that does nothing: takes the place of one that was not run in time."""
+LIMIT = 64 << 20
+STARTING = 5.0
+"""Seconds for the rank's interpreter to start and come back."""
+_NEWNS, _NEWPID = 0x00020000, 0x20000000
+_CALL = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    """Read the order, go there, do it, say one line of JSON."""
+    order = json.loads(sys.stdin.readline())
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
+    _die_with_parent()
+    try:
+        if order["enter"]:
+            _enter(int(order["pid"]))
+        _become(order)
+        said = _read(order) if order["do"] == "read" else _send(order)
+    except OSError as error:
+        said = {"why": error.strerror or str(error)}
+    except subprocess.TimeoutExpired:
+        said = {"why": "its interpreter did not come back in %g s" % STARTING}
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _enter(pid: int) -> None:
+    """Go into the PID and mount namespaces of a process; the process that was started waits for its child there."""
+    spaces = [(os.open("/proc/%d/ns/%s" % (pid, name), os.O_RDONLY), flag)
+              for name, flag in (("pid", _NEWPID), ("mnt", _NEWNS))]  # fmt: skip
+    _must(_CALL.setns(spaces[0][0], _NEWPID))
+    child = os.fork()
+    if child:
+        _forward(child)
+    _die_with_parent()
+    _must(_CALL.setns(spaces[1][0], _NEWNS))
+    os.chdir("/")
+
+
+def _forward(child: int) -> NoReturn:
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(child, signal.SIGTERM))
+    while True:
+        try:
+            status = os.waitpid(child, 0)[1]
+        except InterruptedError:
+            continue
+        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
+
+
+def _become(order: "Dict[str, object]") -> None:
+    """Become the rank's owner: its interpreter, and the files that it names, are that user's to choose."""
+    uid, gid, groups = order["uid"], order["gid"], order["groups"]
+    assert isinstance(uid, int)
+    assert isinstance(gid, int)
+    assert isinstance(groups, list)
+    if os.geteuid() == 0 and uid != 0:
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        _die_with_parent()  # a change of user takes that away
+
+
+def _die_with_parent() -> None:
+    _CALL.prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG; SIGTERM: what it wrote must go first
+
+
+def _must(done: int) -> None:
+    if done != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "no way into its container: " + os.strerror(number))
+
+
+def _python(order: "Dict[str, object]", program: str, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    environment = order["env"]
+    assert isinstance(environment, dict)
+    return subprocess.run(
+        [str(order["python"]), "-I", "-S", "-B", "-c", program, str(order["own_pid"]), *words],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STARTING,
+        check=False,
+    )  # fmt: skip
+
+
+def _why(done: "subprocess.CompletedProcess[bytes]") -> str:
+    """The last line of a traceback is the error."""
+    lines = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1][:400] if lines else "its interpreter ended with status %d" % done.returncode
+
+
+def _read(order: "Dict[str, object]") -> "Dict[str, object]":
+    done = _python(order, READ)
+    return {"threads": json.loads(done.stdout)} if done.returncode == 0 else {"why": _why(done)}
+
+
+def _send(order: "Dict[str, object]") -> "Dict[str, object]":
+    folder = _folder()
+    script = folder + "/script.py"
+    try:
+        with open(script, "w") as file:
+            file.write(SCRIPT % folder)
+        done = _python(order, SEND, script)
+        if done.returncode != 0:
+            return {"why": _why(done)}
+        if not _await(folder + "/done", float(str(order["seconds"]))):
+            _python(order, SEND, NOTHING)
+            if not _await(folder + "/done", 0.2):  # it may have begun a moment before
+                return {"why": "late"}
+        found: Dict[str, object] = {}
+        for name in ("stacks", "recorder"):
+            found[name] = base64.b64encode(_content(folder, name)).decode("ascii")
+            found[name + "_why"] = _content(folder, name + ".why").decode("utf-8", "replace")
+        return found
+    finally:
+        for name in os.listdir(folder):
+            os.unlink(folder + "/" + name)
+        os.rmdir(folder)
+
+
+def _folder() -> str:
+    """A folder of the rank's owner alone: in memory where there is room for it, for nothing stays on a disk."""
+    failed: List[str] = []
+    for place in ("/dev/shm", "/tmp"):
+        path = "%s/hangtop-attach-%s" % (place, os.urandom(8).hex())
+        try:
+            os.mkdir(path, 0o700)
+        except OSError as error:
+            failed.append("%s: %s" % (place, error.strerror))
+        else:
+            return path
+    raise OSError(0, "nowhere to put a script: " + ", ".join(failed))
+
+
+def _await(path: str, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while not os.path.exists(path):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _content(folder: str, name: str) -> bytes:
+    try:
+        with open(folder + "/" + name, "rb") as file:
+            return file.read(LIMIT)
+    except OSError:  # not written: its other half says why
+        return b""
+
+
+if __name__ == "__main__":
+    main()

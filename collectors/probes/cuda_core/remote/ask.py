@@ -1,0 +1,101 @@
+"""Asks processes of this node for CUDA core dumps, and cuda-gdb, where there is one, which kernels they show.
+
+cuda-gdb reads a file that the rank's user wrote, so it runs as that user. The dumps stay where the rank's settings say.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from typing import Dict, NamedTuple, Optional
+
+from collectors.node import cuda_core, environ, owner, process_state, watchdog
+from collectors.node.files import read_or_none, text
+from collectors.node.say import say
+from collectors.samples.core_dump import refusal
+
+READ_SECONDS = 60.0
+READ_LIMIT = 256 << 10
+USUAL = "/usr/local/cuda/bin/cuda-gdb"
+
+
+class CoreDumped(NamedTuple):
+    """What became of one request; pid -1 ends the answer."""
+
+    rank: int
+    pid: int
+    path: str
+    """The dump, as the rank names it; empty where there is none."""
+    size: int
+    shown: str
+    """What cuda-gdb printed of it."""
+    why: str
+    """Why there is no dump, or nothing that reads it."""
+
+
+def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
+    """One rank."""
+
+    def none(why: str) -> CoreDumped:
+        return CoreDumped(rank, pid, "", 0, "", why)
+
+    whose = owner.owner_of(pid)
+    data = read_or_none("/proc/%d/environ" % pid)
+    if whose is None or data is None:
+        return none("it is gone, or its environment may not be read")
+    env = environ.parse(data)
+    why = refusal(env)
+    if why:
+        return none(why)
+    found = cuda_core.places(pid, process_state.identity(pid).own_pid or pid, env)
+    if found is None:
+        return none("it has no such pipe open: CUDA was initialised before the setting, or not at all")
+    since = time.time()
+    why = cuda_core.trigger(found.pipe, whose.uid)
+    if why:
+        return none(why)
+    path = cuda_core.written(found.pattern, since, seconds, whose.uid)
+    if not path:
+        return none("asked, and no dump came in %g s" % seconds)
+    shown, why = _read(path, whose)
+    return CoreDumped(rank, pid, path, os.path.getsize(path), shown, why)
+
+
+def _read(path: str, whose: owner.ProcessOwner) -> "tuple[str, str]":
+    """What cuda-gdb shows of a dump, or why nothing does."""
+    tool: Optional[str] = shutil.which("cuda-gdb") or (USUAL if os.access(USUAL, os.X_OK) else None)
+    if tool is None:
+        return "", "no cuda-gdb on this node reads it"
+    become, setup = owner.becoming(whose), watchdog.child_setup()
+
+    def prepare() -> None:
+        become()
+        if setup is not None:
+            setup()
+
+    words = [tool, "--batch", "-nx", "-ex", "target cudacore %s" % path, "-ex", "info cuda kernels"]
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/nonexistent", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+            timeout=READ_SECONDS, check=False, cwd="/", preexec_fn=prepare,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", "cuda-gdb: %s" % error
+    return text(done.stdout[:READ_LIMIT]), "" if done.returncode == 0 else "cuda-gdb ended with %d" % done.returncode
+
+
+@watchdog.program
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``ranks``: ``[rank, pid]`` of each; ``seconds`` to wait for each dump."""
+    ranks, seconds = arguments["ranks"], float(str(arguments["seconds"]))
+    assert isinstance(ranks, list)
+    threads = [threading.Thread(target=lambda rank=rank, pid=pid: say(ask(rank, pid, seconds))) for rank, pid in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    say(CoreDumped(-1, -1, "", 0, "", ""))

@@ -1,0 +1,152 @@
+"""``hangtop witness …``: the job's own witnesses, and what is asked of them by consent alone."""
+
+from __future__ import annotations
+
+import json as codec
+from collections.abc import Callable
+from dataclasses import asdict
+
+import click
+
+from hangtop.cli.common import connection, nodes
+from hangtop.cli.connecting import connected_session, need_a_node
+from hangtop.cli.consent import ask as ask_person
+from hangtop.cli.consent import refuse_read_only
+from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.stacks import Ranks
+from hangtop.cli.status import Status
+from hangtop.diagnosis.witnesses.ladder import Rung, ladder
+from hangtop.session.asking.orders import WitnessOrder, WitnessRefused
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+
+YES = click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
+MARKS = {"told": "✓", "there": "·", "missing": "✗"}
+
+
+@click.command("list")
+@nodes
+@connection
+@click.option("--json", is_flag=True, help="Answer as JSON: rungs of name, state, text, how.")
+@click.pass_context
+def list_command(ctx: click.Context, options: SessionOptions, json: bool) -> None:
+    """List the job's own witnesses: what each says, or why it is missing and what the next run needs. Only reads.
+
+    Exit code: 0 listed, 1 no rank runs there, 2 wrong usage, 3 no node reachable.
+    """
+    rungs = interrupted_cleanly(_rungs(options))
+    if json:
+        document = {"schema": 1, "rungs": [asdict(rung) for rung in rungs]}
+        click.echo(codec.dumps(document, indent=2, ensure_ascii=False))
+    for rung in () if json else rungs:
+        click.echo(f"{MARKS[rung.state]} {rung.name:<22} {rung.text}")
+        if rung.how:
+            click.echo(f"  {'':<22} → {rung.how}")
+    if not rungs and not json:
+        click.echo("no rank runs on these nodes")
+    ctx.exit(0 if rungs else 1)
+
+
+async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
+    status = Status()
+    async with connected_session(options, status) as session:
+        need_a_node(session)
+        status.say("asking what lies there")
+        await session.witnesses.recorders()
+        if not options.read_only:
+            await session.dump_stacks(None, unasked=True)
+        await session.witnesses.ras()
+        status.clear()
+        return ladder(session.job(), session.witnesses.ras_fault)
+
+
+@click.command("diagnose")
+@nodes
+@connection
+@YES
+def diagnose(options: SessionOptions, yes: bool) -> None:
+    """Have NCCL's RAS compare GPUs, driver, ECC errors, NVLinks and NCCL settings of all ranks (NCCL 2.31).
+
+    Asks first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
+    """
+    from hangtop.session.asking.ras import diagnostics
+
+    _carry_out(options, diagnostics, yes=yes)
+
+
+@click.command("profiler")
+@click.argument("value", metavar="none|all|NUMBER|EVENT,…")
+@nodes
+@connection
+@YES
+def profiler(value: str, options: SessionOptions, yes: bool) -> None:
+    """Tell the NCCL of all ranks which events its profiler plugin gets (NCCL 2.31). Changes the running job.
+
+    Asks first. Exit code: 0 told, 1 it cannot be told, 2 wrong usage, 3 no node reachable.
+    """
+    from hangtop.session.asking import ras
+
+    _carry_out(options, lambda session: ras.profiler(session, value), yes=yes)
+
+
+@click.command("python")
+@nodes
+@connection
+@click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
+@YES
+def python(options: SessionOptions, ranks: frozenset[int] | None, yes: bool) -> None:
+    """Have ranks write their stacks and torch's flight recorder in their main thread (Python 3.14, sys.remote_exec).
+
+    Asks first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
+    """
+    from hangtop.session.asking.attached import attached
+
+    _carry_out(options, lambda session: attached(session, ranks), yes=yes)
+
+
+@click.command("cuda")
+@nodes
+@connection
+@click.option("--rank", "ranks", type=Ranks(), required=True, help="These ranks, such as 3,7-9.")
+@YES
+def cuda(options: SessionOptions, ranks: frozenset[int], yes: bool) -> None:
+    """Have CUDA write a light core dump of the GPUs of these ranks, and name the kernels in it.
+
+    The last resort: stops those GPUs for a moment, and may end the ranks. Only where the job was started for it. Asks
+    first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
+    """
+    from hangtop.session.asking.cuda_core import core_dumps
+
+    _carry_out(options, lambda session: core_dumps(session, ranks), yes=yes)
+
+
+def _carry_out(options: SessionOptions, make: Callable[[Session], WitnessOrder], *, yes: bool) -> None:
+    refuse_read_only(options, "this: it does something in the job")
+    for line in interrupted_cleanly(_asked(options, make, yes=yes)):
+        click.echo(line)
+
+
+async def _asked(options: SessionOptions, make: Callable[[Session], WitnessOrder], *, yes: bool) -> list[str]:
+    status = Status()
+    async with connected_session(options, status) as session:
+        need_a_node(session)
+        try:
+            order = make(session)
+            click.echo(f"{order.command()}\n{order.risk()}", err=True)
+            ask_person(f"{order.brief()}. Go on?", yes=yes)
+            status.say(order.title)
+            return await order.carry_out(session)
+        except WitnessRefused as refused:
+            raise click.ClickException(str(refused)) from None
+        finally:
+            status.clear()
+
+
+command = DefaultGroup(
+    "witness",
+    default="list",
+    commands={"list": list_command, "diagnose": diagnose, "profiler": profiler, "python": python, "cuda": cuda},
+    help="The job's own witnesses: what each says or lacks; and, after asking, what NCCL's RAS, the ranks' Python and "
+    "CUDA tell from within. With nodes alone: list.",
+)

@@ -1,0 +1,130 @@
+"""The job's own witnesses, rung by rung: what each can tell here, and why one is missing and what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from collectors.samples.core_dump import refusal
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import count
+
+State = Literal["told", "there", "missing"]
+LAUNCH = "hangtop repair launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One witness."""
+
+    name: str
+    state: State
+    """``told``: it has said something; ``there``: it can be asked; ``missing``."""
+    text: str
+    """What it said or can be asked for; why it is missing."""
+    how: str = ""
+    """The command that asks it, or what the next run needs."""
+
+
+def ladder(job: Job, ras_fault: str) -> tuple[Rung, ...]:
+    """All rungs, in the order in which they are climbed. ``ras_fault``: why RAS could not be asked the last time."""
+    ranks = [rank for rank in job.ranks if rank.gone_at is None]
+    if not ranks:
+        return ()
+    return (
+        _recorder(job, ranks), _server(job), _ras(job, ranks, ras_fault), _inspector(job, ranks), _python(job),
+        _cuda(ranks), _native(job),
+    )  # fmt: skip
+
+
+def _with(ranks: Sequence[Rank], has: Callable[[Rank], bool]) -> str:
+    """``all 8 ranks``, ``3 of 8 ranks``; empty for none."""
+    number = sum(map(has, ranks))
+    if number == len(ranks):
+        return f"all {count(number, 'rank')}" if number > 1 else "the rank"
+    return f"{number} of {count(len(ranks), 'rank')}" if number else ""
+
+
+def _recorder(job: Job, ranks: Sequence[Rank]) -> Rung:
+    armed = _with(ranks, lambda rank: bool(rank.process.env.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")))
+    if job.recorders:
+        return Rung("flight recorder", "told", f"dumps of {count(len(job.recorders), 'rank')}", "r on the screen")
+    if armed:
+        return Rung("flight recorder", "there", f"{armed} can be asked by a pipe", "r on the screen")
+    return Rung(
+        "flight recorder", "missing", "no dump lies on the nodes, and TORCH_NCCL_DEBUG_INFO_PIPE_FILE is not set",
+        LAUNCH,
+    )  # fmt: skip
+
+
+def _server(job: Job) -> Rung:
+    name = "torch's debug server"
+    told = {dump.rank_pid for dump in job.stacks if dump.method == "debug server"}
+    if told:
+        return Rung(name, "told", f"stacks of {count(len(told), 'rank')}")
+    asked = any(rank.process.env.get("TORCH_WORKER_SERVER_SOCKET") for rank in job.ranks)
+    text = "a socket is named in the ranks' settings" if asked else "nobody has started one that was asked"
+    how = "torch.distributed.debug.start_debug_server() in the script (torch 2.10)"
+    return Rung(name, "there" if asked else "missing", text, "" if asked else how)
+
+
+def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
+    name = "NCCL's RAS"
+    if job.ras:
+        events = f", {count(len(job.ras_events), 'event')}" if job.ras_events else ""
+        return Rung(name, "told", f"{count(len(job.ras), 'answer')}{events}", "hangtop witness diagnose")
+    if fault:
+        return Rung(name, "missing", fault)
+    versions = sorted({rank.process.versions.get("nccl", "") for rank in ranks} - {""})
+    if not versions:
+        return Rung(name, "missing", "no NCCL is loaded whose version is known")
+    if any(rank.process.env.get("NCCL_RAS_ENABLE", "").strip() == "0" for rank in ranks):
+        return Rung(name, "missing", "NCCL_RAS_ENABLE=0 is set", "leave it out of the next run")
+    return Rung(
+        name, "missing", f"NCCL {', '.join(versions)} was not asked yet: it has RAS from 2.24 on, safely from 2.28"
+    )
+
+
+def _inspector(job: Job, ranks: Sequence[Rank]) -> Rung:
+    name = "NCCL's Inspector"
+    measured = sum(len(node.speeds) for node in job.nodes.values())
+    if measured:
+        return Rung(name, "told", f"{count(measured, 'speed')} of collectives")
+    there = _with(ranks, lambda rank: bool(rank.process.env.get("NCCL_PROFILER_PLUGIN")))
+    if not there:
+        how = "NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so and NCCL_INSPECTOR_ENABLE=1 (NCCL 2.27)"
+        return Rung(name, "missing", "NCCL_PROFILER_PLUGIN is not set", how)
+    how = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 makes it write while the job runs"
+    return Rung(name, "missing", f"{there} have a plugin, and none has written anything yet", how)
+
+
+def _python(job: Job) -> Rung:
+    name = "the ranks' own Python"
+    told = {dump.rank_pid for dump in job.stacks if dump.method in ("own Python", "remote exec")}
+    if told:
+        return Rung(name, "told", f"stacks of {count(len(told), 'rank')}", "hangtop witness python")
+    return Rung(
+        name, "there", "from Python 3.14 on it writes stacks and recorder; an older one says so when it is asked",
+        "hangtop witness python",
+    )  # fmt: skip
+
+
+def _cuda(ranks: Sequence[Rank]) -> Rung:
+    name = "CUDA's core dump"
+    whys = [refusal(rank.process.env) for rank in ranks]
+    able = _with(ranks, lambda rank: not refusal(rank.process.env))
+    if able:
+        return Rung(name, "there", f"{able} can be asked which kernel the GPU is in", "hangtop witness cuda --rank N")
+    return Rung(name, "missing", whys[0], LAUNCH)
+
+
+def _native(job: Job) -> Rung:
+    name = "native stacks"
+    told = {dump.rank_pid for dump in job.stacks if dump.method == "native" and dump.threads}
+    if told:
+        return Rung(name, "told", f"of {count(len(told), 'rank')}", "hangtop stacks --native")
+    refused = next((dump for dump in job.stacks if dump.error.startswith("denied")), None)
+    if refused is not None:
+        return Rung(name, "missing", refused.error, refused.way_out)
+    return Rung(name, "there", "read where Python's frames leave a question open", "hangtop stacks --native")

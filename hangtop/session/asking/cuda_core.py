@@ -1,0 +1,98 @@
+"""CUDA's user-triggered core dump, by consent: the last thing that tells which kernel a GPU is in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from collectors.fleet.transport import TransportError
+from collectors.samples.core_dump import FLAGS, refusal
+from hangtop.diagnosis.job import Rank
+from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, size
+from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
+
+SECONDS = 60.0
+"""For the driver to write a light dump."""
+NEXT_RUN = "hangtop repair launch prints what the next run needs"
+RISK = (
+    "The driver stops everything on these GPUs until the dump is written. What is written holds registers and stacks "
+    "of the kernels, no memory of the GPU, and stays where CUDA_COREDUMP_FILE says."
+)
+MAY_END = (
+    " NVIDIA says of dumps by an exception that the process aborts afterwards, and of asked ones nothing: without "
+    "skip_abort among its flags this may end the rank."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOrder:
+    """Who is asked."""
+
+    asked: tuple[Rank, ...]
+    seconds: float = SECONDS
+    title: str = "A CUDA core dump"
+
+    def brief(self) -> str:
+        """Who is asked for what, in one line."""
+        return f"{ranks_text(rank.rank for rank in self.asked)}: which kernels their GPUs are in, by a light core dump"
+
+    def command(self) -> str:
+        """What is done on the nodes."""
+        return "\n".join(
+            f"on {rank.node}: head -c 1M /dev/zero > "
+            f"{rank.process.env.get('CUDA_COREDUMP_PIPE') or 'corepipe.cuda.%h.%p'}  # process {rank.process.pid}, "
+            f"then cuda-gdb --batch -ex 'target cudacore "
+            f"{rank.process.env.get('CUDA_COREDUMP_FILE') or 'core_%t_%h_%p.nvcudmp'}'"
+            for rank in self.asked
+        )
+
+    def risk(self) -> str:
+        """What it may do to the job."""
+        safe = all("skip_abort" in rank.process.env.get(FLAGS, "").lower() for rank in self.asked)
+        return RISK + ("" if safe else MAY_END)
+
+    async def carry_out(self, session: WitnessSession) -> list[str]:
+        """Ask all at once; what each gave. Raises :class:`WitnessRefused` in a session that may only look."""
+        refuse_read_only(session, self.title)
+        by_node: dict[str, list[Rank]] = {}
+        for rank in self.asked:
+            by_node.setdefault(rank.node, []).append(rank)
+        parts = await asyncio.gather(*(self._of_node(session, node, ranks) for node, ranks in by_node.items()))
+        return [line for part in parts for line in part]
+
+    async def _of_node(self, session: WitnessSession, node: str, ranks: Collection[Rank]) -> list[str]:
+        from collectors.probes.cuda_core.run import ask, kernels  # the payload's machinery is not for the first frame
+
+        pairs = [(rank.rank, rank.process.pid) for rank in ranks]
+        try:
+            found = await ask(session.transport(node), session.python(node), pairs, self.seconds)
+        except TransportError as error:
+            return [f"{node}: {error}"]
+        told = []
+        for one in found:
+            who = f"{rank_text(one.rank)} on {node}"
+            if not one.path:
+                told.append(f"{who}: {one.why}")
+                continue
+            names = kernels(one.shown)
+            said = f"in {listed(names, 8)}" if names else one.why or "cuda-gdb names no kernel: the GPU is empty"
+            told.append(f"{who}: {said}  ({one.path}, {size(one.size)})")
+        missing = {rank.rank for rank in ranks} - {one.rank for one in found}
+        return [*told, *(f"{rank_text(rank)} on {node}: no word of it" for rank in sorted(missing))]
+
+
+def core_dumps(session: WitnessSession, ranks: Collection[int]) -> CoreOrder:
+    """An order to these ranks. Raises :class:`WitnessRefused` where none of them was started so that it can be asked.
+
+    A rank that would write all of its GPU's memory is none of them.
+    """
+    living = [rank for rank in session.job().ranks if rank.gone_at is None and rank.rank in ranks]
+    if not living:
+        raise WitnessRefused("no such rank runs")
+    whys = {rank.rank: refusal(rank.process.env) for rank in living}
+    able = tuple(rank for rank in living if not whys[rank.rank])
+    if not able:
+        why = next(iter(whys.values()))
+        raise WitnessRefused(f"{count(len(living), 'rank')} cannot be asked: {why}; {NEXT_RUN}")
+    return CoreOrder(able)

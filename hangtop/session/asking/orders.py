@@ -1,0 +1,50 @@
+"""What is asked of a job's own witnesses by consent: what a yes is given to, and what comes of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hangtop.diagnosis.job import Job
+from hangtop.session.asking.probing import Connections
+from hangtop.session.options import SessionOptions
+from hangtop.session.witnesses import Witnesses
+
+
+class WitnessRefused(Exception):
+    """It cannot be asked here; the text says why, and what the next run would need."""
+
+
+class WitnessSession(Connections, Protocol):
+    """What asking needs of a session."""
+
+    options: SessionOptions
+    witnesses: Witnesses
+
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
+
+
+class WitnessOrder(Protocol):
+    """One question to the job, complete: nothing is looked up any more once somebody said yes to it."""
+
+    @property
+    def title(self) -> str:
+        """In a few words."""
+
+    def brief(self) -> str:
+        """Who is asked for what, in one line."""
+
+    def command(self) -> str:
+        """What is done on the nodes, exactly."""
+
+    def risk(self) -> str:
+        """What it may do to the job."""
+
+    async def carry_out(self, session: WitnessSession) -> list[str]:
+        """Ask; the answer in lines. Raises :class:`WitnessRefused` in a session that may only look."""
+
+
+def refuse_read_only(session: WitnessSession, what: str) -> None:
+    """Raise :class:`WitnessRefused` in a session that may only look."""
+    if session.options.read_only:
+        raise WitnessRefused(f"--read-only refuses {what}")

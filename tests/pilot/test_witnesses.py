@@ -1,0 +1,55 @@
+"""What the job's own witnesses tell by consent: offered by a key, with command and risk, and asked after a yes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.session.asking.orders import WitnessSession
+from hangtop.session.asking.ras import RasOrder
+from tests.support.piloted import screen
+from tests.support.screens import Paper, PaperSession
+
+
+def newer(session: PaperSession, nccl: str) -> PaperSession:
+    """The same job with this NCCL."""
+    for node in session.state.nodes.values():
+        for rank in node.ranks.values():
+            rank.process = rank.process._replace(versions={**rank.process.versions, "nccl": nccl})
+    return session
+
+
+async def test_diagnostics_are_asked_for_after_a_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def carry_out(self: RasOrder, session: WitnessSession) -> list[str]:
+        asked.append(self.line)
+        return ["[INFO] ECC: unavailable [/b] via NVML"]
+
+    monkeypatch.setattr(RasOrder, "carry_out", carry_out)
+    async with screen(newer(Paper(nodes=2).session(), "2.32.3")) as shown:
+        await shown.press("M", "down", "down", "enter")
+        assert "every process of the job compares its GPUs" in shown.text()
+        await shown.press("n")
+        assert asked == []
+        await shown.press("M", "down", "down", "enter")
+        await shown.press("y")
+        assert asked == ["DIAGNOSTICS"]
+        assert "[INFO] ECC: unavailable [/b] via NVML" in shown.text()
+
+
+@pytest.mark.parametrize(
+    ("downs", "why"),
+    [(2, "DIAGNOSTICS came with NCCL 2.31; the ranks have 2.30.7"), (4, "no rank here")],
+)
+async def test_what_cannot_be_asked_says_why(downs: int, why: str) -> None:
+    async with screen(newer(Paper(nodes=2).session(), "2.30.7")) as shown:
+        await shown.press("4", "M", *["down"] * downs, "enter")
+        assert any(why in notice for notice in shown.notices())
+
+
+async def test_the_ranks_python_is_asked_of_the_rank_under_the_cursor() -> None:
+    async with screen(Paper(nodes=1).session()) as shown:
+        await shown.press("3", "M", "down", "down", "down", "enter")
+        assert "rank 0 on 1 node: sys.remote_exec, 10 s each" in shown.text()
+        await shown.press("e")
+        assert "-I -S -c" in shown.text()

@@ -1,0 +1,33 @@
+"""A live session whose only node is this machine: what is asked of its ranks really is."""
+
+from __future__ import annotations
+
+import sys
+
+from collectors.fleet.local import Local
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Transport
+from collectors.samples.ranks import RankProcess
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, tick
+
+
+class LocalSession(Session):
+    """Asks this machine, and nobody by itself."""
+
+    def transport(self, node: str) -> Transport:
+        """This machine."""
+        return Local(node)
+
+    def python(self, node: str) -> str:
+        """The Python of the tests."""
+        return sys.executable
+
+
+def local_session(*ranks: RankProcess, read_only: bool = False) -> LocalSession:
+    """A session that has seen these ranks on ``node1``."""
+    made = LocalSession(SessionOptions(read_only=read_only))
+    made.link(LinkChange("node1", "live", "", made.now()))
+    made.samples("node1", [hello(made.now()), *ranks, tick(made.now())], 1)
+    return made

@@ -1,0 +1,246 @@
+"""What is asked of a job's own witnesses by consent: NCCL's RAS and CUDA, by stand-ins that speak as they do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from collectors.node import cuda_core
+from collectors.probes.cuda_core.run import kernels
+from collectors.samples.core_dump import FLAGS, LIGHT, refusal
+from collectors.samples.ranks import RankProcess
+from hangtop.session.asking import attached, ras
+from hangtop.session.asking.cuda_core import MAY_END, core_dumps
+from hangtop.session.asking.orders import WitnessRefused
+from tests.support.local_session import LocalSession, local_session
+from tests.support.made import process
+from tests.support.ras_server import RasServer, ras_server
+
+# --- NCCL's RAS --------------------------------------------------------------------------------------------------
+
+
+def job(port: int = 1, version: str = "2.32.3", *, read_only: bool = False, **env: str) -> LocalSession:
+    settings = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}", **env}
+    rank = process(0, os.getpid(), versions={"nccl": version} if version else {}, env=settings)
+    return local_session(rank, read_only=read_only)
+
+
+async def test_diagnostics_are_told_with_what_differs_first() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port)
+        order = ras.diagnostics(session)
+        assert order.command().endswith(f"echo 'DIAGNOSTICS' | nc 127.0.0.1 {server.port}")
+        assert server.heard == [], "nothing is sent before a yes"
+        lines = await order.carry_out(session)
+    assert server.heard == ["DIAGNOSTICS"]
+    assert lines[0] == "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x1234 for NCCL_DEBUG"
+    assert lines[-1].startswith("RAS diagnostics completed in 12.3 ms")
+
+
+async def test_diagnostics_that_run_already_are_said_to() -> None:
+    async with ras_server(RasServer(busy=True)) as server:
+        session = job(server.port)
+        with pytest.raises(WitnessRefused, match="BUSY: diagnostics already in progress"):
+            await ras.diagnostics(session).carry_out(session)
+
+
+async def test_a_mask_is_told_and_what_ras_refuses_is_its_word() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port)
+        order = ras.profiler(session, "coll,kernelch")
+        assert "changes the running job" in order.risk()
+        assert "No NCCL_PROFILER_PLUGIN is set" in order.risk()
+        assert await order.carry_out(session) == ["RAS answers OK: it tells all processes of the job"]
+        with pytest.raises(WitnessRefused, match="ERROR: Invalid profiler mask value '0x42'"):
+            await ras.profiler(session, "0x42").carry_out(session)
+    assert server.heard == ["CONTROL PROFILER_MASK coll,kernelch", "CONTROL PROFILER_MASK 0x42"]
+    plugged = job(NCCL_PROFILER_PLUGIN="inspector")
+    assert "No NCCL_PROFILER_PLUGIN" not in ras.profiler(plugged, "all").risk()
+
+
+@pytest.mark.parametrize("value", ["", "coll\nSTATUS", "coll;", "everything", "-1"])
+def test_what_is_no_mask_is_not_sent(value: str) -> None:
+    with pytest.raises(WitnessRefused, match="is no mask"):
+        ras.profiler(job(), value)
+
+
+@pytest.mark.parametrize(
+    ("session", "why"),
+    [
+        (job(version="2.30.7"), r"came with NCCL 2\.31; the ranks have 2\.30\.7"),
+        (job(version=""), "no NCCL whose version is known"),
+        (job(NCCL_RAS_ENABLE="0"), "NCCL_RAS_ENABLE=0 is set"),
+        (local_session(), "no rank runs"),
+    ],
+)
+def test_a_job_that_cannot_be_asked_says_why(session: LocalSession, why: str) -> None:
+    with pytest.raises(WitnessRefused, match=why):
+        ras.diagnostics(session)
+
+
+async def test_a_session_that_may_only_look_asks_for_nothing() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port, read_only=True)
+        with pytest.raises(WitnessRefused, match="read-only"):
+            await ras.diagnostics(session).carry_out(session)
+        with pytest.raises(WitnessRefused, match="read-only"):
+            await attached.attached(session).carry_out(session)
+    assert server.heard == []
+
+
+# --- CUDA --------------------------------------------------------------------------------------------------------
+
+ARMED = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", FLAGS: ",".join(LIGHT)}
+DRIVER = """
+import os, sys, time
+pipe, core = (sys.argv[1], sys.argv[2].replace("%p", str(os.getpid())).replace("%h", "node1"))
+pipe = pipe.replace("%p", str(os.getpid())).replace("%h", "node1")
+os.mkfifo(pipe, 0o600)
+reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+print("ready", flush=True)
+while True:
+    try:
+        said = os.read(reading, 4096)
+    except BlockingIOError:
+        said = b""
+    if said:
+        with open(core, "wb") as file:
+            file.write(b"\\x7fELF")
+            time.sleep(0.2)
+            file.write(b"x" * 500)
+        os.read(reading, 1 << 20)
+    time.sleep(0.02)
+"""
+SHOWN = """Opening GPU coredump: {core}
+[Current focus set to CUDA kernel 0, grid 53, block (0,0,0), thread (0,0,0), device 0, sm 124, warp 0, lane 0]
+#0  0x00007f2e6fbff300 in ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)<<<(24,1,1),(512,1,1)>>> ()
+  Kernel Parent Dev Grid Status         SMs Mask   GridDim  BlockDim Invocation
+*      0      -   0   53 Active 0x00000000ffffff (24,1,1) (512,1,1) ncclDevKernel_AllGather_RING_LL(args=0)
+       1      -   0   54 Active 0x00000000000001 (1,1,1) (128,1,1) conditional_hang_kernel()
+"""
+
+
+@contextmanager
+def driver(folder: Path, env: Mapping[str, str]) -> Iterator[RankProcess]:
+    """A process that reads its pipe as CUDA's driver does."""
+    program = folder / "driver.py"
+    program.write_text(textwrap.dedent(DRIVER))
+    settings = {
+        "CUDA_COREDUMP_PIPE": f"{folder}/pipe_%h_%p", "CUDA_COREDUMP_FILE": f"{folder}/core_%h_%p", **env
+    }  # fmt: skip
+    words = [sys.executable, str(program), settings["CUDA_COREDUMP_PIPE"], settings["CUDA_COREDUMP_FILE"]]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **settings}) as made:
+        assert made.stdout is not None
+        assert made.stdout.readline() == "ready\n"
+        try:
+            yield process(3, made.pid, env=settings)
+        finally:
+            made.kill()
+
+
+def cores(folder: Path) -> list[Path]:
+    return list(folder.glob("core_*"))
+
+
+@pytest.fixture
+def cuda_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cuda-gdb that prints what the real one prints of such a dump."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "cuda-gdb").write_text(f"#!/bin/sh\ncat <<'E'\n{SHOWN}E\n")
+    (folder / "cuda-gdb").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("cuda_gdb")
+async def test_a_dump_names_the_kernels(tmp_path: Path) -> None:
+    with driver(tmp_path, ARMED) as rank:
+        session = local_session(rank)
+        order = core_dumps(session, [3])
+        assert f"head -c 1M /dev/zero > {tmp_path}/pipe_%h_%p" in order.command()
+        assert MAY_END in order.risk()
+        assert cores(tmp_path) == [], "nothing is asked before a yes"
+        (line,) = await order.carry_out(session)
+    (core,) = cores(tmp_path)
+    kernels_seen = "ncclDevKernel_AllGather_RING_LL and conditional_hang_kernel"
+    assert line == f"rank 3 on node1: in {kernels_seen}  ({core}, 504 B)"
+
+
+async def test_a_dump_that_nobody_reads_is_still_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    flags = {FLAGS: ",".join([*LIGHT, "skip_abort"])}
+    with driver(tmp_path, {**ARMED, **flags}) as rank:
+        session = local_session(rank)
+        order = core_dumps(session, [3])
+        assert MAY_END not in order.risk()
+        (line,) = await order.carry_out(session)
+    assert "no cuda-gdb on this node reads it" in line
+    assert "504 B" in line
+
+
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ({}, "was started without CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1"),
+        ({"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1"}, "would write all of its GPU's memory"),
+        ({**ARMED, FLAGS: "skip_global_memory"}, "would write all of its GPU's memory"),
+    ],
+)
+def test_a_rank_that_was_not_started_for_it_is_not_asked(env: dict[str, str], why: str) -> None:
+    with pytest.raises(WitnessRefused, match=f"{why}.*hangtop repair launch"):
+        core_dumps(local_session(process(3, os.getpid(), env=env)), [3])
+    assert refusal({"CUDA_ENABLE_LIGHTWEIGHT_COREDUMP": "1", **ARMED, FLAGS: ""}) == ""
+
+
+async def test_a_process_that_never_made_its_pipe_is_said_to_have_none() -> None:
+    here = subprocess.Popen(["sleep", "60"], env={**os.environ, **ARMED})  # noqa: ASYNC220 (at once)
+    try:
+        session = local_session(process(3, here.pid, env=ARMED))
+        (line,) = await core_dumps(session, [3]).carry_out(session)
+    finally:
+        here.kill()
+        here.wait()
+    assert "has no such pipe open" in line
+
+
+def test_a_pipe_without_a_reader_or_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert cuda_core.trigger(str(pipe), None) == "its driver does not read the pipe"
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert cuda_core.trigger(str(pipe), os.getuid() + 1) == "that is no pipe of the rank's"
+        assert os.read(reading, 1) == b"", "nothing was written"
+        assert cuda_core.trigger(str(pipe), os.getuid()) == "", "what did not fit was not waited for"
+    finally:
+        os.close(reading)
+
+
+def test_an_old_dump_and_a_link_are_none(tmp_path: Path) -> None:
+    old = tmp_path / "core_1"
+    old.write_bytes(b"x")
+    os.utime(old, (1.0, 1.0))
+    (tmp_path / "core_2").symlink_to("/etc/hostname")
+    assert cuda_core.written(f"{tmp_path}/core_*", time.time(), 0.1, None) == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ("#0  0x7f in void (anonymous namespace)::soft<c10::Half, 8>(c10::Half*, int)<<<(1,1,1),(32,4,1)>>> ()\n",
+         ("void (anonymous namespace)::soft<c10::Half, 8>",)),
+        ("#0  0x00007f2e in conditional_hang_kernel<<<(1,1,1),(128,1,1)>>> () at hang.py:31\n",
+         ("conditional_hang_kernel",)),
+        ("No CUDA kernels.\n", ()),
+    ],
+)  # fmt: skip
+def test_kernels_as_cuda_gdb_writes_them(shown: str, expected: tuple[str, ...]) -> None:
+    assert kernels(shown) == expected
