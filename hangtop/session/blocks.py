@@ -33,7 +33,7 @@ BLOCK_SECONDS = 5.0
 """… or seconds: what a crash of hangtop may cost."""
 LEVEL = 3
 
-What: TypeAlias = Literal["samples", "link", "bad_line", "stacks", "recorder", "ras", "about"]
+What: TypeAlias = Literal["samples", "link", "bad_line", "stacks", "recorder", "ras", "mark", "about"]
 
 
 class About(NamedTuple):
@@ -60,9 +60,16 @@ class Stacks(NamedTuple):
     dumps: list[StackDump]
 
 
+class RecordedMark(NamedTuple):
+    """What somebody marked on the line of time, on this machine's clock: at the entry's time, of this moment."""
+
+    at: float
+    text: str
+
+
 Witness: TypeAlias = RecorderDump | RasReport
 """What a job's own libraries said when they were asked."""
-Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | About
+Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | RecordedMark | About
 
 
 class RecordedEntry(NamedTuple):
@@ -97,6 +104,7 @@ PAYLOADS: dict[What, Callable[[msgspec.Raw], Payload]] = {
     "stacks": msgspec.msgpack.Decoder(Stacks).decode,
     "recorder": msgspec.msgpack.Decoder(RecorderDump).decode,
     "ras": msgspec.msgpack.Decoder(RasReport).decode,
+    "mark": msgspec.msgpack.Decoder(RecordedMark).decode,
     "about": msgspec.msgpack.Decoder(About).decode,
 }
 
@@ -145,6 +153,10 @@ class BlockWriter:
     def witness(self, at: float, said: Witness) -> None:
         """Add what a flight recorder held, or RAS answered."""
         self.add(at, "", "recorder" if isinstance(said, RecorderDump) else "ras", said)
+
+    def mark(self, at: float, mark: RecordedMark) -> None:
+        """Add a mark that somebody set."""
+        self.add(at, "", "mark", mark._replace(text=secrets.shapes(mark.text)))
 
     def add(self, at: float, node: str, what: What, payload: object) -> None:
         """Add one entry. Raises :class:`OSError` when a block that is full cannot be written."""
