@@ -155,6 +155,7 @@ class HangtopApp(Host, inherit_bindings=False):
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""
         self._garbage.stop()
+        self.options.before_close()
         await self.head.close()
 
     def on_resize(self) -> None:

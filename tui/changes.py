@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from hangtop.diagnosis.phrasing import folded
+from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.history.marks import Mark
 from hangtop.session.state import Change, ChangeKind
+from tui.order import natural
 from tui.theme import Tone
+from tui.waits.levels import folded_names
 
 TOGETHER = 2.0
 """Seconds within which the same change of several ranks is one."""
@@ -60,21 +63,53 @@ def label_of(mark: Mark) -> str:
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
+WIDELY: frozenset[ChangeKind] = frozenset({"started", "back", "lost"})
+"""What is told of several nodes in one line; of what ends it matters where it did first."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """Changes that are told in one line."""
+
+    newest: Change
+    happened: str
+    """Without the rank."""
+    ranks: list[int]
+    nodes: dict[str, None]
+
+    def takes(self, change: Change, happened: str, *, of_rank: bool) -> bool:
+        """Whether an older change is one with these."""
+        newest = self.newest
+        same = (happened, change.kind, of_rank) == (self.happened, newest.kind, bool(self.ranks))
+        if not same or not change.node or newest.at - change.at > TOGETHER:
+            return False
+        return of_rank if change.node in self.nodes else change.kind in WIDELY
+
+    @property
+    def line(self) -> Change:
+        """All of them."""
+        newest = self.newest
+        if len({*self.ranks}) <= 1 and len(self.nodes) == 1:
+            return newest
+        several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
+        text = f"{ranks_text(self.ranks)} {several}" if self.ranks else self.happened
+        return Change(newest.at, folded_names(sorted(self.nodes, key=natural)), text, newest.kind)
+
+
 def told(changes: Iterable[Change], most: int) -> list[Change]:
-    """The newest changes first, at most ``most``; ``rank 3 started`` and its like folded to ``ranks 0-7 started``."""
-    lines: list[Change] = []
-    ranks: list[int] = []
-    before: tuple[str, str] | None = None
+    """The newest changes first, at most ``most``; what happened to many ranks, or to many nodes, at once is one line.
+
+    ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``.
+    """
+    lines: list[_Told] = []
     for change in changes:
         match = _RANK.match(change.text)
-        key = None if match is None else (change.node, match[2])
-        if match is not None and key == before and lines[-1].at - change.at <= TOGETHER:
-            ranks.append(int(match[1]))
-            happened = match[2].replace("is ", "are ", 1) if match[2].startswith("is ") else match[2]
-            lines[-1] = Change(lines[-1].at, change.node, f"ranks {folded(ranks)} {happened}", change.kind)
+        happened, ranks = (change.text, []) if match is None else (match[2], [int(match[1])])
+        if lines and lines[-1].takes(change, happened, of_rank=match is not None):
+            lines[-1].ranks += ranks
+            lines[-1].nodes[change.node] = None
             continue
         if len(lines) == most:
             break
-        lines.append(change)
-        before, ranks = key, [] if match is None else [int(match[1])]
-    return lines
+        lines.append(_Told(change, happened, ranks, {change.node: None}))
+    return [line.line for line in lines]

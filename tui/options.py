@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,3 +25,5 @@ class ScreenOptions:
     """Where incident reports go; None is the present folder."""
     bell: bool = True
     """Ring and notify when a hung or crashed verdict newly appears."""
+    before_close: Callable[[], None] = lambda: None
+    """Called when the screen is left, before the session is closed."""

@@ -92,7 +92,11 @@ class ActionsProvider(Provider):
 
 
 class Palette(CommandPalette):
-    """Textual's palette below the first line, which stays free and goes on as in every dialog."""
+    """Textual's palette below the first line, which stays free and goes on as in every dialog; without its picture."""
+
+    DEFAULT_CSS = """
+    Palette SearchIcon { display: none; }
+    """
 
     def compose(self) -> ComposeResult:
         """The verdict, then the palette."""

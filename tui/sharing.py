@@ -8,6 +8,10 @@ FEW = 16
 """Nodes up to which each rank has a line of its own."""
 SOME = 128
 """Nodes up to which each GPU has two cells; of more, each node has half a block."""
+MANY = 1024
+"""Nodes from which on their map has the lines of the charts where there are few."""
+FEW_ODD = 5
+"""Lines of nodes that differ then."""
 BESIDE = 110
 """Cells from which on ranks and what happened stand beside each other."""
 WIDE = 150
@@ -49,10 +53,13 @@ def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = 
     """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened."""
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
-        time = min(time, 12 if height >= 44 else 8)
+        # thousands of nodes need every line to stand in their groups
+        time = min(time, 12 if height >= 44 else 3 if nodes > MANY else 8)
     left = height - time
     if view:
-        return _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE))
+        found = _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE))
+        spared = max(0, found.odd - FEW_ODD) if nodes > MANY and found.beside else 0
+        return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
         return _map(width, time, left, hangs=hangs)
     return _hung(width, time, left, nodes) if hangs else _few(width, time, left)

@@ -110,6 +110,7 @@ def command(
             watch(
                 SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=demo.label),
                 choices,
+                keep=False,
             )
     except DemoError as error:
         raise click.ClickException(str(error)) from None

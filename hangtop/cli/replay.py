@@ -1,4 +1,4 @@
-"""``hangtop replay FILE``: a recording on the screen, or its verdict."""
+"""``hangtop replay [FILE]``: a recording on the screen, or its verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hangtop.cli.common import CONFIG, ScreenChoices, screen
 
 
 @click.command("replay")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
 @CONFIG
 @screen
 @click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), help="Begin (or judge) S seconds into it.")
@@ -20,18 +20,30 @@ from hangtop.cli.common import CONFIG, ScreenChoices, screen
 )
 @click.option("--json", is_flag=True, help="No screen: the verdict at --at, or at the end, as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
+@click.option("--list", "lists", is_flag=True, help="Only say which sessions were kept when they were left.")
 @click.pass_context
 def command(
-    ctx: click.Context, choices: ScreenChoices, file: str, seconds: float | None, speed: float, json: bool, text: bool
+    ctx: click.Context,
+    choices: ScreenChoices,
+    file: str | None,
+    seconds: float | None,
+    speed: float,
+    json: bool,
+    text: bool,
+    lists: bool,
 ) -> None:
-    """Show a recording as if it were live, or judge one moment of it.
+    """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
     """
     from hangtop.session.replay import replay_session, run_to
 
+    if lists:
+        _list()
+        return
     began = time.monotonic()
-    session, feed = replay_session(Path(file), speed=speed)
+    path = _newest() if file is None else Path(file)
+    session, feed = replay_session(path, speed=speed)
     first, last = feed.recording.span
     judged = json or text
     if not judged:
@@ -39,7 +51,7 @@ def command(
     if judged or seconds is not None:
         run_to(session, feed, last if seconds is None else first + seconds)
     if feed.recording.damage:
-        click.echo(f"hangtop: {file}: {feed.recording.damage}; what came before is shown", err=True)
+        click.echo(f"hangtop: {path}: {feed.recording.damage}; what came before is shown", err=True)
     if not judged:
         from hangtop.cli.screen import show
 
@@ -50,3 +62,37 @@ def command(
     answer = Answer(session.diagnose(), session.job(), time.monotonic() - began)
     print_answer(answer, json=json)
     ctx.exit(answer.exit_code)
+
+
+def _kept() -> list[Path]:
+    from hangtop.session.kept import kept_files, kept_folder
+
+    try:
+        return kept_files(kept_folder())
+    except OSError as error:
+        raise click.ClickException(f"{kept_folder()}: cannot be read: {error.strerror}") from None
+
+
+def _newest() -> Path:
+    files = _kept()
+    if not files:
+        raise click.UsageError("which recording? None was kept: hangtop record FILE writes one.")
+    return files[-1]
+
+
+def _list() -> None:
+    """A line a session, the newest first."""
+    from hangtop.diagnosis.phrasing import duration, size
+    from hangtop.session.recording import Recording, RecordingError
+
+    for path in reversed(_kept()):
+        try:
+            recording = Recording(path)
+            first, last = recording.span
+            held = path.stat().st_size
+        except (OSError, RecordingError) as error:
+            click.echo(f"{path}: {error}", err=True)
+            continue
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(first))
+        targets = " ".join(recording.about.targets) or "this machine"
+        click.echo(f"{begun}  {duration(last - first):>8}  {size(held):>8}  {targets}  {path}")

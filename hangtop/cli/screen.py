@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import signal
 from pathlib import Path
 
+import click
+
 from hangtop.cli.common import ScreenChoices
+from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
 
-def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None = None) -> None:
-    """Watch the nodes that the options name; what is seen is also written to the file ``record``."""
+def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None = None, keep: bool = True) -> None:
+    """Watch the nodes that the options name; what is seen is also written to the file ``record``.
+
+    What was seen lately is kept when the screen is left, where ``keep`` says so and nothing is recorded.
+    """
     from hangtop.session.live import live_session
 
     session = live_session(options)
     if record is not None:
         session.record(Path(record))
-    show(session, choices)
+    show(session, choices, keep=keep and record is None)
 
 
-def show(session: Session, choices: ScreenChoices) -> None:
+def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> None:
     """Show a session until the user leaves."""
     from collectors.fleet.turns import event_loop
     from tui.app import HangtopApp, ScreenOptions
 
+    told: list[str] = []
     app = HangtopApp(
         session,
         ScreenOptions(
@@ -36,7 +45,31 @@ def show(session: Session, choices: ScreenChoices) -> None:
             refresh=choices.refresh,
             report_folder=choices.report_folder,
             bell=choices.bell,
+            before_close=lambda: told.append(kept(session)) if keep else None,
         ),
     )
+
+    async def shown() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):  # of a terminal that is gone, too, nothing that was seen is lost
+            loop.add_signal_handler(number, app.exit)
+        await app.run_async()
+
     with asyncio.Runner(loop_factory=event_loop) as runner:
-        runner.run(app.run_async())
+        runner.run(shown())
+    for line in filter(None, told):
+        click.echo(f"hangtop: {line}", err=True)
+
+
+def kept(session: Session) -> str:
+    """Keep what a session saw lately; says in a line what is kept where, or why not, empty where nothing was seen."""
+    from hangtop.session.kept import MOST_BYTES, MOST_FILES, NotKeptError, keep, kept_folder
+
+    try:
+        found = keep(session, kept_folder())
+    except NotKeptError as error:
+        return f"what was seen is not kept: {error}"
+    if found is None:
+        return ""
+    bound = f"{size(found.bytes)}; of the last {MOST_FILES} at most {size(MOST_BYTES)} are kept"
+    return f"the last {duration(found.seconds)} are kept: hangtop replay {shlex.quote(str(found.path))} ({bound})"

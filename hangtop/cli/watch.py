@@ -13,7 +13,10 @@ from hangtop.session.options import SessionOptions
 @connection
 @screen
 @click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also write what is seen to a file.")
-def command(options: SessionOptions, choices: ScreenChoices, record: str | None) -> None:
+@click.option(
+    "--keep/--no-keep", default=True, show_default=True, help="Keep what was seen for hangtop replay when leaving."
+)
+def command(options: SessionOptions, choices: ScreenChoices, record: str | None, keep: bool) -> None:
     """Watch a running job, live.
 
     NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without one, this machine is
@@ -21,4 +24,4 @@ def command(options: SessionOptions, choices: ScreenChoices, record: str | None)
     """
     from hangtop.cli.screen import watch
 
-    watch(options, choices, record=record)
+    watch(options, choices, record=record, keep=keep)

@@ -43,17 +43,22 @@ def places(job: Job) -> Mapping[str, Mapping[str, Shelf]]:
 
 
 def _places(job: Job) -> Mapping[str, Mapping[str, Shelf]]:
-    by_level: dict[str, dict[str, Shelf]] = {}
+    return by_level({name: node.locations for name, node in job.nodes.items()})
+
+
+def by_level(located: Mapping[str, Collection[Location]]) -> Mapping[str, Mapping[str, Shelf]]:
+    """The same of nodes by name, each with what witnesses say of it; where none says anything, by the names."""
+    levels: dict[str, dict[str, Shelf]] = {}
     for level in LEVELS:
-        found = {name: shelf(node.locations, level) for name, node in job.nodes.items() if node.locations}
+        found = {name: shelf(said, level) for name, said in located.items() if said}
         if known := {name: place for name, place in found.items() if place is not None}:
-            by_level[level] = known
-    return by_level or _by_name(job)
+            levels[level] = known
+    return levels or _by_name(located)
 
 
-def _by_name(job: Job) -> Mapping[str, Mapping[str, Shelf]]:
-    racks = {name: found[1] for name in job.nodes if (found := _RACK.search(name))}
-    if len(racks) < max(2, len(job.nodes)):
+def _by_name(names: Collection[str]) -> Mapping[str, Mapping[str, Shelf]]:
+    racks = {name: found[1] for name in names if (found := _RACK.search(name))}
+    if len(racks) < max(2, len(names)):
         return {}
     return {"rack": {name: Shelf(frozenset((number,)), BY_NAME) for name, number in racks.items()}}
 

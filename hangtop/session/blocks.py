@@ -33,7 +33,9 @@ BLOCK_SECONDS = 5.0
 """… or seconds: what a crash of hangtop may cost."""
 LEVEL = 3
 
-What: TypeAlias = Literal["samples", "link", "bad_line", "stacks", "recorder", "ras", "ras_event", "about"]
+What: TypeAlias = Literal[
+    "samples", "link", "bad_line", "stacks", "recorder", "ras", "ras_event", "mark", "about"
+]  # fmt: skip
 
 
 class About(NamedTuple):
@@ -60,9 +62,16 @@ class Stacks(NamedTuple):
     dumps: list[StackDump]
 
 
+class RecordedMark(NamedTuple):
+    """What somebody marked on the line of time, on this machine's clock: at the entry's time, of this moment."""
+
+    at: float
+    text: str
+
+
 Witness: TypeAlias = RecorderDump | RasReport | RasEvent
 """What a job's own libraries said when they were asked."""
-Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | About
+Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | RecordedMark | About
 
 
 class RecordedEntry(NamedTuple):
@@ -98,6 +107,7 @@ PAYLOADS: dict[What, Callable[[msgspec.Raw], Payload]] = {
     "recorder": msgspec.msgpack.Decoder(RecorderDump).decode,
     "ras": msgspec.msgpack.Decoder(RasReport).decode,
     "ras_event": msgspec.msgpack.Decoder(RasEvent).decode,
+    "mark": msgspec.msgpack.Decoder(RecordedMark).decode,
     "about": msgspec.msgpack.Decoder(About).decode,
 }
 
@@ -149,6 +159,10 @@ class BlockWriter:
     def witness(self, at: float, said: Witness) -> None:
         """Add what a flight recorder held, RAS answered, or RAS noticed."""
         self.add(at, "", _WITNESSES[type(said)], said)
+
+    def mark(self, at: float, mark: RecordedMark) -> None:
+        """Add a mark that somebody set."""
+        self.add(at, "", "mark", mark._replace(text=secrets.shapes(mark.text)))
 
     def add(self, at: float, node: str, what: What, payload: object) -> None:
         """Add one entry. Raises :class:`OSError` when a block that is full cannot be written."""

@@ -40,6 +40,9 @@ class Receiver(Sink, Protocol):
     def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, RAS answered, or RAS noticed."""
 
+    def mark(self, at: float, text: str) -> None:
+        """Mark a moment on the line of time."""
+
 
 class Player(Protocol):
     """What plays a recording."""

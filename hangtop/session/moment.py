@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, cast
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
@@ -12,7 +11,7 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import RecordedBadLine, RecordedEntry, Stacks
+from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -20,7 +19,7 @@ from hangtop.session.state import JobState
 from hangtop.session.tape.ring import Keyframe, Ring, thawed
 
 KEPT = (LogLines, LogEvent, StackDump)
-"""What the session keeps itself for as long as the ring does, or longer: it is taken from there."""
+"""What the session keeps itself for as long as the ring does, or longer: it is taken from there; so are marks."""
 
 
 class Still:
@@ -87,9 +86,8 @@ class Moment(Session):
             self.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, RecorderDump | RasReport | RasEvent):
             self.witness(payload)
-        elif isinstance(payload, Sequence) and not isinstance(payload, Stacks):
-            samples = cast("Sequence[NamedTuple]", payload)  # a tuple of fields is a sequence, too, for the checker
-            rest = [sample for sample in samples if not isinstance(sample, KEPT)]
+        elif not isinstance(payload, Stacks | RecordedMark | About):
+            rest = [sample for sample in payload if not isinstance(sample, KEPT)]
             self.samples(entry.node, rest, 0)
 
     def show(self, head: Session) -> None:

@@ -11,7 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
-from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, Stacks
+from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
@@ -107,6 +107,8 @@ class ReplayFeed:
             receiver.stacks(entry.node, payload.dumps)
         elif isinstance(payload, RecorderDump | RasReport | RasEvent):
             receiver.witness(payload)
+        elif isinstance(payload, RecordedMark):
+            receiver.mark(payload.at, payload.text)
         elif not isinstance(payload, About):
             receiver.samples(entry.node, payload, 0)
 

@@ -222,6 +222,14 @@ class Session:
             self.state.ras.append(Look(self.now(), said))
         self._keep(lambda keeper: keeper.witness(self.now(), said))
 
+    def mark(self, at: float, text: str) -> None:
+        """Mark a moment on the line of time; recordings and the past keep it."""
+        # and zstandard: not before somebody sets one
+        from hangtop.session.blocks import RecordedMark
+
+        self.state.changes.append(Change(at, "", text, "mark"))
+        self._keep(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
+
     def _keep(self, write: Callable[[Keeper], None]) -> None:
         """Add to the recording and to the past; a full disk ends the recording, not the watch."""
         if self.past is not None:

@@ -150,7 +150,7 @@ def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
     if kind in STANDING:
         group = [shared(sample) for sample in group]
     if kind in TIMES and (shift := shift_of(here.node.clock_offset)):
-        group = [_shifted(sample, TIMES[kind], shift) for sample in group]
+        group = [shifted(sample, TIMES[kind], shift) for sample in group]
     together = TOGETHER.get(kind)
     if together is not None:
         together(here, group)
@@ -160,7 +160,8 @@ def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
         apply(here, sample)
 
 
-def _shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:
+def shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:
+    """The same sample, the times in these fields so many seconds earlier."""
     # A clock that is wrong by centuries must not make of a time what no calendar knows.
     times = {
         field: max(bounds.FIRST_MOMENT, min(bounds.LAST_MOMENT, value - shift))

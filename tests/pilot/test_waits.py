@@ -210,7 +210,7 @@ async def test_a_card_tells_of_the_node_under_the_cursor_and_enter_goes_there() 
         assert " node1 ──" in shown.text()
         await shown.press("l", "j")
         panel = overview(shown)
-        assert panel.node() == f"node{2 + panel.mosaic._across}"
+        assert panel.node() == f"node{2 + len(panel.mosaic.halves.plan.lines[0][0].upper)}"
         assert f" {panel.node()} ──" in shown.text()
         assert "GPU 1" in shown.text()
         await shown.press("enter")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +23,9 @@ class Tmux:
         self._socket = f"hangtop-{uuid.uuid4().hex[:12]}"
         self._command = list(command)
         self._size = size
-        self._env = {**os.environ, "TERM": "xterm-256color", **(env or {})}
+        # what a session keeps when it is left is not put among the tester's own
+        state = str(Path(tempfile.gettempdir(), "hangtop-tests-state"))
+        self._env = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": state, **(env or {})}
 
     @staticmethod
     def missing() -> bool:

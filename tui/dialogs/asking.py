@@ -98,7 +98,13 @@ class LeaveDialog(Dialog[str]):
 
     def content(self) -> ComposeResult:
         """What goes on."""
-        yield Text([[(self._verdict, Tone.STRONG)], [], [("x writes a report of all of it here first.", Tone.TEXT)]])
+        yield Text(
+            [
+                [(self._verdict, Tone.STRONG)],
+                [],
+                [("The job is left as it is. x writes a report of all of it here first.", Tone.TEXT)],
+            ]
+        )
 
     def keys(self) -> list[Piece]:
         """Three answers."""

@@ -10,13 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tui.dialogs.base import Dialog, Text
-from tui.text import harmless, wrap
+from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 SHOWS = "say what it does and ask"
-WIDTH = 138
-"""Cells of text in the dialog at its widest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +60,20 @@ class ChoiceDialog(Dialog[int | None]):
         """All lines, and the one that the chosen entry begins at."""
         lines: list[list[Piece]] = []
         top = 0
-        width = min(WIDTH, (self.size.width if self.is_mounted else 80) - 8)
         for place, choice in enumerate(self._choices):
             here = place == self._at
             top = len(lines) if here else top
             marker: Piece = ("> ", Tone.ACCENT) if here else ("  ", Tone.DIM)
             lines.append([marker, (harmless(choice.title), Tone.STRONG if here else choice.tone)])
-            lines += [[("    ", Tone.DIM), (line, Tone.DIM)] for line in wrap(choice.detail, width) if choice.detail]
-        for note in self._notes:
-            lines += [[("  " + line, Tone.WARN)] for line in wrap(note, width)]
+            details = (line for line in choice.detail.splitlines() if line.strip())
+            lines += [[("    ", Tone.DIM), (line, Tone.DIM)] for line in details]
+        lines += [[("  ", Tone.DIM), (note, Tone.WARN)] for note in self._notes]
         return lines, top
-
-    def on_resize(self) -> None:
-        """Break the lines anew."""
-        super().on_resize()
-        self._show()
 
     def _show(self) -> None:
         lines, top = self._lines()
         self._text.show(lines)
-        if top >= self._text.size.height - 1:
-            self._text.scroll_to(y=top, animate=False, force=True)
+        self._text.bring_line(top + 1)
 
     def action_step(self, step: int) -> None:
         """Go up or down."""

@@ -43,7 +43,7 @@ async def _open(app: Host) -> None:
     looked = await look(app.session)
     listed = offers(looked)
     listed[-ALWAYS:-ALWAYS] = drains(app.session.verdict)
-    notes = [f"not known of {node}: {why}" for node, why in looked.unknown.items()]
+    notes = [f"not known of {node}: {why.removeprefix(f'{node}: ')}" for node, why in looked.unknown.items()]
 
     def take(place: int | None) -> None:
         if place is not None:

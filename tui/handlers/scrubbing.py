@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from hangtop.session.aside import aside
 from hangtop.session.history.marks import beside
-from hangtop.session.state import Change
 from tui.format import clock
 
 if TYPE_CHECKING:
@@ -59,9 +58,8 @@ def set_mark(app: Host) -> None:
     """Mark this moment."""
     timeline = app.scene.timeline
     at = timeline.now if timeline.at is None else timeline.at
-    changes = timeline.head.state.changes
-    number = 1 + sum(change.kind == "mark" for change in changes)
-    changes.append(Change(at, "", f"mark {number}", "mark"))
+    number = 1 + sum(change.kind == "mark" for change in timeline.head.state.changes)
+    cast("Session", app.head).mark(at, f"mark {number}")
     app.say(f"mark {number} at {clock(at, millis=False)}: n and N go from mark to mark")
     app.tick()
 

@@ -20,6 +20,7 @@ from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.text import wrap
 from tui.theme import Tone
+from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column
 
@@ -77,14 +78,16 @@ def _told(finding: Finding, width: int, chain: Sequence[str] = ()) -> list[list[
         lines += [[], *[[(f"   {text}", Tone.TEXT)] for text in wrap(finding.advice, width - 3)]]
     if chain:
         lines += [[], [("   who waits for whom", Tone.DIM)]]
-        lines += [[(f"     {text}", Tone.BAD if BLAMED in text else Tone.TEXT)] for text in chain]
+        for text in chain:
+            lines += broken([(f"     {text}", Tone.BAD if BLAMED in text else Tone.TEXT)], width)
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Tone.INFO), (when, Tone.DIM)]]
         lines += [[(f"     {text}", Tone.TEXT)] for text in wrap(evidence.text, width - 5)]
     if finding.next:
         lines += [[], [("   next", Tone.DIM)]]
-        lines += [[(f"     {step.key:<6}", Tone.ACCENT), (step.command, Tone.TEXT)] for step in finding.next]
+        for step in finding.next:
+            lines += broken([(f"     {step.key:<6}", Tone.ACCENT), (step.command, Tone.TEXT)], width)
     return lines
 
 

@@ -53,7 +53,8 @@ class OverviewPanel(OverviewParts):
             if shown.display:
                 feed()
         self.changes.feed()
-        self.bar.show(*([self.totals.story()] if self.scene.waits else []), first)
+        grouped = self.mosaic.halves.told() if self.mosaic.display and self.mosaic.view > 1 else []
+        self.bar.show(*([self.totals.story()] if self.scene.waits else []), [*first, *grouped])
         self._view_logs()
 
     def _feed_card(self) -> None:
@@ -61,7 +62,8 @@ class OverviewPanel(OverviewParts):
         self.card.feed(current[0] if current else None)
 
     def _feed_odd(self) -> None:
-        self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title)
+        where = self.mosaic.halves.where if self.mosaic.view > 1 else {}
+        self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title, where)
 
     def _view_logs(self) -> None:
         """Ask for the culprit's lines while they are on view."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -51,6 +51,9 @@ class NodeCard(Lines):
             [(f" {node.name} ", Tone.STRONG)],
             [(f" {glyph} {node.link} ", tone), (f"{node.why} " if node.why else "", Tone.WARN), (heard, Tone.DIM)],
         ]
+        hangs = {(place.level, place.name): None for place in node.locations.values() if not place.device}
+        if hangs:
+            lines.append([(" " + ", ".join(f"{level} {name}" for level, name in hangs), Tone.DIM)])
         verdict = self.scene.session.verdict
         for finding in verdict.findings if verdict is not None else ():
             if node.name in finding.nodes:
@@ -136,10 +139,11 @@ class OddNodes(Lines):
         self._broken = Rolling(self._reason)
         self._waits: tuple[WaitBox, ...] = ()
         self._found: list[OddNode] = []
+        self._where: Mapping[str, str] = {}
 
-    def feed(self, shares: Sequence[float | None], figure: str) -> None:
-        """Take the nodes' shares, 0 to 1 of what is most of the figure on view, and draw."""
-        nodes = self.scene.nodes
+    def feed(self, shares: Sequence[float | None], figure: str, where: Mapping[str, str]) -> None:
+        """Take the nodes' shares, 0 to 1 of what is most of the figure on view, and their groups, and draw."""
+        nodes, self._where = self.scene.nodes, where
         if self.scene.waits is not self._waits:
             self._waits = self.scene.waits
             self._broken.forget()
@@ -185,4 +189,6 @@ class OddNodes(Lines):
             return strip_of([(" none" if y == 1 else "", Tone.DIM)], width, self.ink)
         odd = self._found[y - 1]
         tone = (Tone.BAD, Tone.WARN, Tone.BAD, Tone.TEXT)[odd.rank]
-        return strip_of([(f" {odd.name} ", Tone.INFO), (odd.why, tone)], width, self.ink)
+        bay = self._where.get(odd.name, "")
+        where = [(f"{bay} ", Tone.DIM)] if bay and not odd.name.startswith(bay) else []
+        return strip_of([(f" {odd.name} ", Tone.INFO), *where, (odd.why, tone)], width, self.ink)

@@ -125,5 +125,7 @@ FAMILY = Family(
     ),
     read,
     listed=(
-        re.compile(r"^\s{0,4}qname {2,40}\S"), re.compile(r"^\s{0,4}[a-z_]{2,20}(?: {2,40}\S[^\r\n]{0,200})?\s{0,60}$")),
+        re.compile(r"^\s{0,4}qname {2,40}\S"),
+        re.compile(r"^\s{0,4}[a-z_]{2,20}(?: {2,40}\S[^\r\n]{0,200})?\s{0,60}$"),
+    ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RecorderDump
 from collectors.samples.logs import CommProgress
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import BlockWriter, RecordedEntry, Witness, unpack
+from hangtop.session.blocks import BlockWriter, RecordedEntry, RecordedMark, Witness, unpack
 from hangtop.session.state import JobState, NodeState
 
 LIMIT = 256 << 20
@@ -62,6 +62,11 @@ class RingFile:
     writer: BlockWriter
     frames: list[Keyframe] = field(default_factory=list)
 
+    @property
+    def packed(self) -> int:
+        """Bytes of its blocks, without the frames between them."""
+        return self.writer.bytes_written
+
 
 class Ring:
     """Takes what a session takes, until it is closed. Raises :class:`OSError` when the disk is full."""
@@ -101,7 +106,12 @@ class Ring:
         self._writer.bad_line(at, node, text, why)
 
     def stacks(self, at: float, node: str, dumps: Sequence[StackDump]) -> None:
-        """Leave it: the session itself keeps looks at stacks for longer."""
+        """Add what a look at stacks brought."""
+        self._writer.stacks(at, node, dumps)
+
+    def mark(self, at: float, mark: RecordedMark) -> None:
+        """Add a mark that somebody set."""
+        self._writer.mark(at, mark)
 
     @property
     def _writer(self) -> BlockWriter:
@@ -134,6 +144,11 @@ class Ring:
             self._parts.append(_part())
         while len(self._parts) > 2 and sum(part.file.tell() for part in self._parts) > self._limit:
             self._parts.pop(0).file.close()
+
+    def parts(self) -> tuple[RingFile, ...]:
+        """The files, the oldest first, with all that was taken in them; each but the newest begins with a frame."""
+        self._writer.flush()
+        return tuple(self._parts)
 
     # --- reading -------------------------------------------------------------------------------------------------
 

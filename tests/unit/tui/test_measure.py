@@ -85,6 +85,34 @@ def test_the_same_change_of_many_ranks_is_one_line() -> None:
     assert len(told(reversed(changes), 2)) == 2
 
 
+def test_the_same_change_of_many_nodes_is_one_line() -> None:
+    from hangtop.session.state import Change
+
+    changes = [
+        Change(10.0 + node / 100, f"node{node}", f"rank {rank} started (pid {rank})", "started")
+        for node in range(1, 13)
+        for rank in range(8 * node, 8 * node + 8)
+    ]
+    changes += [Change(30.0, "node3", "lost: cut", "lost"), Change(30.1, "node4", "lost: cut", "lost")]
+    changes += [Change(31.0, "node5", "lost: no answer", "lost"), Change(31.1, "node5", "lost: no answer", "lost")]
+    changes += [
+        Change(40.0, "node3", "rank 24 is gone (pid 1)", "ended"),
+        Change(40.1, "node4", "rank 32 is gone (pid 1)", "ended"),
+        Change(40.2, "node4", "rank 33 is gone (pid 2)", "ended"),
+        Change(40.3, "node5", "rank 40 is gone (pid 3)", "ended"),
+        Change(40.4, "node5", "rank 40 is gone (pid 3)", "ended"),
+    ]
+    assert [(change.node, change.text) for change in told(reversed(changes), 10)] == [
+        ("node5", "rank 40 is gone (pid 3)"),
+        ("node4", "ranks 32-33 are gone"),
+        ("node3", "rank 24 is gone (pid 1)"),
+        ("node5", "lost: no answer"),
+        ("node5", "lost: no answer"),
+        ("node[3-4]", "lost: cut"),
+        ("node[1-12]", "ranks 8-103 started"),
+    ]
+
+
 def test_totals_of_a_large_job_come_round_in_a_few_ticks() -> None:
     from tui import rolling
 

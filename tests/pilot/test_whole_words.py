@@ -1,0 +1,55 @@
+"""Nothing that is said is cut off or broken twice, and no dialog shows a picture."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.piloted import screen
+from tests.support.screens import Paper, hung
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
+async def test_who_waits_for_whom_is_told_to_its_end_in_findings(size: tuple[int, int]) -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session, size=size) as shown:
+        await shown.press("7")
+        told = " ".join(shown.text().split())
+        await shown.press("right")
+        told += " ".join(shown.text().split())
+        assert "at step (train.py:207) [all_reduce 134 of dp]" in told
+        assert "…]" not in told
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_a_detail_of_a_choice_is_broken_once(size: tuple[int, int]) -> None:
+    async with screen(Paper().session(), size=size) as shown:
+        await shown.press("M")
+        await shown.pilot.pause()
+        inside = [line.split("│")[1].strip() for line in shown.lines() if line.count("│") == 2]
+        begin = next(place for place, line in enumerate(inside) if line.startswith("ports, bandwidth"))
+        end = next(place for place, line in enumerate(inside) if line.endswith("tools"))
+        assert end - begin <= 1
+
+
+async def test_leaving_says_that_the_job_goes_on() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session, size=(80, 24)) as shown:
+        await shown.press("q")
+        assert "The job is left as it is." in shown.text()
+
+
+async def test_the_palette_has_no_picture() -> None:
+    async with screen(Paper().session(), size=(80, 24)) as shown:
+        await shown.press("colon")
+        await shown.pilot.pause()
+        assert "an action, a node, a theme" in shown.text()
+        assert "🔎" not in shown.text()
+
+
+@pytest.mark.parametrize("nodes", [16, 64])
+async def test_all_ranks_that_started_together_are_one_line(nodes: int) -> None:
+    async with screen(Paper(nodes=nodes).session(ticks=3), size=(120, 36)) as shown:
+        assert shown.text().count(" started") == 1 + shown.text().count("started ▸")
+        assert f"node[1-{nodes}] ranks 0-{8 * nodes - 1} started" in shown.text()

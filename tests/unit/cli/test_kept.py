@@ -1,0 +1,107 @@
+"""Leaving the screen keeps what was seen, says where in one line, and ``hangtop replay`` finds it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, tick
+from tests.support.tmux import Tmux
+
+RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+pytestmark = pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted((folder / "hangtop").glob("*.hangtop"))
+
+
+def hangtop(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "XDG_STATE_HOME": str(folder)}
+    return subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def on_screen(folder: Path, *words: str) -> Tmux:
+    """The screen over this machine, and what is on the terminal after it."""
+    command = f"{shlex.join([*RUN, 'watch', *words])}; echo ended; exec sleep 60"
+    return Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(folder)}, size=(200, 30))
+
+
+def left(terminal: Tmux) -> list[str]:
+    """Leave the screen; what is on the terminal then."""
+    terminal.press("q")
+    return [line for line in terminal.wait_for("ended").splitlines() if line.strip() not in ("", "ended")]
+
+
+def test_a_mark_that_was_set_is_there_again(tmp_path: Path) -> None:
+    with on_screen(tmp_path) as terminal:
+        terminal.wait_for("1/1 node")
+        time.sleep(1.5)
+        terminal.press("m")
+        terminal.wait_for("mark 1 at")
+        said = "".join(left(terminal))
+    files = kept(tmp_path)
+    assert len(files) == 1
+    assert f"are kept: hangtop replay {files[0]} (" in said
+    assert said.endswith("of the last 32 at most 1.0 GiB are kept)")
+    listed = hangtop(tmp_path, "replay", "--list")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert str(files[0]) in listed.stdout
+    assert "this machine" in listed.stdout
+    judged = hangtop(tmp_path, "replay", "--text")
+    assert judged.stderr == ""
+    assert judged.stdout
+    with Tmux([*RUN, "replay", "--speed", "100"], env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
+        terminal.wait_for("REPLAY")
+        terminal.press("1")
+        terminal.wait_for("mark 1")
+        terminal.press("q")
+        terminal.wait_until_ended()
+    assert kept(tmp_path) == files
+
+
+def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
+    with on_screen(tmp_path) as terminal:
+        terminal.wait_for("1/1 node")
+        time.sleep(1.5)
+    end = time.monotonic() + 20
+    while not kept(tmp_path) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(kept(tmp_path)) == 1
+
+
+def test_nothing_is_kept_where_that_is_not_wanted(tmp_path: Path) -> None:
+    with on_screen(tmp_path, "--no-keep") as terminal:
+        terminal.wait_for("1/1 node")
+        assert left(terminal) == []
+    assert kept(tmp_path) == []
+    none = hangtop(tmp_path, "replay")
+    assert none.returncode == 2
+    assert "which recording? None was kept" in none.stderr
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "hangtop").write_text("no folder")
+    with on_screen(tmp_path) as terminal:
+        terminal.wait_for("1/1 node")
+        time.sleep(1.5)
+        assert left(terminal) == [f"hangtop: what was seen is not kept: {tmp_path}/hangtop: File exists"]
+
+
+def test_a_session_that_saw_no_node_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hangtop.cli.screen import kept as said
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: 1000.0)
+    session.keep_past()
+    assert said(session) == ""
+    session.samples("node1", [hello(1000.0), tick(1000.0)], 1)
+    assert said(session).startswith("the last 0 s are kept: hangtop replay ")
