@@ -11,6 +11,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
 from collectors.probes import decoding
 from collectors.probes.gather import gather
+from collectors.probes.running import Limits
 from collectors.samples.asked import RasAnswer
 from collectors.samples.collectives import RasReport
 
@@ -19,6 +20,8 @@ ADDRESS = ("localhost", 28028)
 """NCCL_RAS_ADDR's default."""
 SECONDS = 30.0
 """Both requests, each as long as RAS may take, and starting the program."""
+LIMITS = Limits(line=48 << 20, total=48 << 20)
+"""A report has 32 MiB at most, and comes in base 64."""
 _answered = decoding.answer(RasAnswer)
 
 
@@ -43,7 +46,8 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
 
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
-    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, SECONDS)
+    packed = payload.pack(ENTRY, arguments)
+    await gather(transport, payload.command(python), packed, take, SECONDS, limits=LIMITS)
     answer = heard[0]
     why = clean(answer.why)
     try:
