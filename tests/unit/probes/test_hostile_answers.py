@@ -123,10 +123,17 @@ async def test_a_py_spy_is_lent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loans == ["x86_64"] * 2
 
 
-async def test_stacks_are_unpacked_of_those_alone_that_were_asked_for() -> None:
+async def test_stacks_are_unpacked_of_those_alone_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen kilobytes unpack to sixteen megabytes, and a process can be made up with each line."""
+    module, unpacked = sys.modules[record.__module__], []
+
+    def counted(sample: FlameRecording, unpack: Callable[[FlameRecording], object] = module._unpacked) -> object:
+        unpacked.append(sample.pid)
+        return unpack(sample)
+
+    monkeypatch.setattr(module, "_unpacked", counted)
     stacks = base64.b64encode(zlib.compress(b"a;b 1\n" * 100_000)).decode()
     sample = FlameRecording(0, 1.0, stacks, "")
     said = [line(sample._replace(pid=pid)) for pid in range(1, 60)] + [line(sample._replace(pid=7))] * 5
     found = await record(Hostile(said), [7], seconds=0.1)
-    assert [one.pid for one in found] == [7]
+    assert [one.pid for one in found] == unpacked == [7]
