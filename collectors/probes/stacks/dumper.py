@@ -18,7 +18,7 @@ from collectors.probes.stacks.answers import LINE_LIMIT, Answers
 from collectors.probes.stacks.lender import lending_once
 from collectors.samples.stacks import StackDump
 
-LIMITS = Limits(line=LINE_LIMIT, total=16 * LINE_LIMIT)
+LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
 
