@@ -398,6 +398,17 @@ def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
     assert [(helper.pid, helper.rank_pid) for helper in of(samples, Helper)] == [(52, 51)]
 
 
+@pytest.mark.parametrize("number", ["\u00b2", "7x", "", "\u2460", "123456789"])
+def test_a_pipe_whose_name_ends_in_no_number_tells_none(bench: Bench, number: str) -> None:
+    """A user names it: a superscript is a digit, but no number, and the ranks of all users are read by one source."""
+    stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
+    bench.proc.link(bench.proc.root / "50" / "fd" / "9", f"/tmp/fr_{number}.pipe")
+    bench.proc.add(51, env=rank_env(3, 4))
+    told = {process.pid: process.rank for process in of(bench.look(), RankProcess)}
+    assert told == {50: -1, 51: 3}
+
+
 def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
     stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
