@@ -456,3 +456,16 @@ def test_on_further_nodes_lightnings_ranks_are_counted(bench: Bench) -> None:
         samples = bench.look()
     assert numbers(samples) == {50: 4, 51: 5}
     assert {process.numbered_by for process in of(samples, RankProcess)} == {"neighbours"}
+
+
+def test_ranks_of_lightning_that_say_later_where_they_are(bench: Bench) -> None:
+    """Each is found without a word of its number, and sets its environment then; nobody is numbered before all have."""
+    for pid in (50, 51):
+        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
+    bench.look()
+    env = {"NODE_RANK": "2", "WORLD_SIZE": "6", "MASTER_PORT": "29500"}
+    for pid in (50, 51):
+        own = {**env, "LOCAL_RANK": str(pid - 50)}
+        bench.proc.add(pid, env=own, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
+    told = [process for _ in range(6) for process in of(bench.look(10.0), RankProcess)]
+    assert {(process.pid, process.rank) for process in told} == {(50, -1), (51, -1), (50, 4), (51, 5)}
