@@ -64,14 +64,8 @@ class WaitPoint:
     @property
     def where(self) -> str:
         """User frame of its first rank; empty where its members wait at different ones, or nobody saw their frames."""
-        if self.kind == "device" and not self.seen:
-            return ""
-        return self.members[0].where if self.kind != "device" or len({m.where for m in self.members}) == 1 else ""
-
-    @property
-    def seen(self) -> bool:
-        """Whether frames of its ranks were seen: else their GPUs and processes tell that they wait."""
-        return any(member.activity is not None and member.activity.frames for member in self.members)
+        one = self.kind != "device" or (self.members[0].seen and len({m.where for m in self.members}) == 1)
+        return self.members[0].where if one else ""
 
     @property
     def path(self) -> tuple[str, ...]:
