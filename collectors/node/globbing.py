@@ -25,10 +25,10 @@ def matches(pattern: str, names: int = NAMES) -> List[str]:
     for part in pattern.split("/"):
         if part and not (part == _ANY and parts[-1:] == [_ANY]):
             parts.append(part)
-    return sorted(dict.fromkeys(_Search(names).below(drive, parts, 0)))
+    return sorted(dict.fromkeys(_NameSearch(names).below(drive, parts, 0)))
 
 
-class _Search:
+class _NameSearch:
     """A search under way: how many names may still be looked at."""
 
     def __init__(self, names: int) -> None:
