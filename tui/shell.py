@@ -22,7 +22,7 @@ def shell_command(node: str, options: SessionOptions) -> list[str]:
         command += ["-F", str(options.ssh_config)]
     user, _, rest = node.rpartition("@")
     host, colon, port = rest.rpartition(":")
-    if colon and port.isdigit() and ":" not in host:
+    if colon and port.isdecimal() and ":" not in host:
         command += ["-p", port]
     else:
         host = rest

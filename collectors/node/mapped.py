@@ -122,7 +122,7 @@ def rank_of_pipe(proc: str, pid: int, env: Mapping[str, str]) -> int:
     for descriptor in list_folder(folder) if stem else ():
         path = link(folder + "/" + descriptor)
         number = path[len(stem) : -len(".pipe")]
-        if path.startswith(stem) and path.endswith(".pipe") and number.isdigit() and len(number) < 8:
+        if path.startswith(stem) and path.endswith(".pipe") and number.isdecimal() and len(number) < 8:
             return int(number)
     return NO_RANK
 

@@ -81,7 +81,7 @@ class NvlinkServices(Source):
                 self._fields = SHORT
                 continue
             rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
-            return [row for row in rows if len(row) == len(self._fields) and row[0].isdigit() and len(row[0]) < 5]
+            return [row for row in rows if len(row) == len(self._fields) and row[0].isdecimal() and len(row[0]) < 5]
 
     @staticmethod
     def _domain(rows: List[List[str]]) -> Iterator[Location]:

@@ -121,6 +121,6 @@ def _by_neighbours(env: RankEnvironment, tracked: Mapping[int, Tracked]) -> Tupl
         if (one.env.node_rank, one.env.world_size, one.env.master_port) == (node, world, env.master_port)
     }
     size = len(here)
-    if here != set(range(size)) or world % size or node >= world // size:
+    if local not in here or here != set(range(size)) or world % size or node >= world // size:
         return env, ""
     return env._replace(rank=node * size + local, launcher="lightning", assigned=True), "neighbours"

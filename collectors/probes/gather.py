@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.fleet.transport import Transport
-from collectors.probes.running import Running, Take
+from collectors.probes.running import LIMITS, Limits, Running, Take
 
 
-async def gather(transport: Transport, command: Sequence[str], packed: bytes, take: Take, seconds: float) -> None:
+async def gather(
+    transport: Transport,
+    command: Sequence[str],
+    packed: bytes,
+    take: Take,
+    seconds: float,
+    *,
+    limits: Limits = LIMITS,
+) -> None:
     """Run a program to its last line. Raises :class:`TransportError`."""
-    async with Running(transport, command, packed, take) as running:
+    async with Running(transport, command, packed, take, limits=limits) as running:
         await running.finished(seconds)

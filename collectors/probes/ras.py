@@ -25,6 +25,8 @@ MONITOR = "collectors.node.ras_monitor"
 MONITOR_LIMITS = Limits(line=1 << 16)
 STARTING = 10.0
 """Seconds for a program to start on a node."""
+LIMITS = Limits(line=48 << 20, total=48 << 20)
+"""A report has 32 MiB at most, and comes in base 64."""
 _answered = decoding.answer(RasAnswer)
 _heard = decoding.one_of(RasEvent, RasListening)
 
@@ -50,7 +52,8 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
 
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
-    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, SECONDS)
+    packed = payload.pack(ENTRY, arguments)
+    await gather(transport, payload.command(python), packed, take, SECONDS, limits=LIMITS)
     answer = heard[0]
     why = clean(answer.why)
     try:

@@ -34,10 +34,14 @@ Take = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes that a program may say: in one line, on standard output in all, and on standard error that are kept."""
+    """Bytes that a program may say: in one line, on standard output in all, and on standard error that are kept.
 
-    line: int = 64 << 20
-    total: int = 1 << 30
+    What is not said otherwise fits some ten thousand answers: as objects here they are tenfold, and a node that means
+    harm says as much as it may.
+    """
+
+    line: int = 1 << 20
+    total: int = 8 << 20
     errors: int = 4096
 
 

@@ -79,6 +79,6 @@ def _known(number: int) -> str:
 def _first(env: Mapping[str, str], names: Tuple[str, ...]) -> int:
     for name in names:
         value = env.get(name, "")
-        if value.isdigit():
+        if value.isdecimal() and len(value) < 10:
             return int(value)
     return -1

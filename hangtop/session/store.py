@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
@@ -147,6 +147,8 @@ def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:
 
 def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
     """Apply samples of one kind that came side by side."""
+    if kind is RankProcess:
+        group = [*ranks.kept(here, cast("list[RankProcess]", group))]
     if kind in STANDING:
         group = [shared(sample) for sample in group]
     if kind in TIMES and (shift := shift_of(here.node.clock_offset)):

@@ -39,6 +39,12 @@ def visitor() -> Iterator[DeviceJobs]:
         yield jobs
 
 
+@pytest.fixture(scope="module")
+def owner() -> Iterator[DeviceJobs]:
+    with device_jobs("own_user") as jobs:
+        yield jobs
+
+
 def assert_right(jobs: DeviceJobs, name: str, case: Case | None = None) -> None:
     case = case or CASES[name]
     answers = jobs.answers(name, case=case)
@@ -72,3 +78,8 @@ def test_who_may_read_no_rank_is_not_told_that_all_is_well(visitor: DeviceJobs, 
     for answer in answers.values():
         assert answer.verdict not in ("healthy", "idle"), said
         assert all(not f["ranks"] or f["kind"] in (*STUCK_TOGETHER, *CASES[name].kinds) for f in answer.findings), said
+
+
+@pytest.mark.parametrize("name", ["data_reader", "data_gpu_hangs", "data_missing_recorder", "data_moves"])
+def test_the_user_whose_job_it_is_is_told_what_root_would_be(owner: DeviceJobs, name: str) -> None:
+    assert_right(owner, name)

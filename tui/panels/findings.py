@@ -254,7 +254,7 @@ def proof_of(finding: Finding, scene: Scene) -> Place:
         return Place("fabric", "", (node, port), finding.ports[0])
     if finding.gpus:
         node, _, index = finding.gpus[0].partition(":")
-        return Place("gpus", "", (node, int(index) if index.isdigit() else index), finding.gpus[0])
+        return Place("gpus", "", (node, int(index) if index.isdecimal() else index), finding.gpus[0])
     if finding.ranks:
         has_stack = any(finding.ranks[0] == rank for rank in dumped(scene))
         return Place("stacks" if has_stack else "ranks", "", finding.ranks[0], rank_text(finding.ranks[0]))

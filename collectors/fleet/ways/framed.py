@@ -76,7 +76,7 @@ class Framed:
         said, line_feed, _ = data[place + len(self._end) :].partition(b"\n")
         if not line_feed and len(said) <= _STATUS_DIGITS:
             self._held = data[place:]
-        elif said.isdigit():
+        elif said.isdigit() and len(said) <= _STATUS_DIGITS:
             self.status = _status(int(said))
             self.state = "over"
         else:  # not the shell's own word

@@ -7,6 +7,7 @@ import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
+from collectors.node.globbing import matches
 from collectors.node.logs import ended, names
 from collectors.node.logs.behind import SEARCH, Pipes
 from collectors.node.rooted import seen_by
@@ -73,9 +74,7 @@ class LogPlaces:
         for pattern in patterns:
             searched, found = self._globs.get(pattern, (float("-inf"), []))
             if not 0 <= now - searched <= SEARCH:
-                found = sorted(
-                    path for path in glob.glob(os.path.expanduser(pattern), recursive=True) if os.path.isfile(path)
-                )
+                found = [path for path in matches(os.path.expanduser(pattern)) if os.path.isfile(path)]
                 self._globs[pattern] = (now, found)
             for path in filter(os.path.isfile, found):
                 yield WantedLog(os.path.abspath(path), None, names.hints(path).rank, "extra", "")

@@ -16,7 +16,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.formats.nccl_tests import NcclTestsTable, parse
 from collectors.probes.allreduce.plan import ProbeNode
 from collectors.probes.allreduce.workers import launch_command
-from collectors.probes.running import Running
+from collectors.probes.running import Limits, Running
 from collectors.samples.probes import NcclTest, ProbeFigure
 
 PROGRAMS = {
@@ -42,6 +42,8 @@ SECONDS = 40.0
 """Most that one run may take."""
 KEPT = 1 << 20
 """Bytes of output that are kept."""
+MOST = 1 << 30
+"""Bytes of output that are read."""
 _MISSING = 127
 """Status of the shell when the node has no such program."""
 
@@ -96,7 +98,10 @@ async def run(
         "command": shell_command(op, sizes, node.gpus),
     }
     packed = payload.pack("collectors.node.launch", arguments)
-    running = Running(transport, launch_command(python), packed, lambda data: _keep(said, data), raw=True)
+    limits = Limits(total=MOST)
+    running = Running(
+        transport, launch_command(python), packed, lambda data: _keep(said, data), raw=True, limits=limits
+    )
     try:
         async with running:
             status = await running.ended(seconds)

@@ -16,7 +16,9 @@ from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.running import Limits, Running
 
 KEPT_LOG = 1 << 20
-"""Bytes of a worker's other output (NCCL's log among it) that are kept."""
+"""Bytes of a worker's other output (NCCL's log among it) that are kept, …"""
+MOST = 1 << 30
+"""… and that are read."""
 
 NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
 """NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another."""
@@ -60,7 +62,9 @@ class Worker:
             "command": payload.command("{python}", nice=device == "cpu", site=True),
         }
         packed = payload.pack("collectors.node.launch", arguments, extra={"child": child})
-        running = Running(transport, launch_command(python), packed, self._take, limits=Limits(line=KEPT_LOG))
+        running = Running(
+            transport, launch_command(python), packed, self._take, limits=Limits(line=KEPT_LOG, total=MOST)
+        )
         try:
             await running.start()
         except TransportError as error:

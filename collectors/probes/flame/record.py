@@ -18,7 +18,7 @@ from collectors.node.flamerecord import LIMIT, FlameProgress, FlameRecording, Fl
 from collectors.node.pyspy import record_command
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.running import Limits, Running
-from collectors.probes.stacks.lender import loan
+from collectors.probes.stacks.lender import lending_once, loan
 
 _MARGIN = 40.0
 _told = one_of(FlameProgress, FlameRecording, WantsPySpy)
@@ -59,20 +59,22 @@ async def record(
     :class:`~collectors.fleet.transport.TransportError` when the program cannot be started.
     """
     found: dict[int, FoldedStacks] = {}
+    lender = lending_once(loan)
 
     def take(line: bytes) -> bool:
         sample = _decode(line)
         if isinstance(sample, FlameProgress) and on_progress is not None:
             on_progress(sample.elapsed, sample.running)
-        elif isinstance(sample, FlameRecording):
+        elif isinstance(sample, FlameRecording) and sample.pid in pids and sample.pid not in found:
             found[sample.pid] = _unpacked(sample)
         elif isinstance(sample, WantsPySpy):
-            running.write(loan(sample.machine))
+            running.write(lender(sample.machine))
         return False
 
     request = FlameRequest(list(pids), seconds, rate, py_spy)
     packed = pack("collectors.node.flamerecord", list(request))
-    running = Running(transport, command(python, nice=False), packed, take, limits=Limits(line=2 * LIMIT))
+    limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
+    running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:
         stopping = asyncio.create_task(_pass_on(stop, running))
         try:

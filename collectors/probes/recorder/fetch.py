@@ -11,10 +11,13 @@ from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import answer
 from collectors.probes.gather import gather
+from collectors.probes.running import Limits
 from collectors.samples.asked import RecorderFile
 
 ENTRY = "collectors.node.recorder"
 SECONDS = 20.0
+LIMITS = Limits(line=96 << 20, total=1 << 30)
+"""A dump has 64 MiB at most, and comes in base 64."""
 _file = answer(RecorderFile)
 
 
@@ -44,11 +47,13 @@ async def fetch(
         file = _file(line)
         if file.rank < 0:
             return True
-        found.append(dump_of(transport.name, file))
+        if len(found) < len(ranks):
+            found.append(dump_of(transport.name, file))
         return False
 
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
-    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, SECONDS)
+    packed = payload.pack(ENTRY, arguments)
+    await gather(transport, payload.command(python), packed, take, SECONDS, limits=LIMITS)
     return found
 
 

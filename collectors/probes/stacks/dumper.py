@@ -16,9 +16,10 @@ from collectors.node.stackdump import DumpRequest
 from collectors.probes.own_python import sent_along
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.answers import LINE_LIMIT, Answers
+from collectors.probes.stacks.lender import lending_once
 from collectors.samples.stacks import StackDump
 
-LIMITS = Limits(line=LINE_LIMIT)
+LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
 
@@ -27,7 +28,7 @@ class Dumper:
     """One dumper; it answers one request at a time."""
 
     def __init__(self, transport: Transport, order: DumpOrder) -> None:
-        self._lend = order.lend
+        self._lend = lending_once(order.lend)
         self._take: Callable[[StackDump], None] = lambda _dump: None
         self.dumped = False
         """A dump of the present request has come."""

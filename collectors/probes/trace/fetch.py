@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import one_of
-from collectors.probes.running import Running
+from collectors.probes.running import Limits, Running
 from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
 from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, TraceWay
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
+LIMITS = Limits(line=16 << 20, total=128 << 20)
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
 ASKING = 20.0
@@ -94,7 +95,8 @@ async def _run(
         hear(one, len(told))
         return False
 
-    async with Running(transport, payload.command(python), payload.pack(ENTRY, arguments), take) as running:
+    packed = payload.pack(ENTRY, arguments)
+    async with Running(transport, payload.command(python), packed, take, limits=LIMITS) as running:
         await running.finished(seconds)
     return told
 

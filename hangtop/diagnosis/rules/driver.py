@@ -45,7 +45,7 @@ def told(job: Job) -> Iterator[Finding]:
                 continue
             kind, summary = PROBLEMS[problem]
             what = f"GPU {gpu}" if gpu else "a GPU"
-            index = int(gpu) if gpu.isdigit() else None
+            index = int(gpu) if gpu.isdecimal() else None
             own = problem in OF_PROGRAMS
             yield Finding(
                 kind, "warning" if own else "critical", 0.85, f"{name}: {summary.format(gpu=what)}",

@@ -53,7 +53,8 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
     for point in graph.points[:4]:
         first = point.members[0]
         at = first.activity.at if first.activity else None
-        lines.append(Evidence(f"py-spy {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
+        source = "py-spy" if any(member.seen for member in point.members) else "GPUs and processes of"
+        lines.append(Evidence(f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
     return tuple(lines)
 
 

@@ -63,8 +63,9 @@ class WaitPoint:
 
     @property
     def where(self) -> str:
-        """User frame of its first rank; empty where its members wait at different ones."""
-        return self.members[0].where if self.kind != "device" or len({m.where for m in self.members}) == 1 else ""
+        """User frame of its first rank; empty where its members wait at different ones, or nobody saw their frames."""
+        one = self.kind != "device" or (self.members[0].seen and len({m.where for m in self.members}) == 1)
+        return self.members[0].where if one else ""
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -72,6 +72,11 @@ class RankStatus(NamedTuple):
         return self.motion.blocked or (self.activity is not None and self.activity.cpu == "blocked")
 
     @property
+    def seen(self) -> bool:
+        """Whether its frames were seen; else its GPU and its process alone tell what it does."""
+        return self.activity is not None and bool(self.activity.frames)
+
+    @property
     def where(self) -> str:
         """``read_shard (data.py:88)``, or what is known instead."""
         if self.activity is None:

@@ -20,6 +20,19 @@ GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
 
+def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
+    """Those that there is room for: of a node that names too many, which is shown limited, no others cost anything."""
+    ranks, room = here.node.ranks, THINGS["ranks"] + 1 - len(here.node.ranks)
+    if len(samples) <= room:
+        return samples
+    found = []
+    for sample in samples:
+        if sample.pid in ranks or room > 0:
+            room -= sample.pid not in ranks
+            found.append(sample)
+    return found
+
+
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     here.node.unconfirmed.discard(sample.pid)
@@ -33,8 +46,6 @@ def process(here: Here, sample: RankProcess) -> None:
         here.node.roster += 1
         return
     ranks = here.node.ranks
-    if len(ranks) > THINGS["ranks"] and sample.pid not in ranks:
-        return  # too many already: the node is shown limited
     # A reused pid is another process: dropped first, so that it takes its place at the end of the dictionary.
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:

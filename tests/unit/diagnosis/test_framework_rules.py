@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.jobs import after, first, kinds
 
 
@@ -76,6 +78,13 @@ def test_a_driver_that_names_the_gpu_once() -> None:
     verdict = job.verdict()
     assert kinds(verdict) == ["gpu_lost"]
     assert first(verdict).gpus == ("node1:0000:5e:00",)
+
+
+@pytest.mark.parametrize("address", ["\u00b2", "\u0663", "9" * 4000])
+def test_an_address_that_a_node_makes_up_ends_no_diagnosis(address: str) -> None:
+    job = after()
+    job.says("kernel.gpu", None, ago=9, node="node1", problem="init_failed", bus_id=address)
+    assert first(job.verdict()).gpus == (f"node1:{address}",)
 
 
 def test_waits_at_the_store_that_the_log_ends_in() -> None:

@@ -106,6 +106,22 @@ def test_the_one_empty_gpu_is_the_suspect_without_any_stack() -> None:
     assert "its GPU has nothing to do while 3 are full" in found.summary
 
 
+def test_what_nobody_read_is_not_told_as_read() -> None:
+    job = with_gpus(Sketch(stood_still=30.0), SPIN, SPIN, SPIN, SPIN)
+    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.summary) == (
+        "collective_stalled", "all 4 ranks wait for their own GPU and none gets through; no rank is odd",
+    )  # fmt: skip
+    waits = [(line.source, line.text) for line in found.evidence if line.text.startswith("waiting")]
+    assert waits == [("GPUs and processes of ranks 0-3", "waiting for their own GPU")]
+    job = with_gpus(Sketch(stood_still=30.0), SPIN, SPIN, SPIN, SPIN)
+    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=1.0)
+    sources = [line.source for line in first(job.verdict()).evidence if line.text.startswith("waiting")]
+    assert sources
+    assert all(source.startswith("py-spy") for source in sources)
+
+
 def test_without_stacks_and_gpus_the_sleeper_among_those_that_spin_is_told_as_possible() -> None:
     job = Sketch(stood_still=30.0)
     job.ranks().unread("denied: ptrace").pulse(cores=1.0)

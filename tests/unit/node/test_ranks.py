@@ -422,6 +422,17 @@ def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
     assert [(helper.pid, helper.rank_pid) for helper in of(samples, Helper)] == [(52, 51)]
 
 
+@pytest.mark.parametrize("number", ["\u00b2", "7x", "", "\u2460", "123456789"])
+def test_a_pipe_whose_name_ends_in_no_number_tells_none(bench: Bench, number: str) -> None:
+    """A user names it: a superscript is a digit, but no number, and the ranks of all users are read by one source."""
+    stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
+    bench.proc.link(bench.proc.root / "50" / "fd" / "9", f"/tmp/fr_{number}.pipe")
+    bench.proc.add(51, env=rank_env(3, 4))
+    told = {process.pid: process.rank for process in of(bench.look(), RankProcess)}
+    assert told == {50: -1, 51: 3}
+
+
 def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
     stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
@@ -469,3 +480,16 @@ def test_on_further_nodes_lightnings_ranks_are_counted(bench: Bench) -> None:
         samples = bench.look()
     assert numbers(samples) == {50: 4, 51: 5}
     assert {process.numbered_by for process in of(samples, RankProcess)} == {"neighbours"}
+
+
+def test_ranks_of_lightning_that_say_later_where_they_are(bench: Bench) -> None:
+    """Each is found without a word of its number, and sets its environment then; nobody is numbered before all have."""
+    for pid in (50, 51):
+        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
+    bench.look()
+    env = {"NODE_RANK": "2", "WORLD_SIZE": "6", "MASTER_PORT": "29500"}
+    for pid in (50, 51):
+        own = {**env, "LOCAL_RANK": str(pid - 50)}
+        bench.proc.add(pid, env=own, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
+    told = [process for _ in range(6) for process in of(bench.look(10.0), RankProcess)]
+    assert {(process.pid, process.rank) for process in told} == {(50, -1), (51, -1), (50, 4), (51, 5)}

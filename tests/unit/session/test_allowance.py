@@ -99,3 +99,16 @@ def test_who_is_on_a_gpu_is_known_whichever_comes_first() -> None:
     began = time.thread_time()
     made.samples("bad", [one._replace(gpu=n % 256) for n in range(20_000)], 1)
     assert time.thread_time() - began < 2.0
+
+
+def test_a_rank_that_is_kept_is_told_of_among_those_that_are_not() -> None:
+    made = session()
+    made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(6000)], 1)
+    bad = made.state.nodes["bad"]
+    known, strange = 5000, 5000 + 5999
+    assert known in bad.ranks
+    assert strange not in bad.ranks
+    more = [process(n % 7)._replace(pid=n + 50_000) for n in range(500)]
+    made.samples("bad", [*more, process(0)._replace(pid=known, command="another"), *more], 1)
+    assert bad.ranks[known].process.command == "another"
+    assert len(bad.ranks) <= THINGS["ranks"]

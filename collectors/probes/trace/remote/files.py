@@ -9,6 +9,7 @@ import zlib
 from typing import Iterable, List, Optional
 
 from collectors.node.files import opened
+from collectors.node.globbing import matches
 from collectors.probes.trace.remote.scan import looks_like
 
 ENDINGS = (".json", ".json.gz")
@@ -95,7 +96,7 @@ def find(patterns: Iterable[str]) -> List[str]:
         elif os.path.exists(path) or not glob.has_magic(path):
             found.append(path)
         else:
-            matched = sorted(glob.glob(path, recursive=True))
+            matched = matches(path)
             below = [name for folder in matched if os.path.isdir(folder) for name in sorted(_under(folder))]
             found += _traces([*(name for name in matched if os.path.isfile(name)), *below]) or [path]
         if len(found) > MOST:
@@ -111,12 +112,8 @@ def reason(error: OSError) -> str:
 
 
 def _under(folder: str) -> List[str]:
-    found: List[str] = []
-    for place, _, names in os.walk(folder):
-        found += [os.path.join(place, name) for name in names if name.endswith(ENDINGS)]
-        if len(found) > MOST:
-            break
-    return found
+    every = matches(os.path.join(glob.escape(folder), "**"))
+    return [path for path in every if path.endswith(ENDINGS) and not os.path.isdir(path)][:MOST]
 
 
 def _traces(paths: Iterable[str]) -> List[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,11 +62,12 @@ def test_a_terminal_is_told_and_its_echo_is_no_mark() -> None:
     assert (before, framed.state) == ("before", "terminal")
 
 
-def test_a_mark_with_no_number_is_output() -> None:
+@pytest.mark.parametrize("said", [b"none", b"9" * 5000], ids=["a word", "5,000 digits"])
+def test_a_mark_with_no_number_is_output(said: bytes) -> None:
     out = bytearray()
     framed = Framed(["x"], out.extend)
-    framed.feed(framed._begin + framed._end + b"none\nmore")
-    assert bytes(out) == framed._end + b"none\nmore"
+    framed.feed(framed._begin + framed._end + said + b"\nmore")
+    assert bytes(out) == framed._end + said + b"\nmore"
     assert framed.state == "running"
 
 
