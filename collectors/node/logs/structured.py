@@ -13,7 +13,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from collectors.node.logs import times
 from collectors.node.logs.said import number
 
-WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "event")
+WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "data", "event")
 _ERRORS = ("error", "err", "exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
 """Fields of a logger in which the error stands beside the message."""
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime")

@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.failures import text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 WHO = {
     "slurm": "Slurm",
@@ -47,10 +47,12 @@ def refused(job: Job) -> Iterator[Finding]:
     told = [event for event in events if event.data.get("detail") is True] or list(events)
     first = told[0]
     launcher = text_of(events[0], "launcher")
+    ranks = ranks_in(events)
+    nodes = hosts_in(job, everything) or hosts_in(job, said(job, "launcher.exit"))[:8]
     yield Finding(
         "launch_failed", "critical", 0.85,
         f"the job was not started: {WHO.get(launcher, launcher)} says: {text_of(first, 'why')[:200]}",
-        nodes=hosts_in(job, everything), evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
+        ranks=ranks, nodes=nodes, evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
     )  # fmt: skip
 
 
