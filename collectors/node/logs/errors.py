@@ -69,7 +69,7 @@ _TIMED_OUT = re.compile(
 _SILENT = re.compile(
     r"(?i)\b(?:did not (?:get|receive)|no|missed|lost) (?:\w{1,12} ){0,2}heartbeats?\b"
     r"(?! (?:config|interval|timeout is))"
-    r"|\bheartbeats? (?:has |have )?(?:timed? ?out|expired|lost|missing|not received)"
+    r"|\bheartbeats? (?:has |have )?(?:timed[ -]?out|expired|lost|missing|not received)"
     r"|\bsuspects? a hang\b|\bhang (?:is |was )?(?:detected|suspected)\b"
 )
 """A monitor's word that a process no longer tells of itself."""
