@@ -20,7 +20,8 @@ _PANIC = re.compile(
     r"|^(?P<go>panic: (?!.{0,20}not syncing)[^\r\n]{1,400}|fatal error: [^\r\n]{1,200})$"
 )
 _MPICH = re.compile(
-    r"Abort\(\d{1,12}\)(?: on node \d{1,7})? \(rank (?P<rank>\d{1,7}) in comm \w{1,12}\): (?P<what>[^\r\n]{0,400})"
+    r"(?:\[(?P<host>[A-Za-z][\w.-]{0,80})\] - )?Abort\(\d{1,12}\)(?: on node \d{1,7})?"
+    r" \(rank (?P<rank>\d{1,7}) in comm \w{1,12}\): (?P<what>[^\r\n]{0,400})"
     r"|(?P<called>application called MPI_Abort\([^)\r\n]{0,60}\)) - process (?P<process>\d{1,7})"
     r"|(?P<fatal>Fatal error in [A-Z]\w{2,60}: [^\r\n]{0,300})"
     r"|^(?P<failed>P?MPI_\w{1,60})\(\d{1,6}\)\.{2,60}: [^\r\n]{0,600}\) failed\s{0,8}$"
@@ -47,7 +48,7 @@ def read(text: str) -> Iterator[Said]:
         rank = mpich.group("rank") or mpich.group("process")
         failed = mpich.group("failed")
         told = mpich.group("what") or mpich.group("called") or mpich.group("fatal") or "%s failed" % failed
-        yield _aborted(told, number(rank))
+        yield _aborted(told, number(rank))._replace(host=mpich.group("host") or "")
     elif call is not None or error is not None:
         reported = _REPORTED.search(text)
         what = error.group("error").strip() if error is not None else "an error of MPI"

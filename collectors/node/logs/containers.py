@@ -25,6 +25,7 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             (
                 r"pyxis: (?P<why>(?:couldn't (?:start container|mkdir|chdir|mount|get container"
                 r"|read|set)|container start failed"
+                r"|(?:mkdir|mount|chmod|cp|ln|tar): \S"
                 r"|failed to (?:import|create|start|get)|could not (?:start|import|create))[^\r\n]{0,200})"
             ),
         ),

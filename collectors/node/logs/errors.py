@@ -69,7 +69,8 @@ _TIMED_OUT = re.compile(
 _SILENT = re.compile(
     r"(?i)\b(?:did not (?:get|receive)|no|missed|lost) (?:\w{1,12} ){0,2}heartbeats?\b"
     r"(?! (?:config|interval|timeout is))"
-    r"|\bheartbeats? (?:has |have )?(?:timed? ?out|expired|lost|missing|not received)"
+    r"|\bheartbeats? (?:has |have )?(?:timed[ -]?out|expired|lost|missing|not received)"
+    r"|\bsuspects? a hang\b|\bhang (?:is |was )?(?:detected|suspected)\b"
 )
 """A monitor's word that a process no longer tells of itself."""
 _UNREADY = re.compile(
@@ -87,6 +88,8 @@ _LEVEL = re.compile(
     r"(?P<logged>[^\r\n]{8,600})"
     r"|^[^\r\n]{0,160}?\blevel=\"?(?:error|fatal|panic|critical)\b[^\r\n]{0,200}?\bmsg=\"?(?P<logfmt>[^\r\n]{8,600})"
 )
+_INNER = re.compile(r"^.{0,120}?\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b[\]| :\[]")
+"""A level of its own within the message: what is passed on at the level for errors is none."""
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
 _LIGHT = re.compile(
@@ -186,7 +189,7 @@ def _logged(text: str) -> Optional[Data]:
         return None
     message = next(group for group in level.group("message", "said", "letter", "coded", "logged", "logfmt") if group)
     message = _PLACE.sub("", message.strip()).strip()
-    if len(message) < 8:
+    if len(message) < 8 or _INNER.match(message):
         return None
     what = exceptions.signature(message)
     return {
@@ -222,6 +225,8 @@ FAMILY = Family(
         b"queue.Empty",
         b"CCL_ERROR|",
         b"eartbeat",
+        b" hang",
+        b"Hang ",
         b"Error 80",
         b"CUDA_ERROR_SYSTEM_",
         b"socket.",

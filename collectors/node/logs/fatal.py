@@ -43,15 +43,21 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             "SEGV",
             (
                 r"(?:^|[:\s\d])Segmentation fault(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
-                r"|Caught signal 11\b"
+                r"|Caught signal 11\b|\bSignal 11 received by (?:node|process) \d"
             ),
         ),
-        ("BUS", r"(?:^|\s)Bus error(?:\s*\(core dumped\)|\s{2,}|$)|Signal: Bus error|Caught signal 7\b"),
+        (
+            "BUS",
+            (
+                r"(?:^|\s)Bus error(?:\s*\(core dumped\)|\s{2,}|$)|Signal: Bus error|Caught signal 7\b"
+                r"|\bSignal 7 received by (?:node|process) \d"
+            ),
+        ),
         (
             "ABRT",
             (
                 r"(?:^|(?<!\))\s)Aborted(?:\s*\(core dumped\)|\s{4,}|$)|Signal: Aborted|\*\*\* Aborted at|SIGABRT \(@"
-                r"|Caught signal 6\b"
+                r"|Caught signal 6\b|\bSignal 6 received by (?:node|process) \d"
             ),
         ),
         ("ILL", r"(?:^|[:\s\d])Illegal instruction(?:\s*\(core dumped\)|$)|Signal: Illegal instruction"),
@@ -185,6 +191,7 @@ FAMILY = Family(
         b"*** SIG",
         b"interrupted by signal",
         b"received signal SIG",
+        b" received by ",
     ),
     read,
     re.compile(

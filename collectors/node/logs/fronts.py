@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Optional, Pattern
 
+from collectors.node.logs import whose
+
 MOST = 160
 """Characters of a front at most."""
 _FRAME = re.compile(r'(?P<front>[^"\r\n]{1,160}?)(?P<line>(?: {2}|\t)File "[^"\r\n]{1,400}", line \d{1,7}\b)')
@@ -15,10 +17,11 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Front:
-    """Takes the same front off each line."""
+    """Takes the same front off each line; one that names another rank or host is not the same."""
 
     def __init__(self, front: str) -> None:
         self.text = front
+        self._whose = whose.of(front)
         parts = [re.escape(part) for part in _NUMBER.split(front)]
         self._shape: Pattern[str] = re.compile(r"\d{1,20}".join(parts))
 
@@ -26,7 +29,8 @@ class Front:
         """The rest of a line; None where something else stands in front."""
         match = self._shape.match(text)
         if match is not None:
-            return text[match.end() :]
+            named = self._whose if match.group() == self.text else whose.of(match.group())
+            return text[match.end() :] if named[:2] == self._whose[:2] else None
         bare = self.text.rstrip()
         return "" if text.rstrip() == bare else None
 

@@ -54,7 +54,10 @@ _AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
         ("amd_memory", r"uncorrectable hardware error|poison (?:is )?(?:consumed|created)|uncorrectable ecc"),
         ("amd_lost", r"(?:device|gpu) (?:is )?lost from bus|bus lost"),
         ("amd_page_fault", r"VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault"),
-        ("amd_reset", r"gpu reset begin|ring \S{1,40} timeout|job_timedout|gpu hang"),
+        (
+            "amd_reset",
+            r"gpu reset begin|ring \S{1,40} timeout|job_timedout|gpu hang|MES(?:\(\d\))? failed to respond to msg=",
+        ),
     )
 )
 """What AMD's driver says of a GPU."""

@@ -17,8 +17,11 @@ _OPEN_MPI = re.compile(
     r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
 )
 """A host and a process id, in front of what Open MPI says of a signal or an error."""
-_UCX = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}(?=Caught signal )")
-"""The same of UCX: host, process, threads."""
+_UCX = re.compile(
+    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}"
+    r"(?=Caught signal |[\w.-]{1,60}\.(?:c|cc|h):\d{1,6} )"
+)
+"""The same of UCX: host, process, threads, then the word of a signal or the place in its source."""
 _STAMPED_MPI = re.compile(
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:19|20)\d\d"
     r"(?=\[[\d,]{1,20}\]<std|<std)(?:<std(?:out|err|diag)>: ?)?"
@@ -46,8 +49,19 @@ _LOGGER = re.compile(
 )
 _NAMED_LOGGER = re.compile(r"(?:- )?[\w.]{1,60} - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - (?=\[(?:rank|default)\d)")
 """A logger's name and level, in front of what a program says that it runs."""
-_PREPENDED = re.compile(r"\[(\d{1,6})\] (?=Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b)")
-"""Intel MPI's ``-prepend-rank``; elsewhere a number in brackets may be anything."""
+_PREPENDED = re.compile(
+    r"\[(\d{1,6})\] (?=Traceback \(|  |#\d{1,4} |Thread \d{1,5} \(|[\w.]{1,80}(?:Error|Exception)\b)"
+)
+"""Intel MPI's ``-prepend-rank`` and GASNet's stacks; elsewhere a number in brackets may be anything."""
+_REALM = re.compile(r"\[(\d{1,6}) - [0-9a-f]{6,16}\] {1,8}(?:\d{1,9}\.\d{1,9} )?\{\d\}\{[\w.-]{1,60}\}: ")
+"""Legion's: rank, thread, seconds, level and logger."""
+_DETERMINED = re.compile(
+    r"(?:<\w{0,10}> {1,12})?(?:\[20\d\d-\d\d-\d\d[T ][\d:.]{8,20}Z?\] )?(?:[0-9a-f]{6,12} )?"
+    r"(?:\[rank=(\d{1,6})\] )?\|\| (?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): )?"
+)
+"""Determined's: the level its command line shows, the time, the container's id, the rank."""
+_ASSERTS = re.compile(r"[\w./+-]{1,300}\.(?:c|cc|cpp|cxx|cu|h|hpp|inl):\d{1,7}: [^\r\n]{1,600}?: Assertion ")
+"""What glibc prints behind a program's own name when an assertion fails."""
 _PIPED = re.compile(r"\| ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| (?:stderr|stdout) \| ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]*)[ ]+\| ")
 _POD = re.compile(r"\[pod/([^/\]]+)/[^\]]*\] ")
@@ -56,7 +70,7 @@ _HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
     r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|crashed|killedworker|warning|interrupt"
     r"|exit|info|debug|critical|traceback|failures|note|hint|kernel)$"
-    r"|(?:nvidia|enroot|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
+    r"|(?:nvidia|enroot|spank|pyxis|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
     r"|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
     r"|(?-i:(?:[A-Z]{2}\d{1,4}_?){1,4})$"
 )
@@ -69,6 +83,9 @@ _CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:ex
 def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     """(length, what it names, value, more) of the label in front of a text."""
     first = text[:1]
+    piped = _DETERMINED.match(text) if "|| " in text[:80] else None
+    if piped is not None:
+        return piped.end(), "tag" if piped.group(1) is None else "rank", piped.group(1) or "", ""
     if first in ("[", "(", "<"):
         return _bracketed(text)
     if first == "|":
@@ -96,7 +113,7 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     if match is not None:
         return match.end(), "tag", match.group(1), ""
     match = _HOST.match(text)
-    if match is not None and _is_host(match.group(1)):
+    if match is not None and _is_host(match.group(1)) and not _ASSERTS.match(text, match.end()):
         return match.end(), "host", match.group(1), ""
     return None
 
@@ -114,7 +131,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _ROLE.match(text)
     if match is not None:
         return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""
-    match = _MPI.match(text) or _PREPENDED.match(text)
+    match = _MPI.match(text) or _PREPENDED.match(text) or _REALM.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""
     match = _NUMBERED.match(text)

@@ -25,6 +25,7 @@ _SLURM_CANCEL = re.compile(
 )
 _PBS = re.compile(
     r"(?:=>> PBS: |^\s*)job (?:killed|preempted|deleted)(?:: (?P<limit>[^\r\n]{0,120})| \((?P<why>[^)\r\n]{1,80})\))"
+    r"|;Job;[^;\s]{1,120};Job (?P<who>deleted at request of \S{1,120})"
 )
 """Torque and PBS Professional: ``=>> PBS: job killed: walltime 3625 exceeded limit 3600``."""
 _SLURM_NODE = re.compile(
@@ -89,7 +90,7 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     pbs = _PBS.search(text)
     if pbs is not None:
-        why = pbs.group("limit") or pbs.group("why")
+        why = pbs.group("limit") or pbs.group("why") or pbs.group("who")
         reason = "time_limit" if "walltime" in why else "node_failure" if "node" in why else "other"
         yield Said("slurm.cancelled", {"launcher": "pbs", "reason": reason, "why": why.strip()})
         return
@@ -247,6 +248,7 @@ FAMILY = Family(
         b"has exited due to process rank",
         b"Remote daemon",
         b"PBS: job",
+        b";Job deleted",
         b"job preempted (",
         b"job killed: ",
         b"ssh: ",

@@ -15,8 +15,7 @@ from collectors.node.logs.said import Data, Family, Said
 from collectors.node.logs.scan import Scanner
 from collectors.samples.logs import LogEvent
 
-MOST_RANK, MOST_PID = 1 << 24, 1 << 32
-"""What is beyond is none."""
+MOST_RANK, MOST_PID = 1 << 24, 1 << 32  # what is beyond is none
 RECORDS = "records"
 """The part that reads records of several lines."""
 PATIENCE = 3000

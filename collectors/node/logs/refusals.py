@@ -24,6 +24,7 @@ _SLURM = (
     r"|account|qos|numeric|job credential|--)|task \d{1,7} launch failed|CPU binding outside|Unable to satisfy|"
     r"Job allocation \d{1,12} has been revoked)[^\r\n]{0,200})"
 )
+_PROLOG = r"(?:salloc|srun|sbatch): (?:error: )?(?P<why>Prolog failure on node (?P<host>[\w.-]{1,120}))"
 _STEPD = (
     r"slurmstepd\S{0,80}: error: (?P<why>execve\(\): [^\r\n]{1,160}|(?:spank: required plugin"
     r"|Failed to invoke spank)[^\r\n]{0,160}"
@@ -58,13 +59,20 @@ _FLUX = (
 _BASH = rf"(?:^|[ :])(?P<why>{_PROGRAMS}: (?:command )?not found)\s{{0,4}}$"
 _FILE = r"^(?:/\S{0,200}/)?python[\d.]{0,5}: (?P<why>can't open file '?[^\r\n]{1,300})"
 _MODULE = r"(?P<why>/\S{1,200}/python[\d.]{0,5}: No module named (?:torch|deepspeed|accelerate|horovod)[\w.]{0,60})"
+_BATCH = (
+    r"(?:qsub|bsub|condor_submit|msub): (?P<why>(?:error: |ERROR: )?(?:Job (?:exceeds|rejected|violates)|[Ii]llegal"
+    r"|[Uu]nauthorized"
+    r"|[Uu]nknown (?:queue|resource)|Bad UID|submit error|Invalid|Unable to run job|No such queue|Request aborted"
+    r"|Failed to)[^\r\n]{0,200})"
+)
+"""Torque, PBS Professional, Grid Engine, LSF and HTCondor, when they do not take a job."""
 _WHERE = re.compile(r"^ {0,4}(?:Node|Local host|Host): {2,12}(?P<host>[A-Za-z][\w.-]{0,120})\s{0,4}$")
 """The node that the help texts of Open MPI name under what they say."""
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX),
-        ("shell", _BASH), ("shell", _FILE), ("shell", _MODULE),
+        ("slurm", _PROLOG), ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH), ("batch", _BATCH),
+        ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH), ("shell", _FILE), ("shell", _MODULE),
     )
 )  # fmt: skip
 
@@ -88,10 +96,12 @@ FAMILY = Family(
     "refusals",
     (
         b"srun: error", b"sbatch: error", b"salloc: error", b"slurmstepd", b"Task launch for", b"not enough slots",
+        b"qsub: ", b"bsub: ", b"msub: ", b"condor_submit: ",
         b"attempt to run as root", b"was unable to find", b"was unable to launch", b"could not find anything to do",
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",
         b"to reliably start", b"direct launched", b"executable was specified", b"Permission denied (",
-        b"Host key verification", b"start failed: ", b"not found", b"can't open file", b"No module named ",
+        b"Host key verification", b"start failed: ", b"Prolog failure", b"not found",
+        b"can't open file", b"No module named ",
         b"Node:  ", b"ocal host:  ", b"Host:  ",
     ),
     read,

@@ -14,7 +14,7 @@ REMEMBERED = 4096
 ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.")
 """Kinds whose events differ in their numbers alone and all count."""
 
-COUNTED = ("nccl.connect_retry",)
+COUNTED = ("nccl.connect_retry", "peer.retry")
 """Kinds whose lines may be the same to the letter, and of which it matters how many there were."""
 
 

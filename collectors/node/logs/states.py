@@ -45,12 +45,18 @@ _NODE = re.compile(
 
 
 _ACCOUNT = re.compile(r"^\s{0,4}(?:exit_status|failed) {2,40}(?P<code>\d{1,3})", re.MULTILINE)
+_SHOWN = re.compile(r"\bNodeName=(?P<host>[\w.-]{1,80})")
+_DOWN = re.compile(r"\bState=\w{0,20}\+?DOWN|\bState=\S{0,20}NOT_RESPONDING")
+_MISSING = re.compile(r"\bReason=(?P<why>gres/gpu count reported lower than configured[^\[\r\n]{0,40})")
 _AT = re.compile(r"^\s{0,4}hostname {2,40}(?P<host>[\w.-]{1,120})", re.MULTILINE)
 """Grid Engine's ``qacct``: a field a line."""
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    if "NodeName=" in text[:80]:
+        yield from _node(text)
+        return
     said = _account(text) if text.lstrip().startswith("qname") else _job(text) or _pod(text)
     if said is not None:
         yield said
@@ -88,6 +94,18 @@ def _job(text: str) -> Optional[Said]:
     return Said("launcher.exit", data)
 
 
+def _node(text: str) -> Iterator[Said]:
+    """What ``scontrol show node`` tells: the node is down, or has fewer GPUs than it should."""
+    named, missing = _SHOWN.search(text), _MISSING.search(text)
+    if named is None:
+        return
+    if missing is not None:
+        yield Said("gpu.unseen", {"error": missing.group("why").strip()}, host=named.group("host"))
+    elif _DOWN.search(text):
+        why = "Slurm has set it down"
+        yield Said("launcher.lost_node", {"launcher": "slurm", "why": why}, host=named.group("host"))
+
+
 def _account(text: str) -> Optional[Said]:
     """How a job of Grid Engine ended, by its accounting."""
     codes = [number(match.group("code")) or 0 for match in _ACCOUNT.finditer(text)]
@@ -120,12 +138,16 @@ FAMILY = Family(
     "states",
     (
         b"OUT_OF_ME", b"NODE_FAIL", b"TIMEOUT", b"PREEMPTED", b"BOOT_FAIL", b"DEADLINE", b"FAILED", b"CANCELLED",
-        b"setting DOWN", b"qname  ", b"on failed node", b" down", b" fail", b"no_respond", b"OOMKilled", b" Error ",
+        b"setting DOWN", b"qname  ", b"NodeName=", b"on failed node", b" down", b" fail", b"no_respond",
+        b"OOMKilled", b" Error ",
         b"Evicted", b"NodeLost", b"ContainerStatusUnknown", b"CrashLoopBackOff", b" NotReady", b"Terminated",
     ),
     read,
     listed=(
-        re.compile(r"^\s{0,4}qname {2,40}\S"),
-        re.compile(r"^\s{0,4}[a-z_]{2,20}(?: {2,40}\S[^\r\n]{0,200})?\s{0,60}$"),
+        re.compile(r"^\s{0,4}(?:qname {2,40}\S|NodeName=[\w.-]{1,80} )"),
+        re.compile(
+            r"^\s{0,4}[a-z_]{2,20}(?: {2,40}\S[^\r\n]{0,200})?\s{0,60}$"
+            r"|^ {2,8}[A-Z]\w{1,40}="
+        ),
     ),
 )  # fmt: skip

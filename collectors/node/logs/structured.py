@@ -13,7 +13,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from collectors.node.logs import times
 from collectors.node.logs.said import number
 
-WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "event")
+WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "data", "event")
 _ERRORS = ("error", "err", "exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
 """Fields of a logger in which the error stands beside the message."""
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime")
@@ -26,7 +26,7 @@ _BREAK = re.compile(r"\\{1,3}n")
 _QUOTE = re.compile(r"\\{1,3}([\"'])")
 
 
-class Wrapped(NamedTuple):
+class Unwrapped(NamedTuple):
     """What a line wraps."""
 
     text: str
@@ -35,17 +35,17 @@ class Wrapped(NamedTuple):
     host: str = ""
 
 
-def unwrapped(text: str, now: float) -> Wrapped:
+def unwrapped(text: str, now: float) -> Unwrapped:
     """The message of a line of JSON; the line itself where it is none, or has no message."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return Wrapped(text)
+        return Unwrapped(text)
     if not isinstance(document, dict):
-        return Wrapped(text)
+        return Unwrapped(text)
     inner = _texts(document, WRAPPERS)
     if not inner:
-        return Wrapped(text)
+        return Unwrapped(text)
     found = next((found for value in _texts(document, _TIMES) for found in (times.find(value, now),) if found), None)
     message = inner[0].rstrip("\r\n")
     told = [error.rstrip() for error in _texts(document, _ERRORS) if error.strip() and error.strip() not in message]
@@ -57,7 +57,7 @@ def unwrapped(text: str, now: float) -> Wrapped:
     ranks = [document[name] for name in _RANKS if name in document]
     rank = number(str(ranks[0])) if ranks and not isinstance(ranks[0], bool) else None
     host = next((host for host in _texts(document, _HOSTS) if _NAME.fullmatch(host)), "")
-    return Wrapped(message, None if found is None else found.at, rank, host)
+    return Unwrapped(message, None if found is None else found.at, rank, host)
 
 
 def lines(text: str) -> List[str]:

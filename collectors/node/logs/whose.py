@@ -37,11 +37,15 @@ _HOST = re.compile(
     r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z](?=[\w.-]{0,60}[0-9-])[\w.-]{1,80}))(?![\w(])"
 )
 _ON = re.compile(
-    r"(?i)(?:\bon|\bat|\bfrom) (?:the )?(?:node|host|machine|worker|pod|server) [\"'`]?"
+    r"(?i)(?:\bon|\bat|\bfrom) (?:the |one |a )?(?:node|host|machine|worker|pod|server) [\"'`]?"
     r"(?P<host>[a-z](?=[\w.-]{0,60}[\d.-])[\w.-]{1,80})"
 )
 _NAMED = re.compile(r"(?i)\b(?:on|at) (?:host|node|machine) (?P<host>[a-z][\w.-]{1,80})(?=[,;:)]|\s{0,4}$)")
 _ADDRESS = re.compile(r"(?i)\bIP(?: address)?: (?P<host>\d{1,3}(?:\.\d{1,3}){3})\b")
+_PROC = re.compile(
+    r"(?i)\b(?:error|signal) \(proc (?P<rank>\d{1,6})\)|\bSignal \d{1,2} received by node (?P<node>\d{1,6}),"
+)
+"""GASNet's and Realm's number of a process among those of the job; Realm calls it a node."""
 _PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
 
 
@@ -99,6 +103,9 @@ def rank_of(text: str) -> Optional[int]:
         for match in _RANK.finditer(text)
         if (match.group("before") or "").lower() not in _OTHERS
     }
+    proc = None if found else _PROC.search(text)
+    if proc is not None:
+        return number(proc.group("rank") or proc.group("node"))
     if not found:
         tensor = _TENSOR.search(text)
         alone = tensor is not None and not _OTHER_AXIS.search(tensor.group("name"))

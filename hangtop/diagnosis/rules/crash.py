@@ -21,6 +21,15 @@ from hangtop.diagnosis.waits.rank_status import Stance
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import finished_early, silent_ones
+from hangtop.diagnosis.witnesses.ends import (
+    is_bare,
+    is_cut,
+    is_victim,
+    of_children,
+    own_words,
+    time_of_end,
+    weight,
+)
 from hangtop.diagnosis.witnesses.failures import (
     VICTIM_SIGNALS,
     Failure,
@@ -53,8 +62,14 @@ TOLD_ELSEWHERE = frozenset(
     }
 )
 """Signatures of exceptions that rules of their own report under a kind that says more than "crashed"."""
-VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
-"""Signatures that tell of somebody else's end, unless nobody else ended."""
+WITNESSES = {
+    "worker_died": "torch.worker_died",
+    "open_files": "host.open_files",
+    "processes": "host.processes",
+    "shared_memory": "host.shared_memory",
+    "host_memory": "host.memory",
+}
+"""Events by which those rules know: of a message that is cut off there is none."""
 NOT_THERE = re.compile("invalid device ordinal", re.IGNORECASE)
 """CUDA's words that ``invalid_device`` reports."""
 KILLED = frozenset({"KILL"})
@@ -69,7 +84,7 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
-    if first is None or _killed_by(first) or _told_elsewhere(job_status.job, first) or _bare(first):
+    if first is None or _killed_by(first) or _told_elsewhere(job_status.job, first) or is_bare(first):
         return
     alike = [own for own in ended if own is first or same_failure(own[0], first[0])]
     failure = first[0]
@@ -121,9 +136,9 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
-    if first is None and (not ended or taken_along(job_status.job, ended) or _of_children(ended)):
+    if first is None and (not ended or taken_along(job_status.job, ended) or of_children(ended)):
         yield from launcher_alone(job_status.job)
-    if first is None or not _bare(first) or failing_warnings(job_status.job):
+    if first is None or not is_bare(first) or failing_warnings(job_status.job):
         return  # why NCCL failed says more than a bare code
     earliest = first[0]
     alike = [own[0] for own in ended if own is first or same_exit(own[0], earliest)]
@@ -139,17 +154,6 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _bare(words: Sequence[Failure]) -> bool:
-    """A launcher's word that a rank ended, without a signal, a traceback or a message."""
-    own = [word for word in words if not word.consequence] or words
-    return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in own)
-
-
-def _of_children(ended: Sequence[tuple[Failure, ...]]) -> bool:
-    """Nothing but exceptions by which parents tell that a child ended."""
-    return all(text_of(word.event, "signature") == "child_failed" for words in ended for word in words)
-
-
 def _ended(job_status: JobStatus) -> list[tuple[Failure, ...]]:
     """Words about each rank that ended, the weightiest word first, ranks in the order of their failures."""
     told = by_rank(failures(job_status.job))
@@ -158,24 +162,27 @@ def _ended(job_status: JobStatus) -> list[tuple[Failure, ...]]:
         status = job_status.statuses.get(rank)
         if job_status.job.live and status is not None and status.stance not in ENDED:
             continue
-        kept.append(tuple(sorted(_own_words(words), key=_weight)))
+        kept.append(tuple(sorted(own_words(words), key=weight)))
     unnamed = [failure for failure in failures(job_status.job) if failure.rank is None]
     if not job_status.job.live and _told_to_end(job_status.job):
         # why a launcher ended them says more than where that met them: a traceback without its end, a bare exit code
-        kept = [words for words in kept if not all(_cut(word) for word in words) and not _bare(words)]
-        unnamed = [failure for failure in unnamed if not _cut(failure) and not _bare([failure])]
+        kept = [words for words in kept if not all(is_cut(word) for word in words) and not is_bare(words)]
+        unnamed = [failure for failure in unnamed if not is_cut(failure) and not is_bare([failure])]
     if not kept and unnamed and not job_status.job.live:
         # after the fact a launcher's bare word is worth saying, though nothing tells of which rank it speaks
-        return [tuple(sorted(unnamed, key=_weight))]
-    kept = sorted(kept, key=_time)
+        return [tuple(sorted(unnamed, key=weight))]
+    kept = sorted(kept, key=time_of_end)
     return kept if job_status.job.live else _with_traceback(kept, unnamed)
 
 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
     """Give the only traceback, which bears no rank, to the rank whose bare exit code the same log tells first."""
-    raised = [word for word in unnamed if word.manner == "exception" and not word.consequence and not _is_victim(word)]
-    own = [word for word in raised if not _cut(word)]
-    if not kept or not own or not all(map(_bare, kept)):
+    raised = [word for word in unnamed if word.manner == "exception" and not word.consequence and not is_victim(word)]
+    own = [word for word in raised if not is_cut(word)]
+    nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]
+    if nccl and not raised and kept and all(map(is_bare, kept)):
+        return [tuple(nccl)]  # what a call of NCCL said to a rank that is not named says more than bare exit codes
+    if not kept or not own or not all(map(is_bare, kept)):
         return kept
     if len({word.what for word in own}) != 1 or len(own) < len(raised):
         others = len({word.what for word in own}) - 1
@@ -193,52 +200,13 @@ def _told_to_end(job: Job) -> bool:
     return bool(reasons - {"user"}) or any(event.kind == "elastic.signal" for event in job.events)
 
 
-def _cut(failure: Failure) -> bool:
-    """A traceback whose end is missing: it does not say what was raised."""
-    return failure.event.kind == "python.exception" and not text_of(failure.event, "type")
-
-
 def _in_rendezvous(failure: Failure) -> bool:
     return any("rendezvous" in frame for frame in words_of(failure.event, "frames"))
 
 
-def _own_words(words: Sequence[Failure]) -> Sequence[Failure]:
-    """A launcher's bare exit code adds nothing to what the rank says itself: that it is a victim, as a rule."""
-    said_itself = [word for word in words if word.manner != "exit" or word.signal]
-    return said_itself or words
-
-
-def _weight(failure: Failure) -> tuple[bool, bool, float]:
-    """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
-    says_little = (failure.manner == "exit" and not failure.signal) or (
-        failure.signal == "ABRT" and not _speaks(failure)
-    )
-    return failure.consequence or _is_victim(failure), says_little, failure.at or 0.0
-
-
-def _speaks(failure: Failure) -> bool:
-    """An abort with a reason of its own."""
-    return failure.event.data.get("spoken") is True or failure.event.data.get("heap") is True
-
-
-def _time(words: Sequence[Failure]) -> tuple[bool, float, bool, bool, str, int]:
-    """Time of a rank's end: its cause's own, else that of any word about it. Bare exit codes without one come last."""
-    cause = words[0]
-    times = [word.at for word in words if word.at is not None and not word.consequence] or [
-        word.at for word in words if word.at is not None
-    ]
-    at = cause.at if cause.at is not None and not cause.consequence else min(times, default=None)
-    bare = at is None and _bare(words)
-    return at is None, at or 0.0, cause.event.data.get("root") is not True, bare, cause.event.source, cause.event.line
-
-
 def _first(ended: Sequence[tuple[Failure, ...]]) -> tuple[Failure, ...] | None:
     """Words about the first rank that failed by itself; None where all are victims."""
-    return next((words for words in ended if not words[0].consequence and not _is_victim(words[0])), None)
-
-
-def _is_victim(failure: Failure) -> bool:
-    return text_of(failure.event, "signature") in VICTIM_SIGNATURES
+    return next((words for words in ended if not words[0].consequence and not is_victim(words[0])), None)
 
 
 def _killed_by(words: Sequence[Failure]) -> bool:
@@ -252,13 +220,21 @@ def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
     first = words[0]
     if first.manner == "exception" and not text_of(first.event, "type") and failing_warnings(job):
         return True  # the end of the traceback is not there, and NCCL says what went wrong
-    if first.event.data.get("headless") is True and _cut(first) and lost_connections(job):
+    if first.event.data.get("headless") is True and is_cut(first) and lost_connections(job):
         return True  # frames alone, and words about a peer that went away
-    if _cut(first) and _in_rendezvous(first) and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous")):
+    if (
+        is_cut(first)
+        and _in_rendezvous(first)
+        and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
+    ):
         return True
-    if is_unresolved(first.event) or (_cut(first) and timed_out(job, first)):
+    if is_unresolved(first.event) or (is_cut(first) and timed_out(job, first)):
         return True
-    told = text_of(first.event, "signature") in TOLD_ELSEWHERE or first.manner == "gpu_memory"
+    signature = text_of(first.event, "signature")
+    witness = WITNESSES.get(signature)
+    told = (
+        signature in TOLD_ELSEWHERE and (witness is None or bool(said(job, witness)))
+    ) or first.manner == "gpu_memory"
     return told or bool(hardware_kind(first.what)) or bool(NOT_THERE.search(first.what))
 
 

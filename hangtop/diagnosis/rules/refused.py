@@ -9,12 +9,13 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.failures import text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 WHO = {
     "slurm": "Slurm",
     "mpi": "MPI's launcher",
     "ssh": "ssh",
+    "batch": "the batch system",
     "flux": "Flux",
     "shell": "the shell",
     "docker": "the container runtime",
@@ -27,6 +28,7 @@ ADVICE = {
     "slurm": "Look at what the job asks for (nodes, tasks, CPUs, GPUs a node) and at what the partition gives.",
     "mpi": "Look at the launcher's own text: slots and hosts, the program's path on every node, its support for PMI.",
     "ssh": "The launcher needs a login without a password on that node: look at keys and known_hosts.",
+    "batch": "Ask for what the queue allows: its limits of time, of nodes and of memory.",
     "flux": "Look at the program's path on that node.",
     "shell": "Look at the environment of the job: its modules, its virtual environment, the paths in its script.",
     "kubernetes": "Look at the pod's events, at its image, its volumes and the devices of that node.",
@@ -47,10 +49,12 @@ def refused(job: Job) -> Iterator[Finding]:
     told = [event for event in events if event.data.get("detail") is True] or list(events)
     first = told[0]
     launcher = text_of(events[0], "launcher")
+    ranks = ranks_in(events)
+    nodes = hosts_in(job, everything) or hosts_in(job, said(job, "launcher.exit"))[:8]
     yield Finding(
         "launch_failed", "critical", 0.85,
         f"the job was not started: {WHO.get(launcher, launcher)} says: {text_of(first, 'why')[:200]}",
-        nodes=hosts_in(job, everything), evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
+        ranks=ranks, nodes=nodes, evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
     )  # fmt: skip
 
 

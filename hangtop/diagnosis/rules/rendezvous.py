@@ -135,7 +135,13 @@ def peers_away(job: Job) -> Iterator[Finding]:
     Needs their words (LightGBM's) at the end of a log that is over: three tries or more.
     """
     tries = [event for event in said(job, "peer.retry") if number_of(event, "peer") is not None]
-    counts = Counter(number_of(event, "peer") or 0 for event in tries for _ in range(number_of(event, "times") or 1))
+    told: dict[tuple[str, int | None, int], int] = {}
+    for event in tries:
+        key = (event.source, event.rank, number_of(event, "peer") or 0)
+        told[key] = max(told.get(key, 0) + 1, number_of(event, "times") or 1)
+    counts: Counter[int] = Counter()
+    for (_, _, peer), times in told.items():
+        counts[peer] += times
     ends = {event.source: event.line for event in said(job, "log.end")}
     if job.live or sum(counts.values()) < WAITS or any(ends.get(e.source, 0) - e.line > LATELY for e in tries[-1:]):
         return

@@ -40,6 +40,8 @@ def transport_failed(job: Job) -> Iterator[Finding]:
     kind, what, advice = MEANINGS[signature]
     events = tuple(event for event in events if text_of(event, "signature") == signature)
     ranks = ranks_in(events)
+    if signature == "other" and set(ranks) & set(ranks_in(said(job, "process.signal"))):
+        return  # the rank ended itself behind it, and its own words say how
     library = text_of(events[0], "library")
     yield Finding(
         kind, "critical", 0.6,

@@ -10,6 +10,8 @@ _PROMPT = re.compile(
     r"(?:\[?(?P<user>[\w.-]{1,40})@(?P<host>[\w.-]{1,80})[: ]?[^\r\n$#>%]{0,80}\]?\s?)?"
     r"[$#>%] {0,2}\S[^\r\n]{0,200})\s{0,4}$"
 )
+_REMARK = re.compile(r"#[^\r\n:]{0,80}: ")
+"""What a tool prints behind a sharp of its own."""
 FIRST = 4
 """Lines at the beginning that may be prompts, marks of code, or empty."""
 
@@ -26,7 +28,7 @@ def copied(text: str) -> Copied:
     host = ""
     for _ in range(FIRST):
         line, end, rest = text.partition("\n")
-        prompt = _PROMPT.match(line)
+        prompt = None if _REMARK.match(line) else _PROMPT.match(line)
         if not end or (line.strip() and prompt is None):
             break
         host = host or (prompt.group("host") or "" if prompt is not None else "")

@@ -1,0 +1,61 @@
+"""Words about one rank's end: which of them weighs most, and which only tell of somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hangtop.diagnosis.witnesses.failures import Failure, text_of
+
+VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
+"""Signatures that tell of somebody else's end, unless nobody else ended."""
+
+
+def is_bare(words: Sequence[Failure]) -> bool:
+    """A launcher's word that a rank ended, without a signal, a traceback or a message."""
+    own = [word for word in words if not word.consequence] or words
+    return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in own)
+
+
+def of_children(ended: Sequence[tuple[Failure, ...]]) -> bool:
+    """Nothing but exceptions by which parents tell that a child ended."""
+    return all(text_of(word.event, "signature") == "child_failed" for words in ended for word in words)
+
+
+def is_cut(failure: Failure) -> bool:
+    """A traceback whose end is missing: it does not say what was raised."""
+    return failure.event.kind == "python.exception" and not text_of(failure.event, "type")
+
+
+def own_words(words: Sequence[Failure]) -> Sequence[Failure]:
+    """A launcher's bare exit code adds nothing to what the rank says itself: that it is a victim, as a rule."""
+    said_itself = [word for word in words if word.manner != "exit" or word.signal]
+    return said_itself or words
+
+
+def weight(failure: Failure) -> tuple[bool, bool, float]:
+    """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
+    says_little = (failure.manner == "exit" and not failure.signal) or (
+        failure.signal == "ABRT" and not _speaks(failure)
+    )
+    return failure.consequence or is_victim(failure), says_little, failure.at or 0.0
+
+
+def _speaks(failure: Failure) -> bool:
+    """An abort with a reason of its own."""
+    return failure.event.data.get("spoken") is True or failure.event.data.get("heap") is True
+
+
+def time_of_end(words: Sequence[Failure]) -> tuple[bool, float, bool, bool, str, int]:
+    """Time of a rank's end: its cause's own, else that of any word about it. Bare exit codes without one come last."""
+    cause = words[0]
+    times = [word.at for word in words if word.at is not None and not word.consequence] or [
+        word.at for word in words if word.at is not None
+    ]
+    at = cause.at if cause.at is not None and not cause.consequence else min(times, default=None)
+    bare = at is None and is_bare(words)
+    return at is None, at or 0.0, cause.event.data.get("root") is not True, bare, cause.event.source, cause.event.line
+
+
+def is_victim(failure: Failure) -> bool:
+    """Whether its words tell of somebody else's end."""
+    return text_of(failure.event, "signature") in VICTIM_SIGNATURES

@@ -1,0 +1,78 @@
+"""Whose a line is, in whatever dress a logger names the rank, the host or the process."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.node.logs import whose
+from tests.support.logs import only, parse
+
+FRONTS = [
+    "[Rank 3] ", "[rank=3] ", "(rank 3) ", "<rank 3> ", "rank 3 | ", "RANK=3 ", "Rank[3/8] ", "[Rank 3/8] ",
+    "(VllmWorker rank=3 pid=71) ", "(Worker_TP3 pid=123) ",
+    "[2026-11-22 10:00:00 TP3] ", "[2026-11-22 10:00:00 DP0 TP3] ",
+    "[rank3|host7] ", "[host7|rank3] ", "{{rank3}} ", "2026-11-22 10:00:00.123 | rank=3 | ", "[rank 3, host n7] ",
+    "level=error rank=3 host=n7 msg=", "[n7][rank3] ", "global_rank 3 ", "[global_rank=3] ", "[Node 1 Rank 3] ",
+    "[1,mpirank:3,algo-2]<stderr>:", "[n7:mpi_rank_3][error_handler] ",
+]  # fmt: skip
+LINES = [
+    "Traceback (most recent call last):",
+    '  File "train.py", line 3, in <module>',
+    "    main()",
+    "ValueError: bad shard",
+]
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_traceback_and_a_line_behind_any_front(front: str) -> None:
+    raised = only(parse("".join(front + line + "\n" for line in LINES)), "python.exception")
+    assert (raised.rank, raised.data["type"], raised.data["frames"]) == (3, "ValueError", ["train.py:3 in <module>"])
+    alone = only(parse(front + "RuntimeError: CUDA error: device-side assert triggered\n"), "torch.cuda_error")
+    assert alone.rank == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "local rank 3: x", "node_rank=3 x", "connection from rank 3", "tp_rank 3", "[PP1 TP3] x",
+        "(Worker_PP1_TP3 pid=1)",
+        "frank 3", "rank 3 and rank 5", "v1.rank 3.5", "of rank 3",
+    ],
+)  # fmt: skip
+def test_a_rank_that_is_somebody_elses(text: str) -> None:
+    assert whose.rank_of(text) is None
+
+
+def test_hosts_and_processes() -> None:
+    assert whose.of("[n7] host=node7 pid=12: gone") == whose.Whose(None, "node7", 12)
+    assert whose.of("lost on node gpu-12, restarting").host == "gpu-12"
+    assert whose.of("Worker IP address: 10.0.0.7 Worker port: 9").host == "10.0.0.7"
+    assert whose.of("MPT: On host fusion, Program x, Rank 1, Process 12 received signal").host == "fusion"
+    assert whose.of("out of memory on the node that runs it").host == ""
+    assert whose.of("HTTPSConnectionPool(host='hub', port=443)").host == ""
+
+
+def test_the_watchdog_s_rank_is_left_to_its_reader() -> None:
+    """Torch's own ``[Rank 3]`` counts within a group."""
+    line = "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 9 ms\n"
+    event = only(parse(line), "torch.watchdog_timeout")
+    assert (event.rank, event.data["group_rank"]) == (None, 3)
+
+
+def test_ray_names_where_the_worker_ran() -> None:
+    text = (
+        LINES[0]
+        + "\n"
+        + LINES[1]
+        + "\nray.exceptions.RayTaskError(ValueError): ray::A.run() (pid=12, ip=10.0.0.7, x)\n"
+    )
+    assert only(parse(text), "python.exception").host == "10.0.0.7"
+
+
+def test_an_address_in_front_is_a_host() -> None:
+    assert only(parse("10.0.0.7: ValueError: bad shard\n"), "python.exception").host == "10.0.0.7"
+
+
+def test_a_name_of_a_plugin_is_no_host() -> None:
+    line = "Nov 22 10:00:00 n7 slurmd[12]: spank-epilog: error: pyxis: mkdir: cannot create directory '/x': denied\n"
+    assert only(parse(line), "launcher.refused").host == "n7"
