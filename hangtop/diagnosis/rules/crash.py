@@ -12,7 +12,7 @@ from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
-from hangtop.diagnosis.rules.lost import fell_silent, left_early
+from hangtop.diagnosis.rules.lost import fell_silent, left_early, lingers
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
@@ -20,7 +20,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import Stance
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import finished_early, silent_ones
+from hangtop.diagnosis.witnesses.eliminated import finished_early, lingering_one, silent_ones
 from hangtop.diagnosis.witnesses.ends import (
     is_bare,
     is_cut,
@@ -108,7 +108,7 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     """rank_killed: ended by SIGKILL from outside, by the kernel's or Slurm's memory limit, or by the batch system.
 
     Needs a launcher's or a kernel's word (exit code -9 or 137, an OOM kill of its pid). Without one: of several ranks
-    that lost their connections, the only one that left no word at all.
+    that lost their connections, the only one that left no word at all; rank_left_early where that one is still there.
     """
     ended = _ended(job_status)
     first = _first(ended)
@@ -117,11 +117,15 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     elif first is None:
         closed = lost_connections(job_status.job)
         early = finished_early(job_status.job, closed)
-        silent = silent_ones(job_status.job, {words[0].rank for words in ended}, closed)
+        spoke = {words[0].rank for words in ended}
+        silent = silent_ones(job_status.job, spoke, closed)
+        lingering = lingering_one(job_status.job, spoke, closed)
         if early and closed:
             yield left_early(job_status.job, early, closed)
         elif silent.ranks:
             yield fell_silent(job_status.job, silent, ended, closed)
+        elif lingering is not None:
+            yield lingers(job_status.job, lingering, ended, closed)
         elif raised_in_nccl(ended) and not (failing_warnings(job_status.job) or retried(job_status.job)):
             yield failed_in_nccl(job_status.job, raised_in_nccl(ended))
         elif ended or any(event.kind in FROM_OUTSIDE for event in job_status.job.events):

@@ -46,3 +46,17 @@ def fell_silent(
         evidence=tuple(event_line(event) for event in proof[:3]),
         advice="Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
     )  # fmt: skip
+
+
+def lingers(job: Job, rank: int, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]) -> Finding:
+    """A rank that is still there, and to which all others lost their connections: it has left what they are in."""
+    victims = {words[0].rank for words in ended} | set(ranks_in(closed))
+    nodes = homes(job, (rank,))
+    on = f"{on_nodes(nodes)} " if nodes else ""
+    return Finding(
+        "rank_left_early", "critical", 0.6,
+        f"{ranks_text((rank,))} {on}is still there and says nothing, and {count(len(victims), 'other')} lost the "
+        "connection to it: it left training and shuts down",
+        ranks=(rank,), nodes=nodes, evidence=tuple(event_line(event) for event in closed[:3]),
+        advice="Did its data run out before the others'? Look at its stack, and at what it logged last.",
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (263, 263),
-    "likely": (76, 78),
-    "possible": (27, 51),
+    "proven": (281, 281),
+    "likely": (98, 98),
+    "possible": (29, 51),
 }

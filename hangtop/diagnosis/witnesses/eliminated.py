@@ -49,6 +49,21 @@ def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEven
     return UnheardRanks()
 
 
+def lingering_one(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> int | None:
+    """The rank of a running job that is there and has said nothing, where all others lost their connections.
+
+    Whoever lost one lost it to somebody, and somebody was the first to close: of those who speak each is a victim.
+    None unless two or more speak: of two ranks each may be the one whose network broke.
+    """
+    spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
+    world = world_or_logged(job)
+    if not job.live or not closed or world is None or len(spoke) < 2:
+        return None
+    quiet = set(range(world)) - spoke
+    there = {rank.rank for rank in job.ranks if rank.gone_at is None}
+    return next(iter(quiet)) if len(quiet) == 1 and quiet <= there else None
+
+
 def _absent_ones(job: Job, closed: Sequence[LogEvent]) -> UnheardRanks:
     """Ranks of a running job that are on no node, where nothing tells whose the words about lost connections are.
 

@@ -8,7 +8,20 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from hangtop.diagnosis.job import NetworkUse
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, GIB, MOVING, Sketch, after, alarms, first, gpu, kinds
+from tests.support.jobs import (
+    ALL_REDUCE,
+    BACKWARD,
+    COMPUTING,
+    GIB,
+    MOVING,
+    READING,
+    Sketch,
+    after,
+    alarms,
+    first,
+    gpu,
+    kinds,
+)
 
 
 def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
@@ -86,6 +99,30 @@ def test_the_one_that_left_no_word_was_killed() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
     assert "left no word" in found.summary
+
+
+def shutting_down(world: int, *gone: int) -> Sketch:
+    """A running job of which some have ended."""
+    job = Sketch(world=world, nodes=1)
+    job.ranks().at(COMPUTING, READING).pulse(switches=30, cores=0.3)
+    if gone:
+        job.ranks(*gone).gone()
+    return job
+
+
+def test_the_one_that_is_still_there_and_says_nothing_left_the_others() -> None:
+    """Its data ran out, and its process group with them; it still writes its last files."""
+    found = first(victim(shutting_down(3, 0), 0, 2).verdict())
+    assert (found.kind, found.ranks) == ("rank_left_early", (1,))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [victim(shutting_down(2), 0), victim(shutting_down(4, 0), 0, 2), victim(shutting_down(3), 0, 1, 2)],
+    ids=["of two each may be it", "two say nothing", "all are victims"],
+)
+def test_else_nobody_left_them(job: Sketch) -> None:
+    assert "rank_left_early" not in kinds(job.verdict())
 
 
 def lost(job: Sketch, *ranks: int, source: str) -> Sketch:

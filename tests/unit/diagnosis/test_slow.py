@@ -33,6 +33,16 @@ def test_three_looks_are_too_few() -> None:
     assert alarms(job.verdict()) == []
 
 
+def test_of_two_ranks_with_four_looks_three_waits_are_chance() -> None:
+    """As in a healthy job of two ranks on a busy machine; all four of them are not."""
+    job = Sketch(world=2, nodes=1, looks=4)
+    job.ranks(0).at(BACKWARD, SLUGGISH, BACKWARD, BACKWARD).pulse(switches=9, cores=0.4)
+    job.ranks(1).at(SLUGGISH, state="R").pulse(switches=9, cores=0.4)
+    assert "straggler_rank" not in kinds(job.verdict())
+    job.ranks(0).at(BACKWARD)
+    assert "straggler_rank" in kinds(job.verdict())
+
+
 def test_one_of_many_ranks_that_wait_half_the_time_is_chance() -> None:
     """Of 64 ranks that wait in every second look, some are never met waiting in four looks."""
     job = Sketch(world=64, nodes=8, looks=4)
