@@ -1,7 +1,7 @@
 """The same faults, the same verdicts: by steps of a real Slurm, by kubectl, and of ranks in containers; and the screen.
 
 sshd is off on the nodes that are reached by Slurm or kubectl. A few cases of each way are quick enough for every change
-(``-k "test_slurm or test_kubectl"``); all of them: ``pytest --slow tests/nodes/test_verdicts_by_way.py``.
+(``-k "test_slurm or test_kubectl"``: 45 s); all of them: ``pytest --slow tests/nodes/test_verdicts_by_way.py``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tui.widgets.bar import Bar
 from tui.widgets.blocks import Block, Blocks
 from tui.widgets.lines import Move, Piece
 
-EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines, RAS and Inspector fill this, too"
+EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
 PERIOD = 2.0
 """Seconds between two tables of a job that moves."""
 
