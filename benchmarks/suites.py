@@ -18,10 +18,10 @@ from pathlib import Path
 from benchmarks.held import held
 from benchmarks.verdicts import NOTHING, JudgedAnswer, keep
 from tests.nodes.test_faults_healthy import JOBS
-from tests.nodes.test_faults_hung import CASES as HANGS
 from tests.support.device_cases import CASES
 from tests.support.device_jobs import VARIANTS, WAYS, DeviceJobs, device_jobs, line, say, wrong
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
+from tests.support.hung_cases import CASES as HANGS
 
 
 def judged(case: str, way: str, answer: Answer, *, healthy: bool, right: bool) -> JudgedAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hangtop.diagnosis.groups.grid import CollectiveGrid, GridCell, GridLine, State
+from hangtop.diagnosis.groups.table import CollectiveGrid, GridCell, GridLine, State
 from tui.format import UNKNOWN, age, plural
 from tui.text import fit
 from tui.theme import Tone
@@ -65,7 +65,7 @@ def _window(grid: CollectiveGrid, room: int, back: int) -> range:
 
 
 def _heading(grid: CollectiveGrid, now: float) -> list[Piece]:
-    name = {"flight recorder": "group", "NCCL log": "communicator", "NCCL RAS": "communicator"}[grid.witness]
+    name = "group" if grid.witness == "flight recorder" else "communicator"
     said = f" ({grid.description})" if grid.description else ""
     of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
     what = "" if grid.aged else "newest entry "
@@ -75,8 +75,12 @@ def _heading(grid: CollectiveGrid, now: float) -> list[Piece]:
         (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Tone.INFO),
         (f"  {grid.witness}, ", Tone.DIM),
         (taken, Tone.WARN if grid.at and now - grid.at > 60 else Tone.TEXT),
-        ("  ▸ not all at the same place" if grid.odd else "", Tone.BAD),
+        (f"  ▸ {_odd(grid)}" if grid.odd else "", Tone.BAD),
     ]
+
+
+def _odd(grid: CollectiveGrid) -> str:
+    return "not all as fast" if grid.witness == "NCCL Inspector" else "not all at the same place"
 
 
 def _source(grid: CollectiveGrid) -> list[Piece]:

@@ -53,12 +53,14 @@ class SizesParam(click.ParamType[tuple[int, ...]]):
 @click.option("--ranks-per-node", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Processes on each node with gloo; with nccl there is one a GPU.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
+@click.option("--square", type=click.Choice(["place", "name"]), default="place", show_default=True,
+              help="The square of pairs: nodes of one leaf together, where that is known, or by name.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before a probe beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
 @click.pass_context
 def command(
     ctx: click.Context, options: SessionOptions, backend: str, operations: tuple[str, ...], sizes: tuple[int, ...],
-    pairs: str, ranks_per_node: int, force: bool, yes: bool, json: bool,
+    pairs: str, ranks_per_node: int, force: bool, square: str, yes: bool, json: bool,
 ) -> None:  # fmt: skip
     """Measure collectives between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
@@ -74,7 +76,8 @@ def command(
     found, job = interrupted_cleanly(_probe(options, wishes, yes))
     verdict = Verdict("healthy" if found.outcome == "ok" else "unknown", found.summary, found.findings)
     answer = Answer(verdict, job, time.monotonic() - began)
-    answered(ctx, answer, found.outcome, figures=as_json(found), table=plain(answer_lines(found)), json=json)
+    table = plain(answer_lines(found, by_place=square == "place"))
+    answered(ctx, answer, found.outcome, figures=as_json(found), table=table, json=json)
 
 
 async def _probe(options: SessionOptions, wishes: dict[str, Any], yes: bool) -> tuple[Probed, Job]:

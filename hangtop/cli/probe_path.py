@@ -20,6 +20,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import surroundings
+from hangtop.diagnosis.shelves import BY_NAME, arrangement
 from hangtop.session.asking.paths import PathResult, measure
 from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
@@ -34,10 +35,14 @@ from hangtop.session.probed.shades import plain
               help="Sending time of one direction of one pair.")  # fmt: skip
 @click.option("--iperf3/--no-iperf3", "iperf", default=True, show_default=True,
               help="Take the throughput from iperf3 between nodes that have it.")  # fmt: skip
+@click.option("--square", type=click.Choice(["place", "name"]), default="place", show_default=True,
+              help="The square of pairs: nodes of one leaf together, where that is known, or by name.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before a probe beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every direction of every pair.")
 @click.pass_context
-def command(ctx: click.Context, options: SessionOptions, seconds: float, iperf: bool, yes: bool, json: bool) -> None:
+def command(
+    ctx: click.Context, options: SessionOptions, seconds: float, iperf: bool, square: str, yes: bool, json: bool
+) -> None:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
     And ask each node how it sees the others: names, routes, ping. Up to 16 nodes every pair is measured, above, every
@@ -54,7 +59,8 @@ def command(ctx: click.Context, options: SessionOptions, seconds: float, iperf: 
         "interfaces": {name: interface for name, (interface, _) in result.interfaces.items()},
         "names": _names(result), "routes": _routes(result), "ping": list(map(asdict, result.pings())),
     }  # fmt: skip
-    answered(ctx, answer, outcome, figures=more, table=plain(path_lines(result)), json=json)
+    arranged = arrangement(job, set(job.nodes)) if square == "place" else BY_NAME
+    answered(ctx, answer, outcome, figures=more, table=plain(path_lines(result, arranged)), json=json)
 
 
 async def _probe(options: SessionOptions, seconds: float, iperf: bool, yes: bool) -> tuple[PathResult, Job]:

@@ -56,7 +56,8 @@ async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
         await session.witnesses.recorders()
         if not options.read_only:
             await session.dump_stacks(None, unasked=True)
-        await session.witnesses.ras()
+        if session.progress.motion.moving is not True:
+            await session.witnesses.ras()
         status.clear()
         return ladder(session.job(), session.witnesses.ras_fault)
 

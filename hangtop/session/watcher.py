@@ -102,7 +102,10 @@ class Watcher:
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
             self._session.told.keep_pace()
-            self._ask_once(self._session.witnesses.ras(), "RAS")
+            if self._session.progress.motion.moving is not True:
+                # counts mean nothing while they move, and a communicator that is being made may not bear a question
+                # (NVIDIA/nccl#2346, 2.29.7)
+                self._ask_once(self._session.witnesses.ras(), "RAS")
             self._listen()
         if due or time.monotonic() >= self._think_at:
             verdict = await self.think()

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
 
 RAS_SINCE = (2, 24)
-RAS_SAFE = (2, 28)
-"""Older ones can crash when they are asked (NVIDIA/nccl#1669, #1718, #1762): those are left alone."""
+RAS_SAFE = (2, 29)
+"""Older ones can crash when they are asked and are left alone: NVIDIA/nccl#1669, #1718 and #1762. The last, a wrong
+step over ranks that are missing (``rasClientRunComms``), is in 2.28.9 yet, for JSON, too; 2.29.2 has it right."""
 RAS_SEEK = 5.0
 """Seconds between two looks for ranks that have RAS, while none has."""
 RAS_PERIOD = 15.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
-from collectors.samples.logs import CommProgress
+from collectors.samples.logs import CommProgress, CommSpeed
 from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession
@@ -101,3 +101,19 @@ async def test_nothing_known_says_what_to_press() -> None:
         await shown.press("9")
         assert "no collective seen yet" in shown.text()
         assert "r asks for flight recorder dumps" in shown.text()
+
+
+async def test_speeds_of_inspector_are_a_table_with_the_odd_rank_marked() -> None:
+    session = Paper(nodes=1).session()
+    speeds = [
+        CommSpeed("0x7f8c", "tp", rank, 8, 1, None, "node1", PID + rank, "AllReduce", None, 1 << 30, 32, 32,
+                  rate := 40.0 if rank == 5 else 300.0, rate, rate, NOW - 3, "/out/a.log")
+        for rank in range(8)
+    ]  # fmt: skip
+    session.samples("node1", speeds, 100)
+    async with screen(session) as shown:
+        await shown.press("9")
+        text = shown.text()
+        assert "communicator 0x7f8c (tp)  8 ranks  NCCL Inspector, 3s ago  ▸ not all as fast" in text
+        odd = next(line for line in shown.lines() if "▸ rank 5" in line)
+        assert "≠ 40 40-40" in odd

@@ -79,6 +79,11 @@ class ContainedJob(FaultyJob):
             and env.get("RANK") == str(rank)
         ]
 
+    def signal(self, rank: int, number: signal.Signals) -> None:
+        """Send a signal to a rank."""
+        for _, process in self.processes(rank)[:1]:
+            os.kill(process.host_pid, number)
+
     def end(self) -> None:
         """End all of its processes."""
         for rank in range(len(self.nodes) * self.ranks_per_node):

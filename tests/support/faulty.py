@@ -195,17 +195,31 @@ class Answer:
         return self.verdict, self.findings[0]["kind"], self.findings[0]["ranks"]
 
 
+@dataclass(frozen=True)
+class WayIn:
+    """How nodes are reached: names and options for hangtop, and what its commands must find in their environment."""
+
+    words: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def by_ssh(cluster: Cluster) -> WayIn:
+    """All nodes, as most of the tests reach them."""
+    return WayIn([*cluster.names, "-F", str(cluster.ssh_config)])
+
+
 class Triage:
     """A triage under way."""
 
-    def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None) -> None:
+    def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None, way: WayIn | None = None) -> None:
         which = ["--job", f"HX_CASE={case}"] if case else []
-        how = ["-F", str(cluster.ssh_config), "--json", "--batch"]
-        words = [sys.executable, "-c", _MAIN, "triage", *cluster.names, *how]
+        way = way or by_ssh(cluster)
+        words = [sys.executable, "-c", _MAIN, "triage", *way.words, "--json", "--batch"]
         self._began = time.monotonic()
         self._process = subprocess.Popen(
-            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **way.env},
+        )  # fmt: skip
 
     def answer(self, timeout: float = 90.0) -> Answer:
         """Wait for its answer."""
@@ -231,8 +245,10 @@ class Batches:
         ready: Callable[[str, FaultyJob], None],
         *,
         at_once: int,
+        way: WayIn | None = None,
     ) -> None:
         self._cluster = cluster
+        self._way = way
         self._names = list(names)
         self._start = start
         self._ready = ready
@@ -261,7 +277,7 @@ class Batches:
         names = self._launch(first)
         for name in names:
             self._ready(name, self._jobs[name])
-        asked = {name: Triage(self._cluster, case=self._jobs[name].case) for name in names}
+        asked = {name: Triage(self._cluster, case=self._jobs[name].case, way=self._way) for name in names}
         self._launch(first + self._at_once)
         for name, one in asked.items():
             self._answers[name] = one.answer()

@@ -97,6 +97,7 @@ def path_intent(app: Host) -> Intent:
 
 async def probe_path(app: Host) -> None:
     """Measure the path between all nodes, and show figures and findings; Escape stops it on every node."""
+    from hangtop.diagnosis.shelves import arrangement
     from hangtop.session.asking.paths import measure
     from hangtop.session.asking.probing import path_nodes
     from hangtop.session.probed.path_lines import path_lines
@@ -111,7 +112,8 @@ async def probe_path(app: Host) -> None:
         except asyncio.CancelledError:  # by then nothing is left on the nodes
             return "path probe", _content("cancelled", "stopped on request", (), ())
         title = f"path probe, {result.report.world_size} nodes, {result.report.took:.1f} s"
-        return title, _content(result.outcome, result.summary, path_lines(result), result.findings)
+        lines = path_lines(result, arrangement(job, set(job.nodes)))
+        return title, _content(result.outcome, result.summary, lines, result.findings)
 
     await run_shown(app, f"path probe, {len(taking_part)} nodes", work, app.keep)
 

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable
 
 from textual.app import ComposeResult
 
-from hangtop.diagnosis.groups.grid import CollectiveGrid, grids
+from hangtop.diagnosis.groups.grid import grids
+from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
 from tui.format import age, plural
 from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
@@ -65,7 +66,9 @@ class CollectivesPanel(Panel):
         state = self.scene.state
         dumps = tuple((rank, dump.at) for rank, dump in state.recorders.items())
         launched = sum(one.launched for one in state.progress.values())
-        return dumps, len(state.progress), launched, state.ras[-1].at if state.ras else None, len(self.scene.ranks)
+        heard = state.ras[-1].at if state.ras else None
+        measured = sum(speed.seen for node in state.nodes.values() for speed in node.speeds.values())
+        return dumps, len(state.progress), launched, heard, measured, len(self.scene.ranks)
 
     async def _made(self) -> None:
         session = self.scene.session

@@ -14,6 +14,7 @@ from collectors.node.logs import (
     endings,
     engines,
     errors,
+    fabric_manager,
     fabrics,
     fatal,
     gloo,
@@ -74,5 +75,6 @@ FAMILIES: Tuple[Family, ...] = (
     sizes.FAMILY,
     engines.FAMILY,
     fabrics.FAMILY,
+    fabric_manager.FAMILY,
     errors.FAMILY,
 )

@@ -123,6 +123,8 @@ class LogSource(Source):
                 self._ranks[rank.pid] = rank.rank
             for wanted in self._places.of_rank(rank, now):
                 self._want(wanted, now)
+        for wanted in self._places.of_system(now) if ranks else ():
+            self._want(wanted, now)
         globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
         for wanted in self._places.named(globs, now):
             self._want(wanted, now)

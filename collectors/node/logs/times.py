@@ -21,9 +21,11 @@ GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<mo>\d\d?)(?P<d>\d\d) " + _CLOCK
 CTIME = (
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) " + _CLOCK + r"(?: (?P<y>20\d\d))?"
 )
+FABRIC = r"(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<y>20\d\d) " + _CLOCK
+"""As Fabric Manager writes it."""
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
-_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, AMERICAN))
+_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, AMERICAN, FABRIC))
 _HEAD = 96
 """A line's own time stands within its first characters."""
 

@@ -8,10 +8,13 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.globbing import matches
-from collectors.node.logs import ended, names
+from collectors.node.logs import ended, fabric_manager, names
 from collectors.node.logs.behind import SEARCH, Pipes
 from collectors.node.rooted import seen_by
 from collectors.samples.ranks import RankProcess
+
+SERVICES = "services"
+"""Stands among patterns for the node's own services: no pattern, for it has no place."""
 
 
 class WantedLog(NamedTuple):
@@ -28,8 +31,9 @@ class WantedLog(NamedTuple):
 class LogPlaces:
     """Finds the files; remembers what is costly to find."""
 
-    def __init__(self, proc: str = "/proc") -> None:
+    def __init__(self, proc: str = "/proc", root: str = "") -> None:
         self._proc = proc
+        self._root = root
         self._globs: Dict[str, Tuple[float, List[str]]] = {}
         self._pipes = Pipes(proc)
         self._left: Tuple[float, List[WantedLog]] = (float("-inf"), [])
@@ -78,6 +82,15 @@ class LogPlaces:
                 self._globs[pattern] = (now, found)
             for path in filter(os.path.isfile, found):
                 yield WantedLog(os.path.abspath(path), None, names.hints(path).rank, "extra", "")
+
+    def of_system(self, now: float) -> Iterator[WantedLog]:
+        """Logs of the node's own services that say why a job's NVLinks fail, as of the last search."""
+        searched, found = self._globs.get(SERVICES, (float("-inf"), []))
+        if not 0 <= now - searched <= SEARCH:
+            found = fabric_manager.places(self._root)
+            self._globs[SERVICES] = (now, found)
+        for path in found:
+            yield WantedLog(path, None, None, "extra", "")
 
     def left_behind(self, now: float) -> List[WantedLog]:
         """Files of a job that has ended, and of launchers that outlive it, as of the last search."""

@@ -1,15 +1,14 @@
 """The last collectives of every group as a table: ranks that are alike in one line, the odd ones marked.
 
-Filled by three witnesses: flight recorder dumps (a column a sequence number), NCCL's COLL lines (the last collective of
-every rank), and NCCL RAS (a column an operation's counter).
+Filled by four witnesses: flight recorder dumps (a column a sequence number), NCCL's COLL lines (the last collective of
+every rank), NCCL RAS (a column an operation's counter), and NCCL's Inspector (a column an operation's speed).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
 
 from collectors.samples.collectives import Collective, RasRank, RecorderDump
 from collectors.samples.logs import CommProgress
@@ -17,73 +16,30 @@ from hangtop.diagnosis.groups import launched, ras
 from hangtop.diagnosis.groups.groups import Group
 from hangtop.diagnosis.groups.owners import Owners
 from hangtop.diagnosis.groups.recorder import Matched, shape
+from hangtop.diagnosis.groups.speed_grid import of_inspector
+from hangtop.diagnosis.groups.table import (
+    CollectiveGrid,
+    GridCell,
+    GridColumn,
+    GridLine,
+    folded_lines,
+    renumbered,
+)
 from hangtop.diagnosis.groups.tracks import Track, is_done
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.groups.witnesses import matched_dumps
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.phrasing import count, duration
 
-State = Literal["done", "open", "differs", "absent", "unknown", "value"]
-"""``absent``: others wait in it and this rank has not launched it; ``unknown``: nothing tells."""
 KEPT = 64
 """Sequence numbers kept of a group."""
 DTYPES = {"Float": "f32", "Half": "f16", "BFloat16": "bf16", "Double": "f64", "Long": "i64", "Int": "i32", "Byte": "u8"}
 
 
-class GridColumn(NamedTuple):
-    """What the cells below are about: ``#1829``, ``all_reduce``, ``4096 f32``."""
-
-    head: str
-    title: str
-    note: str
-
-
-class GridCell(NamedTuple):
-    """What the ranks of a line did there."""
-
-    state: State
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class GridLine:
-    """Ranks of a group that are alike in every column. ``ranks`` are global; empty where nothing tells them."""
-
-    ranks: tuple[int, ...]
-    label: str
-    cells: tuple[GridCell, ...]
-    odd: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveGrid:
-    """One group, as one witness saw it. ``at`` is when it last did, ``sources`` where it says so.
-
-    ``aged`` is False for dumps of which nobody knows when they were written: ``at`` is their newest entry then.
-    """
-
-    name: str
-    description: str
-    size: int | None
-    witness: Literal["flight recorder", "NCCL log", "NCCL RAS"]
-    at: float | None
-    sources: tuple[str, ...]
-    seen: int
-    """Members that the witness speaks of."""
-    columns: tuple[GridColumn, ...]
-    lines: tuple[GridLine, ...]
-    aged: bool = True
-
-    @property
-    def odd(self) -> bool:
-        """Some rank is not where the others are."""
-        return any(line.odd for line in self.lines)
-
-
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group that some witness tells of: those with an odd rank first, then by witness and size."""
     owners = Owners(job)
-    found = [*_of_recorders(job), *_of_progress(job, owners), *_of_ras(job, owners)]
+    found = [*_of_recorders(job), *_of_progress(job, owners), *_of_ras(job, owners), *of_inspector(job, owners)]
     return tuple(sorted(found, key=lambda grid: (not grid.odd, grid.witness, -(grid.size or 0), grid.name)))
 
 
@@ -218,21 +174,13 @@ def _of_progress(job: Job, owners: Owners) -> Iterator[CollectiveGrid]:
             seen=len(latest),
             columns=(GridColumn("operation", "", ""), GridColumn("opCount", "", ""), GridColumn("launched", "", ""),
                      GridColumn("elements", "", "")),
-            lines=tuple(_renumbered(line, ranks) for line in folded_lines(rows, accused)),
+            lines=tuple(renumbered(line, ranks) for line in folded_lines(rows, accused)),
         )  # fmt: skip
 
 
 def _launched(one: CommProgress) -> tuple[GridCell, ...]:
     values = (one.op, str(one.op_count), str(one.launched), f"{one.elements} {one.dtype}".strip())
     return tuple(GridCell("value", value) for value in values)
-
-
-def _renumbered(line: GridLine, ranks: Mapping[int, int | None]) -> GridLine:
-    """The same, by global ranks where they are known; ranks within the communicator are said to be that."""
-    known = tuple(sorted(rank for number in line.ranks if (rank := ranks.get(number)) is not None))
-    if len(known) == len(line.ranks):
-        return replace(line, ranks=known, label=ranks_text(known))
-    return replace(line, ranks=known, label=f"{ranks_text(line.ranks)} of it")
 
 
 # --- NCCL RAS -----------------------------------------------------------------------------------------------------
@@ -259,7 +207,7 @@ def _of_ras(job: Job, owners: Owners) -> Iterator[CollectiveGrid]:
             seen=len(members),
             columns=(GridColumn("state", "", ""), *(GridColumn(operation, "", "") for operation in operations)),
             lines=tuple(
-                _renumbered(line, ranks) for line in folded_lines(rows, still.get(communicator.comm, set()) | away)
+                renumbered(line, ranks) for line in folded_lines(rows, still.get(communicator.comm, set()) | away)
             ),
         )
 
@@ -268,16 +216,3 @@ def _counted(rank: RasRank, operations: Collection[str]) -> tuple[GridCell, ...]
     state = GridCell("absent" if rank.state in ras.AWAY else "value", rank.state)
     unknown = GridCell("unknown", "")
     return (state, *(GridCell("value", str(rank.counts[op])) if op in rank.counts else unknown for op in operations))
-
-
-# --- lines --------------------------------------------------------------------------------------------------------
-
-
-def folded_lines(rows: Mapping[int, tuple[GridCell, ...]], accused: Collection[int]) -> Iterator[GridLine]:
-    """Ranks with the same cells as one line: the accused first, then the fewest."""
-    alike: dict[tuple[bool, tuple[GridCell, ...]], list[int]] = defaultdict(list)
-    for rank, cells in rows.items():
-        alike[rank in accused, cells].append(rank)
-    ordered = sorted(alike.items(), key=lambda item: (not item[0][0], len(item[1]), item[1]))
-    for (odd, cells), ranks in ordered:
-        yield GridLine(tuple(ranks), ranks_text(ranks), cells, odd)

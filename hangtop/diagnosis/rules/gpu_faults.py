@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.gpus import GpuFault
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
@@ -231,11 +232,17 @@ def nvswitch(job: Job) -> Iterator[Finding]:
         if fatal:
             yield Finding(
                 "nvlink_errors", "critical", 0.9,
-                f"an NVSwitch of {name} reported {count(len(fatal), 'fatal error')}",
+                f"{_reporter(fatal, name)} reported {count(len(fatal), 'fatal error')}",
                 ranks=ranks_on_node(job, name), nodes=(name,),
                 evidence=tuple(event_line(event) for event in fatal[:4]),
                 advice="Drain the node; restart it and its fabric manager.",
             )  # fmt: skip
+
+
+def _reporter(fatal: Sequence[LogEvent], name: str) -> str:
+    """Who told of fatal errors: the fabric manager tells of GPUs' links, too."""
+    of_gpus = all(event.data.get("what") == "gpu" for event in fatal)
+    return f"{name}'s fabric manager, of NVLinks of GPUs," if of_gpus else f"an NVSwitch of {name}"
 
 
 def _fault_line(node: Node, fault: GpuFault) -> Evidence:

@@ -13,21 +13,14 @@ from statistics import median
 
 from collectors.samples.logs import CommSpeed
 from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.groups.unequal import ENOUGH, FAR, LARGE, PEERS
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, listed, on_nodes, ranks_text, size
 
-LARGE = 1 << 20
-"""Ours, bytes: below it latency rules, and figures jump."""
-ENOUGH = 16
-"""Ours: operations of one kind that make "steadily"."""
-FAR = 2.0
-"""Ours: times as much, or as little, as the peers. Waiting for one another makes tens of per cent in a healthy job."""
 SLOW_GROUP = 1.6
 """Ours: a group shares nothing with the others, and its median does not jump: less is far enough."""
 STALE_S = 600.0
 """Ours: what was measured longer ago says nothing of a job that is watched."""
-PEERS = 3
-"""Ours: fewer ranks, groups or pairs cannot tell who is the odd one."""
 
 _Where = dict[str, str]
 

@@ -81,9 +81,10 @@ def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
         return Rung(name, "missing", "no NCCL is loaded whose version is known")
     if any(rank.process.env.get("NCCL_RAS_ENABLE", "").strip() == "0" for rank in ranks):
         return Rung(name, "missing", "NCCL_RAS_ENABLE=0 is set", "leave it out of the next run")
-    return Rung(
-        name, "missing", f"NCCL {', '.join(versions)} was not asked yet: it has RAS from 2.24 on, safely from 2.28"
-    )
+    if job.motion.moving:
+        return Rung(name, "missing", "RAS is not asked while the job moves: its counts mean nothing then")
+    text = f"NCCL {', '.join(versions)} was not asked: RAS came with 2.24, and 2.29 is the first that bears questions"
+    return Rung(name, "missing", text)
 
 
 def _inspector(job: Job, ranks: Sequence[Rank]) -> Rung:

@@ -15,6 +15,7 @@ from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import expected, probes
+from hangtop.diagnosis.shelves import BY_NAME, Arrangement, arrangement
 from hangtop.session.asking.probing import Connections, allreduce_probe
 from hangtop.session.probed import kept
 
@@ -31,6 +32,8 @@ class Probed:
     previous: kept.Previous | None
     unkept: str = ""
     """Why the result could not be kept for the next time."""
+    arranged: Arrangement = BY_NAME
+    """Where its nodes hang."""
 
     @property
     def summary(self) -> str:
@@ -47,7 +50,9 @@ class Probed:
 def judged(report: ProbeReport, job: Job, previous: kept.Previous | None = None, unkept: str = "") -> Probed:
     """What a report means for the nodes of a job."""
     found = probes.all_findings(report, job)
-    return Probed(report, found, probes.outcome(report, found), expected.expected(job, report), previous, unkept)
+    arranged = arrangement(job, {rank.node for rank in report.ranks})
+    should = expected.expected(job, report)
+    return Probed(report, found, probes.outcome(report, found), should, previous, unkept, arranged)
 
 
 class Probing(Connections, Protocol):

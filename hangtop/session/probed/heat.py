@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
+from hangtop.diagnosis.shelves import BY_NAME, Arrangement
 from hangtop.session.probed.shades import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -16,18 +17,25 @@ UNMEASURED = "·"
 WITH_FIGURES = 12
 """Up to this many nodes each cell has its figure; above, its bar alone."""
 CELL, WIDEST = 8, 12
+GAP = 2
+"""Characters between the columns of two leaves."""
 GOOD, MIDDLING = 2 / 3, 1 / 3
 """Shares of the best pair; a pair under a third of the others' median is a finding."""
 LEGEND = f"GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, {FAILED} failed"
 
 
-def heat_map(pairs: Sequence[ProbePair]) -> Iterator[Line]:
-    """Rows and columns are nodes in order of their names, each pair in two cells. Nothing for fewer than two pairs."""
+def heat_map(pairs: Sequence[ProbePair], arranged: Arrangement = BY_NAME) -> Iterator[Line]:
+    """Rows and columns are nodes, each pair in two cells. Nothing for fewer than two pairs.
+
+    In the order of their names, or ``arranged`` by where they hang: those of one leaf together, with a gap between
+    leaves, so that what crosses a slow one is a block.
+    """
     if len(pairs) < 2:
         return
-    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
-    yield [(f"pairs, {LEGEND}", "dim")]
-    yield from _square(pairs, names, names, _itself)
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)}, key=arranged.key)
+    by = f", by {arranged.level} ({arranged.source})" if arranged.level else ""
+    yield [(f"pairs{by}, {LEGEND}", "dim")]
+    yield from _square(pairs, names, names, _itself, arranged)
 
 
 def part_maps(what: str, pairs: Sequence[ProbePair]) -> Iterator[list[Line]]:
@@ -48,19 +56,34 @@ def part_maps(what: str, pairs: Sequence[ProbePair]) -> Iterator[list[Line]]:
 
 
 def _square(
-    pairs: Sequence[ProbePair], rows: Sequence[str], columns: Sequence[str], label: Callable[[str], str]
-) -> Iterator[Line]:
+    pairs: Sequence[ProbePair], rows: Sequence[str], columns: Sequence[str], label: Callable[[str], str],
+    arranged: Arrangement = BY_NAME,
+) -> Iterator[Line]:  # fmt: skip
+    homes = [arranged.homes.get(name, "") for name in columns]
+    gaps = [" " * GAP if number and home != homes[number - 1] else "" for number, home in enumerate(homes)]
+    home_width = max((len(home) for home in homes), default=0)
+    home_width += 2 if home_width else 0
     cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
     best = max((pair.busbw or 0.0 for pair in pairs), default=0.0)
     figures = len(columns) <= WITH_FIGURES
     width = max(len(label(name)) for name in rows)
     cell = max(CELL, min(WIDEST, 1 + max(len(label(name)) for name in columns))) if label is _part else CELL
-    head = "".join(_cut(label(name), cell - 1).rjust(cell) for name in columns) if figures else _ruler(len(columns))
-    yield [(" " * (width + (0 if figures else 4)) + head, "dim")]
+    heads = [_cut(label(name), cell - 1).rjust(cell) for name in columns] if figures else _ruler(len(columns))
+    head = "".join(gap + text for gap, text in zip(gaps, heads, strict=True))
+    yield [(" " * (home_width + width + (0 if figures else 4)) + head, "dim")]
+    before = ""
     for number, name in enumerate(rows, start=1):
+        home = arranged.homes.get(name, "")
+        if number > 1 and home != before:
+            yield []
         title = label(name).ljust(width) + ("" if figures else f"{number:>4}")
         size = cell if figures else 2
-        yield [(title, ""), *(_cell(cells.get((name, other)), best, size, name == other) for other in columns)]
+        line: Line = [(("" if home == before else home).ljust(home_width), "dim"), (title, "")]
+        for gap, other in zip(gaps, columns, strict=True):
+            text, shade = _cell(cells.get((name, other)), best, size, name == other)
+            line.append((gap + text, shade))
+        before = home
+        yield line
 
 
 def _itself(name: str) -> str:
@@ -108,6 +131,6 @@ def _cut(name: str, width: int) -> str:
     return name if len(name) <= width else "…" + name[1 - width :]
 
 
-def _ruler(count: int) -> str:
+def _ruler(count: int) -> list[str]:
     """Numbers of the columns, every fifth."""
-    return "".join(f"{number if number % 5 == 0 else '':>2}" for number in range(1, count + 1))
+    return [f"{number if number % 5 == 0 else '':>2}" for number in range(1, count + 1)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from collectors.probes.allreduce import nccl_tests
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair
 from hangtop.diagnosis.measured import expected
+from hangtop.diagnosis.shelves import BY_NAME
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import Probed
 from hangtop.session.probed.heat import heat_map, part_maps
@@ -19,8 +20,8 @@ FELL = 0.5
 """Ours: pairs are measured shortly, several at once, and differ by a third from time to time."""
 
 
-def answer_lines(answer: Probed) -> Iterator[Line]:
-    """Everything but outcome and findings."""
+def answer_lines(answer: Probed, *, by_place: bool = True) -> Iterator[Line]:
+    """Everything but outcome and findings; ``by_place``: nodes of one leaf together, where that is known."""
     report, before = answer.report, answer.previous
     if report.figures:
         then = "" if before is None else "last time".rjust(12)
@@ -33,7 +34,7 @@ def answer_lines(answer: Probed) -> Iterator[Line]:
         yield [(f"each node by itself; all together, where nodes may log in to one another: {together}", "dim")]
     if report.pairs:
         yield []
-        yield from heat_map(report.pairs)
+        yield from heat_map(report.pairs, answer.arranged if by_place else BY_NAME)
         yield from _pairs(answer, report.pairs)
     kind = "GPUs" if report.backend == "nccl" else "local ranks"
     for what, pairs in ((kind, report.by_gpu), ("ports", report.by_port)):

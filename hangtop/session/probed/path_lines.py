@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collectors.samples.asked import PathFigure
 from hangtop.diagnosis.measured import surroundings
 from hangtop.diagnosis.measured.probes import LOST_SHARE
+from hangtop.diagnosis.shelves import BY_NAME, Arrangement
 from hangtop.session.asking.paths import PathResult
 from hangtop.session.probed.heat import heat_map
 from hangtop.session.probed.shades import Line, Piece, Shade
@@ -15,14 +16,14 @@ NAME = 34
 WIDTHS = (10, 12, 7, 9, 9)
 
 
-def path_lines(result: PathResult) -> Iterator[Line]:
-    """Everything but outcome and findings."""
+def path_lines(result: PathResult, arranged: Arrangement = BY_NAME) -> Iterator[Line]:
+    """Everything but outcome and findings; the square in the order of ``arranged``."""
     if result.figures:
         heads = ("connect", "round trip", "MTU", "GB/s", "resent")
         titles = "".join(title.rjust(width) for title, width in zip(heads, WIDTHS, strict=True))
         yield [(f"{'path':<{NAME}}{titles}  by", "dim")]
     yield from map(_figure, sorted(result.figures))
-    squares = list(heat_map(result.report.pairs))
+    squares = list(heat_map(result.report.pairs, arranged))
     if squares:
         yield []
         yield from squares

@@ -96,7 +96,7 @@ def test_which_nccl_has_it(version: str, expected: bool) -> None:
     assert has_ras({"nccl": version}) is expected
 
 
-@pytest.mark.parametrize(("version", "asked"), [("2.26.2", False), ("2.27.7", False), ("2.28.9", True)])
+@pytest.mark.parametrize(("version", "asked"), [("2.26.2", False), ("2.28.9", False), ("2.29.2", True)])
 async def test_a_nccl_that_may_crash_when_asked_is_left_alone(version: str, asked: bool) -> None:
     session = Session(SessionOptions())
     session.samples("node1", [process(0, 77, versions={"nccl": version}), tick(1000.0)], 1)
