@@ -28,7 +28,7 @@ class Count:
     oldest_node: str
 
 
-class Known(NamedTuple):
+class KnownRanks(NamedTuple):
     """What all ranks together tell."""
 
     numbers: int
@@ -38,7 +38,7 @@ class Known(NamedTuple):
     world_size: int | None
 
 
-def counted(nodes: Iterable[NodeState], known: Known, stale: Callable[[NodeState], bool], now: float) -> Count:
+def counted(nodes: Iterable[NodeState], known: KnownRanks, stale: Callable[[NodeState], bool], now: float) -> Count:
     """Count; ``stale`` tells which nodes' numbers are old."""
     oldest, oldest_node, up, asking, unheard, every = None, "", 0, 0, 0, 0
     for node in nodes:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
-from tui.count import Count, Known, alive_on, counted, with_a_number
+from tui.count import Count, KnownRanks, alive_on, counted, with_a_number
 from tui.measure import is_stale
 from tui.order import natural
 from tui.owners import owners_of, pids_are_hidden
@@ -193,7 +193,7 @@ class Scene:
     def count(self) -> Count:
         """The job in numbers."""
         lists = self.lists
-        return counted(lists.nodes, Known(lists.numbers, lists.alive, lists.world_size), self.stale, self.now)
+        return counted(lists.nodes, KnownRanks(lists.numbers, lists.alive, lists.world_size), self.stale, self.now)
 
     def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
         """Ranks whose process, or a helper's, is on the GPU."""
