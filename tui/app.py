@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import time
@@ -18,7 +17,6 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
-from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
@@ -31,6 +29,7 @@ from tui.options import ScreenOptions
 from tui.panels.registry import PANELS
 from tui.results import Results
 from tui.scene import Scene
+from tui.starting import start_session
 from tui.subject import Subject
 from tui.theme import THEMES, Ink, ink_of
 from tui.widgets.blocks import Blocks
@@ -127,7 +126,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        self.run_worker(self._start_session(), name="session", exit_on_error=False)
+        self.run_worker(start_session(self), name="session", exit_on_error=False)
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
         self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
@@ -139,18 +138,6 @@ class HangtopApp(Host, inherit_bindings=False):
             self.say(f"no such action in [keys]: {', '.join(unknown)}", "warning")
         if self.options.theme and self.options.theme not in self.available_themes:
             self.say(f"no theme {self.options.theme}; there are {', '.join(sorted(self.available_themes))}", "warning")
-
-    async def _start_session(self) -> None:
-        from tui.dialogs.asking import ScreenAsker
-
-        self.head.asker = ScreenAsker(self)
-        if self.head.options.targets:
-            # 0.1 s of imports, and ldconfig and gcc run in it: not on this thread
-            await aside(lambda: importlib.import_module("asyncssh"))
-        if self.head.live and self.head.player is None:
-            await aside(lambda: importlib.import_module("hangtop.session.tape.ring"))
-            self.head.keep_past()
-        await self.head.start()
 
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
+from tui.count import Count, KnownRanks, alive_on, counted, with_a_number
 from tui.measure import is_stale
 from tui.order import natural
 from tui.owners import owners_of, pids_are_hidden
@@ -43,25 +43,6 @@ class PortRow(NamedTuple):
     node: NodeState
     name: str
     port: PortState
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """The job in numbers."""
-
-    nodes: int
-    nodes_up: int
-    nodes_asking: int
-    """Still connecting for the first time."""
-    ranks: int
-    ranks_alive: int
-    """That live as far as is known: ranks of silent nodes are not among them."""
-    ranks_unheard: int
-    """That lived when their node was last heard, which is too long ago."""
-    world_size: int | None
-    oldest: float | None
-    """Seconds since the node that has been silent for longest was heard; None before any was heard."""
-    oldest_node: str
 
 
 class Lists(NamedTuple):
@@ -211,36 +192,18 @@ class Scene:
     @cached_property
     def count(self) -> Count:
         """The job in numbers."""
-        oldest, oldest_node, up, asking, unheard = None, "", 0, 0, 0
-        for node in self.nodes:
-            up += node.link in {"live", "limited", "offline"}
-            asking += node.link == "connecting" and node.seen_at is None
-            if node.ranks and self.stale(node):
-                unheard += len(_counted({rank.process.rank for rank in _alive(node).values()}))
-            heard = node.seen_at
-            if heard is not None and (oldest is None or heard < oldest):
-                oldest, oldest_node = heard, node.name
-        return Count(
-            nodes=len(self.nodes),
-            nodes_up=up,
-            nodes_asking=asking,
-            ranks=self.lists.numbers,
-            ranks_alive=max(0, self.lists.alive - unheard),
-            ranks_unheard=min(unheard, self.lists.alive),
-            world_size=self.lists.world_size,
-            oldest=None if oldest is None else max(0.0, self.now - oldest),
-            oldest_node=oldest_node,
-        )
+        lists = self.lists
+        return counted(lists.nodes, KnownRanks(lists.numbers, lists.alive, lists.world_size), self.stale, self.now)
 
     def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
         """Ranks whose process, or a helper's, is on the GPU."""
-        return owners_of(node, gpu, _alive(node))
+        return owners_of(node, gpu, alive_on(node))
 
     def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
         """The same for all GPUs of a node."""
         found = self._owners.get(node.name)
         if found is None:
-            alive = _alive(node)
+            alive = alive_on(node)
             found = self._owners[node.name] = [(gpu, owners_of(node, gpu, alive)) for gpu in node.gpus.values()]
         return found
 
@@ -270,10 +233,6 @@ class Staged(Protocol):
     scene: Scene
 
 
-def _alive(node: NodeState) -> dict[int, RankState]:
-    return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
-
-
 def _part(node: NodeState) -> NodeRows:
     rows = [RankRow(node, rank) for rank in node.ranks.values()]
     return NodeRows(
@@ -283,11 +242,6 @@ def _part(node: NodeState) -> NodeRows:
         [GpuRow(node, gpu) for gpu in node.gpus.values()],
         [PortRow(node, name, port) for name, port in node.ports.items()],
     )
-
-
-def _counted(numbers: Set[int]) -> Set[int]:
-    """Ranks that are counted: those with a number, as the size of the job counts them; where there is none, all."""
-    return {number for number in numbers if number >= 0} or numbers
 
 
 def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
@@ -306,7 +260,7 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
         ranks,
         [row for part in parts for row in part.gpus],
         [row for part in parts for row in part.ports],
-        len(_counted(here | ended.keys())),
-        len(_counted(here)),
+        len(with_a_number(here | ended.keys())),
+        len(with_a_number(here)),
         told_size(row.rank.process.world_size for row in ranks),
     )

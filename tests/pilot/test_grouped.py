@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.location import Location
+from collectors.samples.logs import StepCount
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, Paper, PaperSession
+from tests.support.screens import NOW, Paper, PaperSession, hung
 from tui.panels.overview import OverviewPanel
 
 LEAF = 16
@@ -65,3 +66,18 @@ async def test_keys_go_from_group_to_group_and_a_click_finds_the_node() -> None:
         spot = panel.mosaic.halves.plan.spots[35]
         await shown.pilot.click("#mosaic", offset=(spot.x, spot.row // 2))
         assert panel.node() == "gpu035"
+
+
+async def test_the_last_step_of_a_large_job_is_told_whichever_node_logs_it() -> None:
+    session = grouped(300)
+    told = StepCount("/logs/rank0.out", None, None, "step", 41.0, NOW - 9, 3, 3)
+    later = StepCount("/logs/rank590.out", None, None, "step", 42.0, NOW - 8, 3, 3)
+    batch = StepCount("/logs/rank598.out", None, None, "batch", 7000.0, NOW - 1, 3, 3)
+    session.verdict = hung(11, "gpu005")
+    async with screen(session, size=(120, 36)) as shown:
+        assert "last step" not in shown.text()
+        for node, said in (("gpu000", told), ("gpu295", later), ("gpu299", batch)):
+            session.samples(node, [said], 0)
+        for _ in range(2):
+            await shown.draw()
+        assert "last step 42 ·" in shown.text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung
 
@@ -53,3 +54,13 @@ async def test_all_ranks_that_started_together_are_one_line(nodes: int) -> None:
     async with screen(Paper(nodes=nodes).session(ticks=3), size=(120, 36)) as shown:
         assert shown.text().count(" started") == 1 + shown.text().count("started ▸")
         assert f"node[1-{nodes}] ranks 0-{8 * nodes - 1} started" in shown.text()
+
+
+async def test_of_a_verdict_that_has_no_room_the_word_comes_first() -> None:
+    session = Paper().session(ticks=3)
+    long = "32 ranks on 4 nodes, watched for 42 s: nothing is wrong (all of them computing, reading or writing)"
+    session.publish(Verdict("healthy", long))
+    async with screen(session, size=(120, 36)) as shown:
+        line = next(line for line in shown.lines() if " ● healthy " in line and "…" in line)
+        assert "● healthy 32 ranks on 4 nodes" in line
+        assert "▸ started" not in shown.text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import count
+from tui.handlers.confirming import confirmed
 from tui.intent import Intent
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ TITLES = {
 def open_checks(app: Host) -> None:
     """List the checks."""
     from hangtop.session.asking.inside import COSTS, InsideRefused, plan, step_seconds
-    from tui.dialogs.asking import ConfirmDialog
     from tui.dialogs.choosing import Choice, ChoiceDialog
 
     names = list(COSTS)
@@ -37,13 +37,9 @@ def open_checks(app: Host) -> None:
         except InsideRefused as refused:
             app.say(str(refused), "warning")
             return
-
-        def answer(yes: bool | None) -> None:
-            if yes:
-                app.run_worker(_ask(app, order), name="check", exit_on_error=False)
-
         brief = f"{count(len(order.ranks), 'rank')}, check {order.check} at the end of step {order.at_step:,}"
-        app.push_screen(ConfirmDialog(TITLES[order.check], Intent(brief, order.command()), order.cost()), answer)
+        intent = Intent(brief, order.command())
+        confirmed(app, TITLES[order.check], intent, order.cost(), lambda: _ask(app, order))
 
     choices = [Choice(TITLES[name], COSTS[name]) for name in names]
     app.push_screen(ChoiceDialog("checks that the job makes of itself", choices, []), take)

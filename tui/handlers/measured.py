@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.format import plural
 from tui.handlers.asked import findings_text
+from tui.handlers.confirming import Work, confirmed
 from tui.intent import Intent
 from tui.text import harmless
 from tui.theme import Tone
@@ -21,7 +22,7 @@ CAPTURE_SECONDS = 5.0
 CAPTURE_BYTES = 16_000_000
 SENDING_SECONDS = 2
 
-Work = Coroutine[Any, Any, None]
+BESIDE = "Runs beside the job."
 
 
 def open_measurements(app: Host) -> None:
@@ -43,17 +44,6 @@ def open_measurements(app: Host) -> None:
             app.run_worker(works[place](app), name="measure", exit_on_error=False)
 
     app.push_screen(ChoiceDialog("what else can be measured", choices), take)
-
-
-def _ask(app: Host, title: str, intent: Intent, work: Callable[[], Work]) -> None:
-    """Say what it does; run the work after a yes."""
-    from tui.dialogs.asking import ConfirmDialog
-
-    def take(answer: bool | None) -> None:
-        if answer:
-            app.run_worker(work(), name="measure", exit_on_error=False)
-
-    app.push_screen(ConfirmDialog(title, intent, "Runs beside the job."), take)
 
 
 def _show(app: Host, title: str, lines: Sequence[str], found: Sequence[Finding]) -> None:
@@ -87,7 +77,7 @@ async def _capture(app: Host) -> None:
         f"at most {CAPTURE_BYTES / 1e6:g} MB each, sends nothing"
     )
     commands = describe(places, CAPTURE_SECONDS, CAPTURE_BYTES, sudo=True)
-    _ask(app, "Capture packets", Intent(brief, "\n".join(commands)), work)
+    confirmed(app, "Capture packets", Intent(brief, "\n".join(commands)), BESIDE, work)
 
 
 async def _fabric(app: Host) -> None:
@@ -114,6 +104,6 @@ async def _fabric(app: Host) -> None:
         brief = (
             f"{plural(len(nodes), 'node')}, every pair in both directions, {SENDING_SECONDS} s each, loads the fabric"
         )
-        _ask(app, "Measure InfiniBand", Intent(brief, "\n".join(commands)), work)
+        confirmed(app, "Measure InfiniBand", Intent(brief, "\n".join(commands)), BESIDE, work)
     else:
         await work()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.session.state import Change
 from tui.format import plural
+from tui.handlers.confirming import confirmed
 from tui.intent import Intent
 from tui.text import harmless
 from tui.theme import Tone
@@ -81,14 +82,8 @@ def drains(verdict: Verdict | None) -> list[Offer]:
         title = f"Take out: {command}"
 
         def take(app: Host) -> None:
-            from tui.dialogs.asking import ConfirmDialog
-
-            def answer(yes: bool | None) -> None:
-                if yes:
-                    app.run_worker(_drain(app, command), name="repair", exit_on_error=False)
-
             brief = "by the scheduler, from this machine; what runs there goes on"
-            app.push_screen(ConfirmDialog("Take a node out of the pool", Intent(brief, command), why), answer)
+            confirmed(app, "Take a node out of the pool", Intent(brief, command), why, lambda: _drain(app, command))
 
         return Offer(Choice(title, why, Tone.WARN), take)
 
@@ -117,14 +112,8 @@ def _signal(title: str, signal: str, processes: tuple[Repairable, ...]) -> Offer
     order = Order("CONT" if signal == "CONT" else "TERM", processes)
 
     def take(app: Host) -> None:
-        from tui.dialogs.asking import ConfirmDialog
-
-        def answer(yes: bool | None) -> None:
-            if yes:
-                app.run_worker(_carry_out(app, title, order), name="repair", exit_on_error=False)
-
         told = "\n".join(one.told() for one in processes)
-        app.push_screen(ConfirmDialog(title, Intent(_brief(order), order.command()), told), answer)
+        confirmed(app, title, Intent(_brief(order), order.command()), told, lambda: _carry_out(app, title, order))
 
     return Offer(Choice(title, detail, Tone.WARN), take)
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable
 
-from textual.app import ComposeResult
-
 from hangtop.diagnosis.groups.grid import grids
 from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
 from tui.format import age, plural
 from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
-from tui.panels.base import Fact, Panel, Place
-from tui.panels.block_filter import FIELDS, BlockFilter
+from tui.panels.base import Fact, Place
+from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
 from tui.theme import Tone
-from tui.widgets.bar import Bar
-from tui.widgets.blocks import Block, Blocks
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
@@ -25,29 +21,20 @@ PERIOD = 2.0
 """Seconds between two tables of a job that moves."""
 
 
-class CollectivesPanel(Panel):
+class CollectivesPanel(BlockPanel):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
+    EMPTY = EMPTY
     CAN = frozenset({"filter", "enter", "copy", "node", "ranks", "details"})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.bar = Bar()
-        self.view = Blocks(EMPTY)
         self.back = 0
         """Columns that were scrolled away: 0 shows the newest."""
-        self._filter = BlockFilter(scene)
         self._grids: tuple[CollectiveGrid, ...] = ()
-        self._blocks: list[Block] = []
         self._seen: Hashable = None
         self._made_at = float("-inf")
-        self._wanted: int | None = None
-
-    def compose(self) -> ComposeResult:
-        """The legend, then the tables."""
-        yield self.bar
-        yield self.view
 
     def draw(self) -> None:
         """Make the tables anew, elsewhere, when a witness said something else; and draw."""
@@ -55,7 +42,7 @@ class CollectivesPanel(Panel):
         if seen != self._seen and self.scene.now - self._made_at >= PERIOD:
             self._seen, self._made_at = seen, self.scene.now
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
-        self._lay_out()
+        self.lay_out()
 
     def renew(self) -> None:
         """Make the tables of what was known then."""
@@ -74,18 +61,17 @@ class CollectivesPanel(Panel):
         session = self.scene.session
         sheet = session.sheet()
         self._grids = await asyncio.to_thread(lambda: grids(session.pictured(sheet)))
-        self._lay_out()
-        if self._wanted is not None:
-            self.view.select_rank(self._wanted)
-            self._wanted = None
+        self.lay_out()
+        self.stand_where_wanted()
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Write the tables that pass the filter, as many columns as have room."""
         width = max(20, self.view.size.width - 1)
         self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
         made = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
-        self._blocks = self._filter.kept(made)
+        self.blocks = self.filter.kept(made)
         self.view.empty = f"no line with “{self.query_text}”" if self.query_text else EMPTY
-        self.view.feed(self._blocks)
+        self.view.feed(self.blocks)
         self.bar.show(self._totals())
 
     def _place(self, ranks: Iterable[int]) -> str:
@@ -104,21 +90,11 @@ class CollectivesPanel(Panel):
             pieces.append((f"  {self.back} newer to the right", Tone.INFO))
         return [*pieces, ("  ", Tone.TEXT), *LEGEND]
 
-    def set_filter(self, text: str) -> None:
-        """Show only lines with a rank, or with words, that the filter lets through."""
-        self._filter.set(text)
-        self.query_text = text
-        self._lay_out()
-
-    def fields(self) -> list[str]:
-        """What a filter of lines can name."""
-        return list(FIELDS)
-
     def move(self, how: Move) -> None:
         """Move from line to line; left and right to older and newer collectives."""
         if how in ("left", "right"):
             self.back += 1 if how == "left" else -1
-            self._lay_out()
+            self.lay_out()
         else:
             self.view.move(how)
 
@@ -126,25 +102,6 @@ class CollectivesPanel(Panel):
         """To the ranks of the line."""
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
-
-    def here(self) -> Hashable:
-        """A rank of the line."""
-        return min(self.chosen_ranks(), default=None)
-
-    def select(self, key: Hashable) -> None:
-        """Stand on the line of a rank, now or when the tables are made."""
-        if isinstance(key, int):
-            self._wanted = key
-            self.view.select_rank(key)
-
-    def node(self) -> str | None:
-        """Node of the line's first rank."""
-        rank = self.here()
-        return next((row.node.name for row in self.scene.ranks if row.number == rank), None)
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks of the line under the cursor."""
-        return self.view.chosen()
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """Where the table under the cursor comes from, and who is in it."""
@@ -167,4 +124,4 @@ class CollectivesPanel(Panel):
 
     def text(self) -> str:
         """All tables as text."""
-        return "\n".join("".join(text for text, _ in line).rstrip() for block in self._blocks for line in block.lines)
+        return "\n".join("".join(text for text, _ in line).rstrip() for block in self.blocks for line in block.lines)

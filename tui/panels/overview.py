@@ -94,7 +94,7 @@ class OverviewPanel(OverviewParts):
 
     def renew(self) -> None:
         """Add up the totals anew, and read what was written until then."""
-        self.totals.figures.forget()
+        self.totals.forget()
         self.lastlines.again()
         self.odd.again()
 

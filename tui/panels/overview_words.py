@@ -36,12 +36,25 @@ class Figures(NamedTuple):
     """Ranks in state R."""
 
 
+class LastStep(NamedTuple):
+    """A training step that a log told of; the latest comes last."""
+
+    at: float
+    number: int
+
+
 class Totals:
     """Adds up the figures of all nodes, a part of them a tick."""
 
     def __init__(self, scene: Scene, heatmap: HeatMap) -> None:
         self.scene, self.heatmap = scene, heatmap
         self.figures = Rolling(self._figures_of)
+        self.steps = Rolling(self._step_of)
+
+    def forget(self) -> None:
+        """Look at all nodes anew: another moment is shown."""
+        self.figures.forget()
+        self.steps.forget()
 
     def pieces(self) -> list[Piece]:
         """The chosen figure from least to most, what is missing, and who is on a CPU."""
@@ -83,11 +96,9 @@ class Totals:
         if since is not None:
             stands = age(self.scene.now - since)
             told.append([(f"since {clock(since, millis=False)}", Tone.TEXT), (f", {stands}", Tone.DIM)])
-        steps = JobSteps(self.scene.now)
-        for node in self.scene.nodes if len(self.scene.nodes) <= MANY else ():
-            steps.take(node, ())
-        if steps.last is not None:
-            told.append([("last step ", Tone.DIM), (f"{steps.last}", Tone.TEXT)])
+        steps = [step for step in self.steps.turn(self.scene.nodes) if step is not None]
+        if steps:
+            told.append([("last step ", Tone.DIM), (f"{max(steps).number}", Tone.TEXT)])
         waiting = [len(box.ranks) for box in self.scene.waits if box.waits_for]
         if waiting:
             verb = "waits" if sum(waiting) == 1 else "wait"
@@ -111,6 +122,12 @@ class Totals:
             and (stopped := lanes.stopped(self.scene.now)) is not None
         ]
         return min(found, default=None)
+
+    def _step_of(self, node: NodeState) -> LastStep | None:
+        """The last step that a node's logs tell of."""
+        steps = JobSteps(self.scene.now)
+        steps.take(node, ())
+        return None if steps.last is None else LastStep(steps.numbered_at, steps.last)
 
     def _figures_of(self, node: NodeState) -> Figures:
         metric = self.heatmap.metric_of(node)
@@ -143,7 +160,7 @@ class Totals:
 
 
 MANY = 256
-"""Nodes and ranks up to which all are asked in one tick."""
+"""Ranks up to which all are asked in one tick."""
 
 
 def values_of(scene: Scene, node: NodeState, metric: Metric) -> list[float]:

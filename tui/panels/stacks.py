@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
-from textual.app import ComposeResult
 from textual.message import Message
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tui.format import age, plural
-from tui.panels.base import Panel, Place
-from tui.panels.block_filter import FIELDS, BlockFilter
+from tui.panels.base import Place
+from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
 from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries
 from tui.theme import Tone
-from tui.widgets.bar import Bar
-from tui.widgets.blocks import Block, Blocks
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
 
 
-class StacksPanel(Panel):
+class StacksPanel(BlockPanel):
     """Groups, or the tree, under a line that says what was looked at and when."""
 
     NAME = "stacks"
+    EMPTY = EMPTY
     CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks", "samples"})
 
     class Opened(Message):
@@ -38,22 +36,12 @@ class StacksPanel(Panel):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.bar = Bar()
-        self.view = Blocks(EMPTY)
         self.merged: Merged | None = None
         self.sample: int | None = None
         """The look that is shown; None is all of them."""
         self.as_tree = False
-        self._filter = BlockFilter(scene)
         self._entries: list[Entry] = []
-        self._blocks: list[Block] = []
         self._seen: tuple[int, float] = (0, 0.0)
-        self._wanted: int | None = None
-
-    def compose(self) -> ComposeResult:
-        """The line of totals, then the groups."""
-        yield self.bar
-        yield self.view
 
     def draw(self) -> None:
         """Merge what is new, elsewhere, and draw."""
@@ -63,7 +51,7 @@ class StacksPanel(Panel):
             self._seen = seen
             self._entries = entries(self.scene.state)
             self._merge()
-        self.view.feed(self._blocks)
+        self.view.feed(self.blocks)
         self.bar.show(self._totals())
 
     def renew(self) -> None:
@@ -76,17 +64,16 @@ class StacksPanel(Panel):
 
     async def _merged(self, found: list[Entry], sample: int | None) -> None:
         self.merged = await asyncio.to_thread(merge, found, sample)
-        self._lay_out()
+        self.lay_out()
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Write the groups, or the tree, that pass the filter."""
         if self.merged is not None:
             make = blocks_of_trees if self.as_tree else blocks_of_groups
-            self._blocks = self._filter.kept(make(self.merged, self._place))
+            self.blocks = self.filter.kept(make(self.merged, self._place))
             self.view.empty = f"no group with “{self.query_text}”" if self.query_text else EMPTY
-            self.view.feed(self._blocks)
-        if self._wanted is not None:
-            self.view.select_rank(self._wanted)
-            self._wanted = None
+            self.view.feed(self.blocks)
+        self.stand_where_wanted()
         self.bar.show(self._totals())
 
     def _place(self, ranks: Iterable[int]) -> str:
@@ -124,17 +111,7 @@ class StacksPanel(Panel):
     def toggle_tree(self) -> None:
         """Show the prefix tree, or the groups again."""
         self.as_tree = not self.as_tree
-        self._lay_out()
-
-    def set_filter(self, text: str) -> None:
-        """Show only groups with a rank, or with words, that the filter lets through."""
-        self._filter.set(text)
-        self.query_text = text
-        self._lay_out()
-
-    def fields(self) -> list[str]:
-        """What a filter of groups can name."""
-        return list(FIELDS)
+        self.lay_out()
 
     def move(self, how: Move) -> None:
         """Move from group to group."""
@@ -147,7 +124,7 @@ class StacksPanel(Panel):
 
     def mark_all(self) -> None:
         """Mark every group; when all are marked, none."""
-        every = {block.ranks for block in self._blocks}
+        every = {block.ranks for block in self.blocks}
         self.view.marked = set() if every <= self.view.marked else every
         self.view.repaint()
         self.bar.show(self._totals())
@@ -160,26 +137,6 @@ class StacksPanel(Panel):
             nodes = {row.number: row.node.name for row in self.scene.ranks if row.number in block.ranks}
             self.post_message(self.Opened(dumps, nodes))
         return None
-
-    def here(self) -> Hashable:
-        """A rank of the group."""
-        block = self.view.current
-        return min(block.ranks) if block is not None and block.ranks else None
-
-    def select(self, key: Hashable) -> None:
-        """Stand on the group of a rank, now or when its stack is merged."""
-        if isinstance(key, int):
-            self._wanted = key
-            self.view.select_rank(key)
-
-    def node(self) -> str | None:
-        """Node of the group's first rank."""
-        rank = self.here()
-        return next((row.node.name for row in self.scene.ranks if row.number == rank), None)
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks of the marked groups, or of the one under the cursor."""
-        return self.view.chosen()
 
     def text(self) -> str:
         """All groups as text."""

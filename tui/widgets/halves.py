@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rich.color import Color
@@ -14,7 +15,7 @@ from rich.style import Style
 
 from hangtop.diagnosis.places import BY_NAME
 from hangtop.session.state import NodeState
-from tui.floor import Bay, Floor, Floors
+from tui.floor import Floor, Floors
 from tui.rolling import Rolling
 from tui.scene import Scene
 from tui.text import fit
@@ -52,6 +53,10 @@ class Halves:
         self._floors = Floors()
         self._planned: tuple[list[Floor], int, int, int, int] | None = None
         self._hues = Rolling(self._hue)
+        self._shown: list[Hue] = []
+        """Of each node, in their order."""
+        self._order: list[int] = []
+        """Places of nodes as left and right go through them."""
         self._meaning: tuple[object, object, object] = (None, None, None)
         self._ink: Ink | None = None
 
@@ -78,6 +83,8 @@ class Halves:
 
     def feed(self, rows: Sequence[NodeState], ink: Ink, width: int, height: int) -> None:
         """Take the latest nodes; what their colours mean is worked out a part a tick, or all when it is another."""
+        if rows is not self._rows:
+            self._hues.forget()
         self._rows, self._ink = rows, ink
         floors = self._floors.turn(rows)
         key = floors, len(rows), width, height, self.deep
@@ -86,12 +93,13 @@ class Halves:
             plans = (plan for floor in floors if (plan := in_groups(floor, width, max(1, height), self.deep)))
             self.plan = next(plans, None) or in_order([node.name for node in rows], width, max(1, height), self.deep)
             bays = self.plan.floor.bays if self.plan.floor is not None else ()
+            self._order = [each for bay in bays for each in bay.members] or list(range(len(rows)))
             self.where = {rows[each].name: bay.name for bay in bays for each in bay.members}
         meaning = self.scene.waits, self.heatmap.metric, ink
         if any(new is not old for new, old in zip(meaning, self._meaning, strict=True)):
             self._meaning = meaning
             self._hues.forget()
-        self._hues.turn(rows)
+        self._shown = self._hues.turn(rows)
 
     @property
     def height(self) -> int:
@@ -112,16 +120,12 @@ class Halves:
             return (min if how == "first" else max)(spots, key=lambda each: (spots[each].row, spots[each].x))
         step = -1 if how in ("up", "page_up", "left") else 1
         if how in ("left", "right"):
-            order = [each for bay in self._bays() for each in bay.members]
-            place = order.index(node) + step
-            return order[place] if 0 <= place < len(order) else node
+            place = self._order.index(node) + step
+            return self._order[place] if 0 <= place < len(self._order) else node
         far = step * (page * self.deep if how in ("page_up", "page_down") else 1)
         rows = sorted({spot.row for spot in spots.values()})
         row = rows[max(0, min(len(rows) - 1, rows.index(here.row) + far))]
         return min((each for each in spots if spots[each].row == row), key=lambda each: abs(spots[each].x - here.x))
-
-    def _bays(self) -> Sequence[Bay]:
-        return self.plan.floor.bays if self.plan.floor is not None else (Bay("", tuple(range(len(self._rows)))),)
 
     def at(self, x: int, line: int) -> int | None:
         """The node in a cell, the upper one of two; None where there is none."""
@@ -147,28 +151,23 @@ class Halves:
         """A group in which something is wrong shows that by its name."""
         if row.name and self.plan.floor is not None:
             members = self.plan.floor.bays[row.bay].members
-            tones = {hue.tone for each in members if (hue := self._hues.of(self._rows[each].name)) is not None}
+            tones = {self._shown[each].tone for each in members}
             for tone in (Tone.BAD, Tone.WARN):
                 if tone in tones:
                     return tone
         return Tone.TEXT if here else Tone.DIM
 
     def _nodes(self, line: Runs, row: BayRow, at: int) -> None:
-        ink, wide = self.ink, self.plan.wide
-        ground = ink.of(Tone.TEXT).bgcolor
-        for number, upper in enumerate(row.upper):
-            if self.deep == 1:
-                line.add(*self._whole(upper))
-                continue
-            colours = [
-                ink.of(Tone.ACCENT).color if each == at else self._color(each)
-                for each in (upper, *row.lower[number : number + 1])
-            ]
-            line.add(HALF * wide, _halves(colours[0], colours[1] if len(colours) > 1 else ground))
-
-    def _color(self, node: int) -> Color | None:
-        hue = self._hues.of(self._rows[node].name)
-        return None if hue is None else hue.color
+        if self.deep == 1:
+            for each in row.upper:
+                line.add(*self._whole(each))
+            return
+        ground, cursor = self.ink.of(Tone.TEXT).bgcolor, self.ink.of(Tone.ACCENT).color
+        shown, text = self._shown, HALF * self.plan.wide
+        for upper, lower in zip_longest(row.upper, row.lower, fillvalue=-1):
+            above = cursor if upper == at else shown[upper].color
+            below = ground if lower < 0 else cursor if lower == at else shown[lower].color
+            line.add(text, _halves(above, below))
 
     def _whole(self, index: int) -> tuple[str, Style]:
         """A node in a cell of its own: a letter or a digit."""

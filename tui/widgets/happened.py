@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from textual.strip import Strip
 
+from hangtop.diagnosis.finding import Outcome
 from hangtop.session.state import Change
 from tui.changes import MARKS, told
 from tui.format import clock
@@ -11,6 +14,9 @@ from tui.scene import Scene
 from tui.text import cells
 from tui.theme import Tone
 from tui.widgets.lines import Lines, Piece, strip_of
+
+OUTCOMES = frozenset(get_args(Outcome))
+"""Kinds of changes that are verdicts: their word comes first, for the sentence may be cut."""
 
 
 class Happened(Lines):
@@ -55,7 +61,7 @@ class Happened(Lines):
             (f" {clock(change.at, millis=False)} ", Tone.DIM),
             (f"{sign.glyph} ", sign.tone),
             (f"{change.node} " if change.node else "", Tone.INFO),
-            (f"{sign.label} " if sign.rank >= MARKS["at_risk"].rank and change.kind != "mark" else "", sign.tone),
+            (f"{sign.label} " if change.kind in OUTCOMES else "", sign.tone),
             (change.text, Tone.TEXT),
         ]
         return strip_of(pieces, width, self.ink)

@@ -1,0 +1,180 @@
+"""Columns of panel 2: who a rank is, how busy, what its GPU does, and what it tells of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from collectors.samples.gpus import GpuSample
+from collectors.samples.inside import InsidePulse
+from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.job import Look
+from hangtop.session.state import GpuState, NodeState, RankState
+from tui.filter import Value
+from tui.format import UNKNOWN, age, number, percent, size, spark
+from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, history, memory_percent, pulse_of, row_of
+from tui.recent import Recent
+from tui.scene import RankRow, Scene
+from tui.theme import Tone
+from tui.widgets.lines import Piece
+from tui.widgets.table import Column
+
+STATES = {
+    "R": ("R on CPU", Tone.OK),
+    "S": ("S sleep", Tone.TEXT),
+    "D": ("D disk!", Tone.BAD),
+    "T": ("T stopped", Tone.BAD),
+    "t": ("t traced", Tone.WARN),
+    "Z": ("Z zombie", Tone.BAD),
+    "X": ("X dead", Tone.BAD),
+    "I": ("I idle", Tone.DIM),
+}
+"""A process state's letter and its meaning; D and T do not go away by themselves."""
+
+_TREND = 12
+Figure = Callable[[RankState, NodeState, float, Sequence[Look[RankPulse]]], float | None]
+"""Of a rank on a node, ticks so many seconds apart, its last looks being these."""
+Show = Callable[[RankRow], Piece]
+
+
+def rank_piece(row: RankRow) -> Piece:
+    """Number; of a process without one its pid behind a question mark."""
+    if row.number < 0:
+        return f"?{row.rank.process.pid}", Tone.WARN
+    return str(row.number), Tone.STRONG
+
+
+def state_piece(row: RankRow) -> Piece:
+    """State as letter and word."""
+    if row.rank.gone_at is not None:
+        return "ended", Tone.WARN
+    pulse = pulse_of(row.rank)
+    return (UNKNOWN, Tone.DIM) if pulse is None else STATES.get(pulse.state, (pulse.state, Tone.TEXT))
+
+
+def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
+    """Columns over one scene; values of GPUs are those of the first GPU that the process is on."""
+    recent: Recent[RankPulse] = Recent(_TREND + 3)
+
+    def gpu_value(get: Callable[[GpuState], Value]) -> Callable[[RankRow], Value]:
+        def value(row: RankRow) -> Value:
+            gpu = scene.gpu_of(row)
+            return None if gpu is None else get(gpu)
+
+        return value
+
+    def sample(get: Callable[[GpuSample], Value]) -> Callable[[RankRow], Value]:
+        return gpu_value(lambda gpu: None if (found := row_of(gpu)) is None else get(found))
+
+    def followed(row: RankRow) -> Sequence[Look[RankPulse]]:
+        return recent.of((row.node.name, row.rank.process.pid), row.rank.looks, scene.interval)
+
+    def moving(figure: Figure, form: Callable[[float | None], str]) -> tuple[Callable[[RankRow], Value], Show]:
+        """Value and cell of what two looks tell together."""
+
+        def value(row: RankRow) -> Value:
+            looks = recent.last((row.node.name, row.rank.process.pid), row.rank.looks)
+            return figure(row.rank, row.node, scene.interval, looks)
+
+        def show(row: RankRow) -> Piece:
+            found = figure(row.rank, row.node, scene.interval, followed(row))
+            return (UNKNOWN, Tone.DIM) if found is None else (form(found), Tone.TEXT)
+
+        return value, show
+
+    def quiet(row: RankRow) -> Value:
+        return None if row.rank.log_at is None else max(0.0, scene.now - row.rank.log_at)
+
+    def trend(row: RankRow) -> Piece:
+        if row.rank.gone_at is not None:
+            return "", Tone.DIM
+        end = row.node.seen_at or scene.now
+        seconds = history(followed(row), cpu_seconds, end, scene.interval, _TREND + 1)
+        shares = [None if a is None or b is None else (b - a) / scene.interval * 100.0 for a, b in pairwise(seconds)]
+        return spark(shares, 100.0, _TREND), Tone.GRAPH
+
+    cpu, cpu_piece = moving(cpu_percent, number)
+    helpers, helpers_piece = moving(helpers_percent, number)
+    switches, switches_piece = moving(_switches, number)
+    reading, reading_piece = moving(_reading, size)
+
+    return (
+        Column("rank", "rank", 5, lambda row: row.number, rank_piece, align="right", tone=Tone.STRONG),
+        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("state", "state", 9, _letter, state_piece,
+               help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
+        Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
+        Column("wchan", "kernel wait", 18, _wchan, grow=1, least=12,
+               help="kernel function that the main thread sleeps in"),
+        Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
+        Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
+               help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
+        Column("trend", "cpu 12 s", _TREND, cpu, trend, help="CPU of the last 12 s; full is one core"),
+        Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
+               help="memory of its GPU in use"),
+        Column("quiet", "log quiet", 9, quiet, form=age, align="right", help="since its logs last grew"),
+        Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
+        Column("helpers", "workers %", 9, helpers, helpers_piece, align="right",
+               help="CPU of data workers and other helpers together; 100 is one core"),
+        Column("workers", "workers", 7, lambda row: len(row.rank.helpers), align="right",
+               help="data workers and other helper processes"),
+        Column("switches", "sleeps/s", 8, switches, switches_piece, align="right", also=("ctx/s",),
+               help="voluntary context switches: how often it went to sleep"),
+        Column("read", "read/s", 7, reading, reading_piece, align="right", help="bytes a second read from storage"),
+        Column("threads", "threads", 7, _pulse(lambda pulse: pulse.threads), align="right"),
+        Column("local", "local rank", 10, lambda row: row.rank.process.local_rank, align="right"),
+        Column("pid", "pid", 8, lambda row: row.rank.process.pid, align="right"),
+        Column("user", "user", 8, lambda row: row.rank.process.user),
+        Column("launcher", "launcher", 8, lambda row: row.rank.process.launcher),
+        Column("up", "up", 7, lambda row: scene.now - row.rank.process.started, form=age, align="right",
+               help="since the process was started"),
+        Column("cmd", "command", 24, lambda row: row.rank.process.command, grow=3, least=12, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def told_columns(scene: Scene) -> Sequence[Column[RankRow]]:
+    """What ranks tell that called ``hangtop.inside.start()``."""
+
+    def lasted(row: RankRow) -> float | None:
+        inside = _inside(row)
+        began = None if inside is None else inside.phase_at
+        return None if began is None else max(0.0, scene.now - began)
+
+    return (
+        Column("step", "step", 8, lambda row: None if (told := _inside(row)) is None else told.step, align="right",
+               help="the last step that the rank says is done (hangtop.inside)"),
+        Column("phase", "phase", 10, lambda row: None if (told := _inside(row)) is None else told.phase or None,
+               help="the part of the step that it is in, by its own word"),
+        Column("phase.age", "for", 5, lasted, form=age, align="right", help="since when it is in that phase"),
+    )  # fmt: skip
+
+
+def _inside(row: RankRow) -> InsidePulse | None:
+    inside = row.rank.inside
+    return None if inside is None or row.rank.gone_at is not None else inside.pulse
+
+
+def _switches(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
+    del rank
+    return growth(looks, lambda pulse: pulse.voluntary_switches, node.seen_at, interval)
+
+
+def _reading(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
+    del rank
+    return growth(looks, lambda pulse: float(pulse.read_bytes or 0), node.seen_at, interval)
+
+
+def _pulse(get: Callable[..., Value]) -> Callable[[RankRow], Value]:
+    return lambda row: None if (pulse := pulse_of(row.rank)) is None or row.rank.gone_at is not None else get(pulse)
+
+
+def _letter(row: RankRow) -> Value:
+    if row.rank.gone_at is not None:
+        return "ended"
+    pulse = pulse_of(row.rank)
+    return None if pulse is None else pulse.state
+
+
+def _wchan(row: RankRow) -> Value:
+    pulse = pulse_of(row.rank)
+    return pulse.wchan if pulse is not None and row.rank.gone_at is None and pulse.wchan not in {"", "0"} else None
