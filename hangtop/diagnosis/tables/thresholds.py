@@ -106,3 +106,5 @@ CLOCK_SKEW_S = 1.0
 CHANCE = 0.01
 """Ours: a share that chance gives less often than once in a hundred is not chance. Once in twenty accuses one healthy
 job in so many: of two ranks, looked at four times each, one waited three times and the other never."""
+TRACE_CHANCE = 0.05
+"""Ours: the same of traces, which also tell what the lateness costs."""

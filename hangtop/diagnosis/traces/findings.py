@@ -10,7 +10,7 @@ from statistics import NormalDist
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
-from hangtop.diagnosis.tables.thresholds import CHANCE
+from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 from hangtop.diagnosis.tables.tracing import (
     TRACE_DATA_SHARE,
     TRACE_EXPOSED_SHARE,
@@ -99,7 +99,7 @@ def _is_late(one: Lateness, seen: TracePicture) -> bool:
     usual = min(0.99, sum(other.late for other in seen.lateness) / sum(other.met for other in seen.lateness))
     spread = sqrt(one.met * usual * (1 - usual))
     chance = 1 - NormalDist().cdf((one.late - 0.5 - one.met * usual) / spread)
-    return chance * len(seen.lateness) < CHANCE and one.held_up >= TRACE_HELD_SHARE * _median_wall(seen)
+    return chance * len(seen.lateness) < TRACE_CHANCE and one.held_up >= TRACE_HELD_SHARE * _median_wall(seen)
 
 
 def _median_wall(seen: TracePicture) -> float:

@@ -17,6 +17,8 @@ from tests.support.made import hello, tick
 from tests.support.tmux import Tmux
 
 RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+LEFT = "left-the-screen"
+"""What the terminal says then; no word of the screen's."""
 pytestmark = pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 
 
@@ -31,14 +33,14 @@ def hangtop(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def on_screen(folder: Path, *words: str) -> Tmux:
     """The screen over this machine, and what is on the terminal after it."""
-    command = f"{shlex.join([*RUN, 'watch', *words])}; echo ended; exec sleep 60"
+    command = f"{shlex.join([*RUN, 'watch', *words])}; echo {LEFT}; exec sleep 60"
     return Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(folder)}, size=(200, 30))
 
 
 def left(terminal: Tmux) -> list[str]:
     """Leave the screen; what is on the terminal then."""
     terminal.press("q")
-    return [line for line in terminal.wait_for("ended").splitlines() if line.strip() not in ("", "ended")]
+    return [line for line in terminal.wait_for(LEFT).splitlines() if line.strip() not in ("", LEFT)]
 
 
 def test_a_mark_that_was_set_is_there_again(tmp_path: Path) -> None:
