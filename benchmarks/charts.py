@@ -62,13 +62,13 @@ class Switch:
         panel = app.stage.panels["overview"]
         assert isinstance(panel, OverviewPanel)
         self._chart, self._session = panel.time, session
-        self._feed, self._taking, self._past = panel.time.feed, session.history.taking, session.past
+        self._feed, self._taking, self._past = panel.time.feed, session.history.taking, session.keeping.past
 
     def turn(self, *, on: bool) -> None:
         """Let it work or not."""
         self._chart.feed = self._feed if on else _nothing  # type: ignore[method-assign]
         self._session.history.taking = self._taking if on else _none  # type: ignore[method-assign, assignment]
-        self._session.past = self._past if on else None
+        self._session.keeping.past = self._past if on else None
 
 
 def _nothing() -> None:

@@ -81,7 +81,7 @@ async def watch(jobs: DeviceJobs, job: FaultyJob, seconds: float) -> WatchedHour
 
     session.on_verdict.append(changed)
     with tempfile.TemporaryDirectory() as folder:
-        session.record(Path(folder) / "watch.hangtop")
+        session.keeping.record(Path(folder) / "watch.hangtop")
         try:
             await session.start()
             await asyncio.sleep(seconds)

@@ -19,5 +19,5 @@ async def start_session(app: Host) -> None:
         await aside(lambda: importlib.import_module("asyncssh"))
     if head.live and head.player is None:
         await aside(lambda: importlib.import_module("hangtop.session.tape.ring"))
-        head.keep_past()
+        head.keeping.keep_past()
     await head.start()

@@ -12,6 +12,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.feed import Player
 from hangtop.session.history.history import History
+from hangtop.session.keeping import Keeping
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
@@ -33,7 +34,7 @@ class Subject(Protocol):
     probed: list[Probed]
     traces: TracePicture | None
     history: History
-    no_past: str
+    keeping: Keeping
     told: NodeSettings
     player: Player | None
 
@@ -64,9 +65,6 @@ class Subject(Protocol):
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture; may be called in another thread."""
-
-    def keep_past(self) -> None:
-        """Keep all that comes from now on for a while, so that a moment of it can be shown again."""
 
     async def start(self) -> None:
         """Begin to deliver."""

@@ -38,15 +38,15 @@ async def _record(options: SessionOptions, path: Path, seconds: float | None) ->
 
     session = live_session(options)
     session.asker = asker(batch=options.batch)
-    recorder = session.record(path)
+    recorder = session.keeping.record(path)
     status = Status()
     began = time.monotonic()
     try:
         await session.start()
         while seconds is None or time.monotonic() - began < seconds:
             await asyncio.sleep(STEP)
-            if session.recording_fault:
-                raise RecordingError(session.recording_fault)
+            if session.keeping.recording_fault:
+                raise RecordingError(session.keeping.recording_fault)
             state = session.state
             live = sum(node.link in {"live", "limited"} for node in state.nodes.values())
             said = session.verdict.summary if session.verdict else ""

@@ -47,7 +47,7 @@ def command(
     first, last = feed.recording.span
     judged = json or text
     if not judged:
-        session.keep_past()
+        session.keeping.keep_past()
     if judged or seconds is not None:
         run_to(session, feed, last if seconds is None else first + seconds)
     if feed.recording.damage:

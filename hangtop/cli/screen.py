@@ -25,7 +25,7 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 
     session = live_session(options)
     if record is not None:
-        session.record(Path(record))
+        session.keeping.record(Path(record))
     show(session, choices, keep=keep and record is None)
 
 

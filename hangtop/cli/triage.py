@@ -75,7 +75,7 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
     session = live_session(options)
     session.asker = asker(batch=options.batch)
     if record is not None:
-        session.record(Path(record))
+        session.keeping.record(Path(record))
     status = Status()
     try:
         await session.start(watching=False)

@@ -66,9 +66,9 @@ def keep(session: Session, folder: Path) -> Kept | None:
     """
     if all(node.seen_at is None for node in session.state.nodes.values()):
         return None
-    past = session.past
+    past = session.keeping.past
     if past is None:
-        raise NotKeptError(session.no_past)
+        raise NotKeptError(session.keeping.no_past)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         room = int(shutil.disk_usage(folder).free * SPARE)

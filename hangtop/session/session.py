@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.questions import Asker, Question
@@ -16,7 +14,6 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
-from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Look
 from hangtop.diagnosis.waits.patience import alarm_after
@@ -24,6 +21,7 @@ from hangtop.session import own_pauses
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
+from hangtop.session.keeping import Keeping
 from hangtop.session.locating import Locator
 from hangtop.session.looking import Glance, StackLooks
 from hangtop.session.node_settings import NodeSettings
@@ -42,10 +40,6 @@ if TYPE_CHECKING:
     from collectors.formats.floor_plan import FloorPlan
     from hangtop.diagnosis.traces.picture import TracePicture
     from hangtop.session.probed.answer import Probed
-    from hangtop.session.recording import Recorder
-    from hangtop.session.tape.ring import Ring
-
-    Keeper = Recorder | Ring
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -96,19 +90,13 @@ class Session:
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
-        self._recorder: Recorder | None = None
+        self.keeping = Keeping(options, self._store.state, self.now)
         self.probed: list[Probed] = []
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
-        self.past: Ring | None = None
-        """What it took in lately; None while nobody asked for that to be kept, or it cannot be."""
-        self.no_past = "the past is not kept"
-        """Why, for people."""
         self.player: Player | None = None
         """What plays a recording in this session; None where it watches a job."""
-        self.recording_fault = ""
-        """Why the recording ended before the session; empty while all is well."""
 
     @property
     def state(self) -> JobState:
@@ -153,42 +141,24 @@ class Session:
             await asyncio.wait([self._watching])
         if self._feed is not None:
             await self._feed.close()
-        if self.past is not None:
-            self.past.close()
-            self.past = None
-        self._keep_recording(lambda recorder: recorder.close(self.now()))
-        self._recorder = None
-
-    def record(self, path: Path) -> Recorder:
-        """Write all that comes from now on to a file, until the session is closed.
-
-        Raises :class:`~hangtop.session.recording.RecordingError`.
-        """
-        # and zstandard: not before a recording is asked for
-        from hangtop.session.blocks import About
-        from hangtop.session.recording import Recorder
-
-        options = self.options
-        about = About(__version__, list(options.targets), self.now(), options.interval, options.patience, options.label)
-        self._recorder = Recorder(path, about)
-        return self._recorder
+        self.keeping.close()
 
     # --- sink ----------------------------------------------------------------------------------------------------
 
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
         self._store.samples(node, samples, size)
-        self._keep(lambda keeper: keeper.samples(self.now(), node, samples))
+        self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
         self._store.link(change)
-        self._keep(lambda keeper: keeper.link(self.now(), change))
+        self.keeping.take(lambda keeper: keeper.link(self.now(), change))
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode."""
         self._store.bad_line(node, text, why)
-        self._keep(lambda keeper: keeper.bad_line(self.now(), node, text, why))
+        self.keeping.take(lambda keeper: keeper.bad_line(self.now(), node, text, why))
 
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""
@@ -210,7 +180,7 @@ class Session:
         if node in self.state.nodes:
             own_pauses.told_by(self.state.nodes[node], dumps)
         self.progress.saw(named)
-        self._keep(lambda keeper: keeper.stacks(self.now(), node, dumps))
+        self.keeping.take(lambda keeper: keeper.stacks(self.now(), node, dumps))
 
     def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, or RAS answered or noticed just now."""
@@ -220,7 +190,7 @@ class Session:
             self.state.ras_events.append(said)
         else:
             self.state.ras.append(Look(self.now(), said))
-        self._keep(lambda keeper: keeper.witness(self.now(), said))
+        self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
 
     def mark(self, at: float, text: str) -> None:
         """Mark a moment on the line of time; recordings and the past keep it."""
@@ -228,60 +198,7 @@ class Session:
         from hangtop.session.blocks import RecordedMark
 
         self.state.changes.append(Change(at, "", text, "mark"))
-        self._keep(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
-
-    def _keep(self, write: Callable[[Keeper], None]) -> None:
-        """Add to the recording and to the past; a full disk ends the recording, not the watch."""
-        if self.past is not None:
-            try:
-                write(self.past)
-            except OSError as error:
-                self.forget_past(f"the past is no longer kept: {error.strerror}")
-        self._keep_recording(write)
-
-    def _keep_recording(self, write: Callable[[Recorder], None]) -> None:
-        if self._recorder is None:
-            return
-        from hangtop.session.recording import RecordingError
-
-        try:
-            write(self._recorder)
-        except RecordingError as error:
-            self._recorder = None
-            self.recording_fault = str(error)
-            self.state.changes.append(Change(self.now(), "", f"recording ended: {error}", "hangtop"))
-
-    def keep_past(self) -> None:
-        """Keep all that comes from now on for a while, so that a moment of it can be shown again."""
-        from hangtop.session.tape.ring import Ring
-
-        try:
-            self.past = past = Ring(self.now())
-            if self.state.nodes:
-                deque(past.framing(self.now(), self.state), maxlen=0)
-        except OSError as error:
-            self.forget_past(f"the past cannot be kept: {error.strerror}")
-
-    def forget_past(self, why: str) -> None:
-        """Keep it no longer."""
-        if self.past is not None:
-            self.past.close()
-        self.past, self.no_past = None, why
-        self.state.changes.append(Change(self.now(), "", why, "hangtop"))
-
-    def _framing(self) -> Iterator[None]:
-        """Copy the state for the past, when it is time to."""
-        from hangtop.session.tape.ring import MOST_NODES
-
-        if self.past is None:
-            return
-        if len(self.state.nodes) > MOST_NODES:
-            self.forget_past(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
-            return
-        try:
-            yield from self.past.framing(self.now(), self.state)
-        except OSError as error:
-            self.forget_past(f"the past is no longer kept: {error.strerror}")
+        self.keeping.take(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
 
     # --- thinking ------------------------------------------------------------------------------------------------
 
@@ -297,8 +214,7 @@ class Session:
             yield
         yield from self.progress.looking(self.now(), self._strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
-        if self.past is not None:
-            yield from self._framing()
+        yield from self.keeping.framing()
         self.told.share_logs()
 
     def job(self) -> Job:

@@ -39,7 +39,7 @@ def happened(paper: Paper, session: Session, second: int) -> None:
 def lived(paper: Paper) -> PaperSession:
     paper.clock.now = NOW
     session = paper.session(ticks=0)
-    session.keep_past()
+    session.keeping.keep_past()
     for second in range(SECONDS):
         happened(paper, session, second)
     return session
@@ -49,10 +49,10 @@ def lived(paper: Paper) -> PaperSession:
 async def watched(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = SIZE) -> AsyncIterator[Screen]:
     paper = Paper(nodes=2, gpus=2)
     session = lived(paper)
-    past = session.past
-    monkeypatch.setattr(session, "keep_past", lambda: None)  # it is kept already
+    past = session.keeping.past
+    monkeypatch.setattr(session.keeping, "keep_past", lambda: None)  # it is kept already
     async with screen(session, size=size) as shown:
-        assert session.past is past
+        assert session.keeping.past is past
         yield shown
 
 
@@ -155,7 +155,7 @@ async def test_what_happens_while_the_past_is_shown_still_rings(monkeypatch: pyt
 async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
     session = Paper(nodes=1).session()
     async with screen(session) as shown:
-        session.forget_past("of a job that is too large no past is kept")
+        session.keeping.forget_past("of a job that is too large no past is kept")
         await shown.press("left")
         assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
         assert shown.app.scene.timeline.at is None
@@ -168,7 +168,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
     paper = Paper(nodes=2, gpus=2)
     session = Session(paper.session(ticks=0).options, clock=paper.clock)
-    session.record(path)
+    session.keeping.record(path)
     for second in range(SECONDS):
         happened(paper, session, second)
     asyncio.run(session.close())
@@ -178,7 +178,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def replayed(path: Path) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
     session, feed = replay_session(path)
-    session.keep_past()
+    session.keeping.keep_past()
     feed.paused = True
     app = HangtopApp(session, ScreenOptions(theme="hangtop"))
     async with app.run_test(size=SIZE, notifications=True) as pilot:

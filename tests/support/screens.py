@@ -72,8 +72,7 @@ class PaperSession(Session):
 
     async def close(self) -> None:
         self.closed = True
-        if self.past is not None:
-            self.past.close()
+        self.keeping.close()
 
     async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
         """Take note of it."""

@@ -94,9 +94,9 @@ async def go(app: Host, at: float | None) -> None:
         timeline.at = None
         app.show_session(app.head)
         return
-    past = cast("Session", app.head).past
+    past = app.head.keeping.past
     if past is None:
-        app.say(f"only now can be shown: {app.head.no_past}", "warning")
+        app.say(f"only now can be shown: {app.head.keeping.no_past}", "warning")
         return
     if at < past.first:
         app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
@@ -111,7 +111,7 @@ async def _shown(app: Host) -> None:
 
     timeline, head = app.scene.timeline, cast("Session", app.head)
     await asyncio.sleep(0)  # of several keys at once only the last counts
-    at, past = timeline.at, head.past
+    at, past = timeline.at, head.keeping.past
     if at is None or past is None:
         return
     moment = await aside(lambda: moment_at(head.options, past, at))
@@ -125,7 +125,7 @@ def advance(app: Host, passed: float) -> None:
     from hangtop.session.moment import Moment
 
     timeline, head, shown = app.scene.timeline, cast("Session", app.head), app.session
-    player, past = head.player, head.past
+    player, past = head.player, head.keeping.past
     if not timeline.playing or timeline.at is None or player is None or past is None or not isinstance(shown, Moment):
         return
     at = timeline.at + passed * player.speed

@@ -1,8 +1,8 @@
 """Who waits for whom: follow every wait to its end and find the ranks that hold the others up.
 
 A rank that does not wait ends the chain: it is the culprit however few wait for it. Where all wait, the places decide:
-ranks wait per process group, so a wait in a sub-group ends before the wait of the waiters that needs both; peers of
-sends and receives close cycles; else the minority is the odd one. Pure functions over the statuses of ranks.
+ranks wait per group, so a wait in a sub-group ends before that of those who need both; peers of sends and receives
+close cycles; else the minority is the odd one. Pure functions over the statuses of ranks.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     still = [status for status in waits if status.frozen is not False]
     if not still or len(waits) - len(still) > len(still):
         return None
-    # One that woke for a moment beside others that stand still in the same operation waits with them.
-    places = {_point_of(status.activity) for status in still}
+    places = {_point_of(status.activity) for status in still}  # one that woke for a moment waits with those beside it
     waiting = [status for status in waits if status.frozen is not False or _point_of(status.activity) in places]
     empty = _empty_gpus(waiting)
     waiting = [status for status in waiting if status not in empty]

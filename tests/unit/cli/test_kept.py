@@ -103,7 +103,7 @@ def test_a_session_that_saw_no_node_says_nothing(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: 1000.0)
-    session.keep_past()
+    session.keeping.keep_past()
     assert said(session) == ""
     session.samples("node1", [hello(1000.0), tick(1000.0)], 1)
     assert said(session).startswith("the last 0 s are kept: hangtop replay ")

@@ -38,9 +38,9 @@ def ended(paper: Paper, seconds: int, then: Callable[[PaperSession, int], None] 
           limit: int = 0) -> PaperSession:  # fmt: skip
     """A session that has watched for so long."""
     session = kept_past(paper)
-    assert session.past is not None
+    assert session.keeping.past is not None
     if limit:
-        session.past._limit = limit
+        session.keeping.past._limit = limit
     played(paper, session, seconds, lambda second: then(session, second))
     return session
 
@@ -118,10 +118,10 @@ def test_where_the_oldest_has_gone_it_begins_with_what_was_known(tmp_path: Path)
             session.link(LinkChange("node3", "lost", "cut", NOW + 2))
 
     session = ended(paper, 500, then, limit=160_000)
-    assert session.past is not None
-    assert session.past.first > NOW + 60
+    assert session.keeping.past is not None
+    assert session.keeping.past.first > NOW + 60
     found = had(tmp_path, session)
-    assert found.seconds == pytest.approx(NOW + 499 - session.past.first)
+    assert found.seconds == pytest.approx(NOW + 499 - session.keeping.past.first)
     again = replayed(found.path)
     for name, node in session.state.nodes.items():
         other = again.state.nodes[name]
@@ -147,9 +147,9 @@ def test_where_the_oldest_has_gone_it_begins_with_what_was_known(tmp_path: Path)
 def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> None:
     now = 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.keep_past()
-    assert session.past is not None
-    session.past._limit = 2000
+    session.keeping.keep_past()
+    assert session.keeping.past is not None
+    session.keeping.past._limit = 2000
     session.link(LinkChange("node1", "live", "", now))
     first: list[NamedTuple] = [
         hello(now + ahead),
@@ -162,7 +162,7 @@ def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> No
         moved = pulse(1000, voluntary_switches=second, idle_since=now + ahead)
         session.samples("node1", [moved, tick(now + ahead, second)], 1)
         session.tick()
-    assert session.past.first > 1020.0
+    assert session.keeping.past.first > 1020.0
     found = keep(session, tmp_path)
     assert found is not None
     again = replayed(found.path).state.nodes["node1"]
@@ -235,7 +235,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said_and_nothing_is_left(
 def test_what_saw_nothing_keeps_nothing_and_what_could_not_be_kept_says_why(tmp_path: Path) -> None:
     assert keep(kept_past(Paper(nodes=1)), tmp_path) is None
     session = ended(Paper(nodes=1, gpus=1), 2)
-    session.forget_past("the past is no longer kept: No space left on device")
+    session.keeping.forget_past("the past is no longer kept: No space left on device")
     with pytest.raises(NotKeptError, match="no longer kept: No space left"):
         keep(session, tmp_path)
     assert [*tmp_path.iterdir()] == []

@@ -78,7 +78,7 @@ def test_why_nothing_is_known_is_told_once() -> None:
 async def test_a_recording_knows_it_too(tmp_path: Path) -> None:
     clock = iter(range(1000, 1100))
     session = made(lambda: float(next(clock)))
-    session.record(tmp_path / "r.hangtop")
+    session.keeping.record(tmp_path / "r.hangtop")
     session.located(PLAN)
     session.tick()
     await session.close()

@@ -32,7 +32,7 @@ def played(
 def kept(paper: Paper) -> PaperSession:
     paper.clock.now = NOW - 1
     session = paper.session(ticks=0)
-    session.keep_past()
+    session.keeping.keep_past()
     return session
 
 
@@ -50,8 +50,8 @@ def test_a_moment_is_the_session_that_had_seen_no_more(second: int) -> None:
     paper = Paper(nodes=3, gpus=2)
     session = kept(paper)
     played(paper, session, 90)
-    assert session.past is not None
-    moment = moment_at(session.options, session.past, NOW + second)
+    assert session.keeping.past is not None
+    moment = moment_at(session.options, session.keeping.past, NOW + second)
     other = Paper(nodes=3, gpus=2)
     then = kept(other)
     played(other, then, second + 1)
@@ -65,10 +65,10 @@ def test_it_goes_on_from_there() -> None:
     paper = Paper(nodes=2, gpus=2)
     session = kept(paper)
     played(paper, session, 60)
-    assert session.past is not None
-    moment = moment_at(session.options, session.past, NOW + 25)
-    moment.play(session.past.read(moment.at, NOW + 50), NOW + 50)
-    for name, node in moment_at(session.options, session.past, NOW + 50).state.nodes.items():
+    assert session.keeping.past is not None
+    moment = moment_at(session.options, session.keeping.past, NOW + 25)
+    moment.play(session.keeping.past.read(moment.at, NOW + 50), NOW + 50)
+    for name, node in moment_at(session.options, session.keeping.past, NOW + 50).state.nodes.items():
         alike(node, moment.state.nodes[name])
 
 
@@ -85,9 +85,9 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known() -> None
                 session.samples(node, [dump], 0)
 
     played(paper, session, 50, then)
-    assert session.past is not None
+    assert session.keeping.past is not None
     for second in (20, 40):
-        moment = moment_at(session.options, session.past, NOW + second)
+        moment = moment_at(session.options, session.keeping.past, NOW + second)
         moment.show(session)
         after = second > 30
         assert [lines.lines for _, lines in moment.state.log_lines] == [[f"line {each}"] for each in range(second + 1)]
@@ -101,8 +101,8 @@ async def test_nobody_can_be_asked_in_a_moment() -> None:
     paper = Paper(nodes=1, gpus=1)
     session = kept(paper)
     played(paper, session, 5)
-    assert session.past is not None
-    moment = moment_at(session.options, session.past, NOW + 2)
+    assert session.keeping.past is not None
+    moment = moment_at(session.options, session.keeping.past, NOW + 2)
     assert not moment.can_act
     assert moment.live
     with pytest.raises(TransportError, match="node1: this is a moment of the past"):
@@ -116,10 +116,10 @@ async def test_nobody_can_be_asked_in_a_moment() -> None:
 def test_the_oldest_gives_way_and_what_is_left_can_be_shown() -> None:
     paper = Paper(nodes=4, gpus=8)
     session = kept(paper)
-    assert session.past is not None
-    session.past._limit = 200_000
+    assert session.keeping.past is not None
+    session.keeping.past._limit = 200_000
     played(paper, session, 300)
-    past = session.past
+    past = session.keeping.past
     assert sum(part.file.tell() for part in past._parts) < 2 * 200_000
     assert NOW < past.first < NOW + 299
     moment = moment_at(session.options, past, NOW)
@@ -130,10 +130,10 @@ def test_the_oldest_gives_way_and_what_is_left_can_be_shown() -> None:
 def test_a_session_that_knew_something_already_begins_with_that() -> None:
     paper = Paper(nodes=2, gpus=2)
     session = paper.session(ticks=5)
-    session.keep_past()
-    assert session.past is not None
-    assert session.past.first == NOW
-    moment = moment_at(session.options, session.past, NOW - 100)
+    session.keeping.keep_past()
+    assert session.keeping.past is not None
+    assert session.keeping.past.first == NOW
+    moment = moment_at(session.options, session.keeping.past, NOW - 100)
     assert isinstance(moment, Moment)
     assert sorted(moment.state.nodes) == ["node1", "node2"]
 
@@ -147,9 +147,9 @@ def test_a_full_disk_ends_the_past_and_not_the_watch(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Ring, "samples", full)
     played(paper, session, 3)
-    assert session.past is None
-    assert session.no_past == "the past is no longer kept: No space left on device"
-    assert session.state.changes[-1].text == session.no_past or session.no_past in [
+    assert session.keeping.past is None
+    assert session.keeping.no_past == "the past is no longer kept: No space left on device"
+    assert session.state.changes[-1].text == session.keeping.no_past or session.keeping.no_past in [
         change.text for change in session.state.changes
     ]
     assert len(session.state.nodes["node1"].gpus[0].looks) == 3
@@ -157,10 +157,10 @@ def test_a_full_disk_ends_the_past_and_not_the_watch(monkeypatch: pytest.MonkeyP
 
 def test_of_a_job_that_is_too_large_no_past_is_kept_and_it_says_so() -> None:
     session = Session(Paper(nodes=1).session(ticks=0).options, clock=lambda: NOW)
-    session.keep_past()
+    session.keeping.keep_past()
     for number in range(MOST_NODES + 1):
         session.samples(f"n{number}", [hello(NOW)], 1)
     session.tick()
-    assert session.past is None
-    assert f"more than {MOST_NODES} nodes" in session.no_past
+    assert session.keeping.past is None
+    assert f"more than {MOST_NODES} nodes" in session.keeping.no_past
     assert LIMIT > 0

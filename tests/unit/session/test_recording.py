@@ -35,7 +35,7 @@ async def _record(path: Path, seconds: int = 40) -> Session:
     """A session of four ranks that work for ten seconds and then stand still; a look at one of them at the end."""
     now = 1000.0
     session = Session(SessionOptions(targets=("node1",), patience=20.0), clock=lambda: now)
-    session.record(path)
+    session.keeping.record(path)
     session.link(LinkChange("node1", "live", "", now))
     session.samples("node1", [hello(now + 5.0), *(process(rank) for rank in range(4))], 1)
     session.bad_line("node1", "[", "cut off")
@@ -69,7 +69,7 @@ async def test_a_recording_replays_into_the_same_state(tmp_path: Path) -> None:
 async def test_what_was_watched_without_a_word_is_part_of_it(tmp_path: Path) -> None:
     path, now = tmp_path / "x.hangtop", 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.record(path)
+    session.keeping.record(path)
     session.link(LinkChange("node1", "live", "", now))
     session.samples("node1", [hello(now), process(0), pulse(1000), tick(now)], 1)
     now += 3.0
@@ -85,7 +85,7 @@ async def test_what_was_watched_without_a_word_is_part_of_it(tmp_path: Path) -> 
 async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
     path, now = tmp_path / "x.hangtop", 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.record(path)
+    session.keeping.record(path)
     now += 1.0
     dump = RecorderDump(2, "2.10", "/tmp/x2", 990.0, {"0": [0, 1]}, [GroupStatus(2, "0", 7, 7, 6)], [], 995.0)
     member = RasRank(0, "node1", 1000, 0, "running", 0, {"AllReduce": 7})
@@ -105,7 +105,7 @@ async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
 async def test_what_proves_that_a_job_moves_is_recorded_too(tmp_path: Path) -> None:
     path, now = tmp_path / "x.hangtop", 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.record(path)
+    session.keeping.record(path)
     session.link(LinkChange("node1", "live", "", now))
     session.samples("node1", [hello(now + 5.0), process(0)], 1)
     for done in range(10):
@@ -172,13 +172,13 @@ def full_disk() -> Iterator[BinaryIO]:
 async def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, full_disk: BinaryIO) -> None:
     now = 1000.0
     session = Session(SessionOptions(), clock=lambda: now)
-    recorder = session.record(tmp_path / "x.hangtop")
+    recorder = session.keeping.record(tmp_path / "x.hangtop")
     recorder._file.close()
     recorder._file = full_disk
     for second in range(12):
         now = 1000.0 + second
         session.samples("node1", [gpu_row(0, power=float(second)), tick(now)], 1)
-    assert "No space left" in session.recording_fault
+    assert "No space left" in session.keeping.recording_fault
     assert session.state.changes[-1].text.startswith("recording ended: No space left on device: ")
     assert len(session.state.nodes["node1"].gpus[0].looks) == 12
     await session.close()
@@ -236,7 +236,7 @@ def test_a_damaged_recording_never_breaks_its_reader(
 async def test_no_token_is_recorded_or_reported(tmp_path: Path) -> None:
     token, path = "hf_" + "a1B2" * 8, tmp_path / "x.hangtop"
     session = Session(SessionOptions(), clock=lambda: 1000.0)
-    session.record(path)
+    session.keeping.record(path)
     line = LogEvent("python.exception", 1.0, 0, "", 1, "log", 1, f"401 for {token}", {"message": token})
     session.samples("node1", [hello(1000.0), process(0)._replace(command=f"x {token}"), line, tick(1000.0, 1)], 1)
     session.bad_line("node1", token, "cut off")
