@@ -36,8 +36,6 @@ model take longer."""
 A_WAKE = 300e-6
 """Seconds of CPU for each time that one wakes that looks oftener: it does so in C. The loop of a Ray worker, a hundred
 times a second, takes 0.1 ms on a quick machine and 0.2 on a busy one."""
-TICK = 0.01
-"""Seconds in which the kernel tells CPU time (USER_HZ): one more may be what was used bit by bit long before."""
 RHYTHM = 3
 """Looks in a row with the same rate of waking that make it a wait that polls."""
 SLACK = 3.0
@@ -166,8 +164,8 @@ class MotionTrack:
         self.even += 1
         self.lasted += span
         self.spent += cores * span
+        usual = self.spent / self.lasted
         seldom = self.rate <= SELDOM
-        usual = max(0.0, self.spent - (TICK if seldom else 0.0)) / self.lasted
         least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches)) if seldom else min(AWAKE, A_WAKE * self.rate)
         if usual >= least and (not seldom or cores >= least):
             self.polling = False

@@ -103,8 +103,8 @@ SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
 CLOCK_SKEW_S = 1.0
 """Ours: below it the order of failures can still be told from most logs."""
-CHANCE = 0.01
-"""Ours: a share that chance gives less often than once in a hundred is not chance. Once in twenty accuses one healthy
+CHANCE = 0.02
+"""Ours: a share that chance gives less often than once in fifty is not chance. Once in twenty accuses one healthy
 job in so many: of two ranks, looked at four times each, one waited three times and the other never."""
 TRACE_CHANCE = 0.05
 """Ours: the same of traces, which also tell what the lateness costs."""

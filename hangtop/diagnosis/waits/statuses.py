@@ -108,7 +108,7 @@ def _lasting(job: Job, status: RankStatus, answer: bool | None) -> RankStatus:
     A rank that spins looks the same whether its wait ends or not; so do sleeps of a fifth of a second in a loop. Where
     the job moved by no sign at all while a rank was looked at, and every look showed the same, it stood still.
     """
-    told = answer is not None and not _main_is_elsewhere(status) and not _only_wakes(status)
+    told = answer is not None and not _main_is_elsewhere(status)
     long_still = not told and stood_still(job, status.activity) >= seen_after(job.patience)
     return status._replace(frozen=True if long_still or _alike_while(job, status) else answer)
 
@@ -117,15 +117,6 @@ def _main_is_elsewhere(status: RankStatus) -> bool:
     """Another thread does the rank's work: how often the main one wakes, in an actor's loop, says nothing about it."""
     doing = status.activity
     return doing is not None and doing.thread != "main" and not doing.moving and status.motion.blocked
-
-
-def _only_wakes(status: RankStatus) -> bool:
-    """All that moved is how often its main thread woke, which used no CPU: a wait that polls does that, too.
-
-    JAX looks five times a second whether it was interrupted. Whether those are steps, the job's other signs tell.
-    """
-    doing = status.activity
-    return doing is not None and status.stance in WAITS and not doing.moving and status.motion.blocked
 
 
 def _alike_while(job: Job, status: RankStatus) -> bool:

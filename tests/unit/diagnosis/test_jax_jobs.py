@@ -32,11 +32,6 @@ def three(*, still: float | None = 4.2, span: float = 2.8) -> Sketch:
     return job
 
 
-def test_waits_that_poll_are_waits_once_the_job_stands_still() -> None:
-    found = first(three().verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
-
-
 @pytest.mark.parametrize("still", [None, 0.5, 2.0])
 def test_while_the_job_moves_or_has_hardly_stood_they_are_steps(still: float | None) -> None:
     job = three(still=still)
