@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.job import Look, Rank
-from hangtop.diagnosis.tables.thresholds import WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import QUIET_SWITCHES_PER_S, WORK_BYTES_PER_S
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
@@ -134,6 +134,11 @@ def _cpu(pulse: RankPulse) -> float:
 
 def _rate(before: int | None, after: int | None, span: float) -> float | None:
     return None if before is None or after is None else max(0, after - before) / span
+
+
+def wakes(moved: Motion) -> bool:
+    """True where its main thread slept and woke more often than a thread does that waits for one thing."""
+    return (moved.switches or 0.0) * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
 
 
 def polls(process: Rank | None) -> bool:

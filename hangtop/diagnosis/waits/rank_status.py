@@ -11,11 +11,10 @@ from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
-    QUIET_SWITCHES_PER_S,
     STILL_SWITCHES_PER_S,
     UNINTERRUPTIBLE_S,
 )
-from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls
+from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
 
@@ -163,7 +162,7 @@ def frozen(status: RankStatus) -> bool | None:
     moved = status.motion
     if moved.cpu is None or moved.switches is None:
         return True if doing.cpu == "blocked" else None
-    switched = moved.switches * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
+    switched = wakes(moved)
     if status.stance in ("waiting", "on_gpu") and switched and not polls(status.process):
         return False
     return True if moved.blocked and not switched else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node, Rank
@@ -11,7 +11,7 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import polls
+from hangtop.diagnosis.waits.process_motion import polls, wakes
 from hangtop.diagnosis.waits.rank_status import (
     RankStatus,
     Stance,
@@ -57,7 +57,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     statuses |= told_at_same_point(job, statuses.values())
     statuses |= told_by_gpu(job, statuses.values())
     looked_at = [one for one in statuses.values() if one.present and (one.activity or job.patience <= 0)]
-    statuses |= _frozen(job, looked_at)
+    statuses |= _frozen(job, looked_at, steps=not _someone_stays(statuses.values()))
     statuses |= _unnamed_waiters(tuple(statuses.values()))
     if only_listed(statuses.values()):
         statuses = {}
@@ -71,8 +71,8 @@ def is_silent(node: Node, now: float) -> bool:
     return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
-def _frozen(job: Job, statuses: list[RankStatus]) -> dict[int, RankStatus]:
-    """Tell of each whether it stood still.
+def _frozen(job: Job, statuses: list[RankStatus], *, steps: bool = True) -> dict[int, RankStatus]:
+    """Tell of each whether it stood still. ``steps``: where those who wait wake, that may be the job's steps.
 
     Ranks that wait at one place wait for one another: where those that were read agree, so do the others.
     """
@@ -87,11 +87,12 @@ def _frozen(job: Job, statuses: list[RankStatus]) -> dict[int, RankStatus]:
         answer = frozen(status)
         if apart > 1 and waits:
             told[_company(status)].append(answer)
-        made[status.rank] = _lasting(job, status, answer)
+        made[status.rank] = _lasting(job, status, answer, steps=steps)
     agreed = {key: told_[0] for key, told_ in told.items() if len(told_) >= ENOUGH and len(set(told_)) == 1}
     for status in others:
         key = _company(status)
-        made[status.rank] = _lasting(job, status, agreed[key] if key in agreed else frozen(status))
+        answer = agreed[key] if key in agreed else frozen(status)
+        made[status.rank] = _lasting(job, status, answer, steps=steps)
     return made
 
 
@@ -102,13 +103,13 @@ def _company(status: RankStatus) -> Company:
     return doing.place, doing.kind, doing.op, doing.cpu, doing.moving, several, polls(status.process)
 
 
-def _lasting(job: Job, status: RankStatus, answer: bool | None) -> RankStatus:
+def _lasting(job: Job, status: RankStatus, answer: bool | None, *, steps: bool) -> RankStatus:
     """What cannot be told by its looks alone is told by the job, once that stood still for long enough.
 
     A rank that spins looks the same whether its wait ends or not; so do sleeps of a fifth of a second in a loop. Where
     the job moved by no sign at all while a rank was looked at, and every look showed the same, it stood still.
     """
-    told = answer is not None and not _main_is_elsewhere(status)
+    told = answer is not None and not _main_is_elsewhere(status) and (steps or not _only_wakes(status))
     long_still = not told and stood_still(job, status.activity) >= seen_after(job.patience)
     return status._replace(frozen=True if long_still or _alike_while(job, status) else answer)
 
@@ -117,6 +118,21 @@ def _main_is_elsewhere(status: RankStatus) -> bool:
     """Another thread does the rank's work: how often the main one wakes, in an actor's loop, says nothing about it."""
     doing = status.activity
     return doing is not None and doing.thread != "main" and not doing.moving and status.motion.blocked
+
+
+def _only_wakes(status: RankStatus) -> bool:
+    """All that moved is how often its main thread woke, which used no CPU: a wait that polls does that, too.
+
+    JAX looks five times a second whether it was interrupted.
+    """
+    doing = status.activity
+    return doing is not None and status.stance in WAITS and not doing.moving and status.motion.blocked
+
+
+def _someone_stays(statuses: Iterable[RankStatus]) -> bool:
+    """Somebody does not wait, and none of those wakes now and then: in steps, a slow rank wakes as the others do."""
+    others = [one for one in statuses if one.stance not in (*WAITS, "unseen")]
+    return bool(others) and not any(wakes(one.motion) for one in others)
 
 
 def _alike_while(job: Job, status: RankStatus) -> bool:

@@ -32,6 +32,11 @@ def three(*, still: float | None = 4.2, span: float = 2.8) -> Sketch:
     return job
 
 
+def test_waits_that_poll_are_waits_once_the_job_stands_still() -> None:
+    found = first(three().verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+
+
 @pytest.mark.parametrize("still", [None, 0.5, 2.0])
 def test_while_the_job_moves_or_has_hardly_stood_they_are_steps(still: float | None) -> None:
     job = three(still=still)
@@ -93,3 +98,11 @@ def test_a_healthy_job_whose_results_take_long_is_not_accused() -> None:
     job.ranks().at(READS_LOSS).pulse(cores=0.02, switches=6.0)
     job.motion, job.stood_still = MOVING, 0.0
     assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize("cores", [0.02, 0.7])
+def test_a_slow_rank_that_wakes_as_the_others_do_takes_steps(cores: float) -> None:
+    """Steps of 0.4 s: those who wait for it wake as often as a wait that polls, and it is met at one line."""
+    job = three()
+    job.ranks(2).at(["augment_again train.py:92", "main train.py:39"]).pulse(cores=cores, switches=5.0)
+    assert "rank_stuck_in_code" not in kinds(job.verdict())
