@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (281, 281),
+    "proven": (280, 280),
     "likely": (98, 98),
-    "possible": (29, 51),
+    "possible": (28, 52),
 }
