@@ -98,11 +98,9 @@ class WaitGraph:
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
     waits = in_stance(statuses, "waiting", "on_gpu")
-    still = [status for status in waits if status.frozen is not False]
-    if not still or len(waits) - len(still) > len(still):
+    waiting = [status for status in waits if status.frozen is not False]
+    if not waiting or len(waits) - len(waiting) > len(waiting):
         return None
-    places = {_point_of(status.activity) for status in still}  # one that woke for a moment waits with those beside it
-    waiting = [status for status in waits if status.frozen is not False or _point_of(status.activity) in places]
     empty = _empty_gpus(waiting)
     waiting = [status for status in waiting if status not in empty]
     points = _points(waiting)
@@ -110,7 +108,9 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     working = [*in_stance(statuses, "working", "leaving"), *empty]
     if hard or working:
         culprits = (*hard, *_least_moving(working, alone=not hard))
-        return _graph("held_up", waiting, culprits, points, ())
+        places = {_point_of(one.activity) for one in waiting}  # one that woke for a moment waits with those beside it
+        waiting += [one for one in waits if one.frozen is False and _point_of(one.activity) in places]
+        return _graph("held_up", waiting, culprits, _points(waiting), ())
     if in_stance(statuses, "unseen"):
         return _graph("unclear", waiting, (), points, ())
     return _all_wait(waiting, points)
@@ -234,7 +234,9 @@ def _graph(
     points: tuple[WaitPoint, ...],
     accused: tuple[WaitPoint, ...],
 ) -> WaitGraph:
-    measured = [status for status in waiters or culprits if status.readings or status.load != "unknown"]
+    measured = [
+        one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")
+    ]
     held = median_low([status.held for status in measured]) if measured else 0.0
     frozen = bool(measured) and 2 * sum(status.frozen is True for status in measured) > len(measured)
     return WaitGraph(pattern, tuple(waiters), tuple(culprits), points, accused, held, frozen)
