@@ -6,15 +6,15 @@ This runs code *in* the ranks: it is for the recorder of a job that armed no pip
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_text
-from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
+from hangtop.session.asking.orders import WitnessRefused, WitnessSession, ask_by_node, refuse_read_only, running
 
 SECONDS = 10.0
 """Seconds in which a rank must come to a Python instruction."""
@@ -55,11 +55,7 @@ class AttachOrder:
     async def carry_out(self, session: WitnessSession) -> list[str]:
         """Ask all at once; what each gave. Raises :class:`WitnessRefused` in a session that may only look."""
         refuse_read_only(session, self.title)
-        by_node: dict[str, list[Rank]] = {}
-        for rank in self.asked:
-            by_node.setdefault(rank.node, []).append(rank)
-        parts = await asyncio.gather(*(self._of_node(session, node, ranks) for node, ranks in by_node.items()))
-        return [line for part in parts for line in part]
+        return await ask_by_node(self.asked, partial(self._of_node, session))
 
     async def _of_node(self, session: WitnessSession, node: str, ranks: Collection[Rank]) -> list[str]:
         from collectors.probes.attach.run import attach  # the payload's machinery is not for the first frame
@@ -95,8 +91,7 @@ def attached(session: WitnessSession, ranks: Collection[int] | None = None) -> A
 
     Which Python a rank runs is seen on its node, when it is asked: one that is too old says so.
     """
-    living = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
-    living = [rank for rank in living if rank.process.rank >= 0]
+    living = [rank for rank in running(session, ranks) if rank.process.rank >= 0]
     if not living:
-        raise WitnessRefused("no such rank runs")
+        raise WitnessRefused("no rank with a number runs")
     return AttachOrder(tuple(sorted(living, key=lambda rank: rank.rank)))

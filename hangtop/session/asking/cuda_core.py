@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.core_dump import FLAGS, refusal
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, size
-from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
+from hangtop.session.asking.orders import WitnessRefused, WitnessSession, ask_by_node, refuse_read_only, running
 
 SECONDS = 60.0
 """For the driver to write a light dump."""
@@ -55,11 +55,7 @@ class CoreOrder:
     async def carry_out(self, session: WitnessSession) -> list[str]:
         """Ask all at once; what each gave. Raises :class:`WitnessRefused` in a session that may only look."""
         refuse_read_only(session, self.title)
-        by_node: dict[str, list[Rank]] = {}
-        for rank in self.asked:
-            by_node.setdefault(rank.node, []).append(rank)
-        parts = await asyncio.gather(*(self._of_node(session, node, ranks) for node, ranks in by_node.items()))
-        return [line for part in parts for line in part]
+        return await ask_by_node(self.asked, partial(self._of_node, session))
 
     async def _of_node(self, session: WitnessSession, node: str, ranks: Collection[Rank]) -> list[str]:
         from collectors.probes.cuda_core.run import ask, kernels  # the payload's machinery is not for the first frame
@@ -87,9 +83,7 @@ def core_dumps(session: WitnessSession, ranks: Collection[int]) -> CoreOrder:
 
     A rank that would write all of its GPU's memory is none of them.
     """
-    living = [rank for rank in session.job().ranks if rank.gone_at is None and rank.rank in ranks]
-    if not living:
-        raise WitnessRefused("no such rank runs")
+    living = running(session, ranks)
     whys = {rank.rank: refusal(rank.process.env) for rank in living}
     able = tuple(rank for rank in living if not whys[rank.rank])
     if not able:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
 from hangtop.session.witnesses import Witnesses
@@ -48,3 +50,20 @@ def refuse_read_only(session: WitnessSession, what: str) -> None:
     """Raise :class:`WitnessRefused` in a session that may only look."""
     if session.options.read_only:
         raise WitnessRefused(f"--read-only refuses {what}")
+
+
+def running(session: WitnessSession, ranks: Collection[int] | None = None) -> list[Rank]:
+    """These ranks, or all, as far as they run. Raises :class:`WitnessRefused` where none does."""
+    living = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
+    if not living:
+        raise WitnessRefused("no such rank runs")
+    return living
+
+
+async def ask_by_node(ranks: Collection[Rank], of_node: Callable[[str, list[Rank]], Awaitable[list[str]]]) -> list[str]:
+    """Ask the ranks of each node, all nodes at once; the lines of all, in the order of the nodes."""
+    by_node: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        by_node.setdefault(rank.node, []).append(rank)
+    parts = await asyncio.gather(*(of_node(node, theirs) for node, theirs in by_node.items()))
+    return [line for part in parts for line in part]
