@@ -7,9 +7,10 @@ is told only where it shows an abort or a signal: of a process that was merely l
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Pattern, Tuple
+from typing import Optional, Pattern, Tuple
 
 from collectors.node.logs.said import Data, Said
+from collectors.node.logs.stack_lines import StackLines
 
 _LANGUAGES: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
     (name, re.compile(pattern))
@@ -51,7 +52,6 @@ _WAITS = re.compile(
 _ABORTED = re.compile(
     r"\b(?:raise|abort|__GI_raise|__GI_abort|gsignal|__assert_fail|terminate|pthread_kill)\b|<signal handler"
 )
-MOST = 200
 STEMS = (
     b".java:", b".scala:", b".kt:", b"call first):", b"Native Method", b"    at ", b"goroutine ", b".go:", b".rs:",
     b"[C]: ", b".lua:", b".jl:", b"(unknown line)", b".c:", b" in raise (", b" in abort (", b"in __GI_",
@@ -67,14 +67,12 @@ def language(text: str) -> str:
     return next((name for name, pattern in _LANGUAGES if pattern.match(text)), "")
 
 
-class ForeignStack:
+class ForeignStack(StackLines):
     """Takes the lines of one stack; :meth:`end` gives the event."""
 
     def __init__(self, name: str) -> None:
-        self.over = False
+        super().__init__()
         self._language = name
-        self._frames: List[str] = []
-        self._lines: List[str] = []
 
     def take(self, text: str) -> bool:
         """Whether the line is a frame, or stands between two."""
@@ -82,16 +80,8 @@ class ForeignStack:
         if not frame and not _BETWEEN.match(text):
             self.over = True
             return False
-        if frame and len(self._frames) < MOST:
-            self._frames.append(text.strip())
-        if len(self._lines) < 40:
-            self._lines.append(text)
+        self._keep(text, text.strip() if frame else None)
         return True
-
-    @property
-    def text(self) -> str:
-        """Its first lines."""
-        return "\n".join(self._lines)[:4000]
 
     def end(self) -> Optional[Said]:
         """The event; None for a single frame, and for a stack of gdb in which nothing ended."""

@@ -7,9 +7,10 @@ absl's dumps have `` @ 0x7f… name``. Of what a program calls that prints a sta
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 from collectors.node.logs.said import Data, Said
+from collectors.node.logs.stack_lines import StackLines
 
 FRAME = re.compile(
     r"^\s{0,8}(?:(?:\[E [^\]]{0,80}\] ?)?frame #\d{1,4}: (?P<torch>[^\r\n]{1,400}?)(?: \+ 0x[0-9a-f]{1,16}|$)"
@@ -41,37 +42,29 @@ _MEANINGS: Tuple[Tuple[str, str, "re.Pattern[str]"], ...] = tuple(
         ("collective_timeout", "a collective timed out", r"WorkNCCL::checkTimeout|WorkNCCL::handleException"),
     )
 )
-MOST = 200
 
 
-class NativeStack:
+class NativeStack(StackLines):
     """Takes the lines of one stack; :meth:`end` gives the event."""
 
     def __init__(self) -> None:
-        self.over = False
-        self._frames: List[str] = []
-        self._lines: List[str] = []
+        super().__init__()
         self._origin = ""
 
     def take(self, text: str) -> bool:
         """Whether the line is one of its frames, or says where the exception was raised."""
         frame, origin = FRAME.match(text), ORIGIN.match(text)
+        name: Optional[str] = None
         if origin is not None and not self._origin:
             self._origin = "%s at %s" % (origin.group("name"), origin.group("file"))
         elif frame is None:
             self.over = True
             return False
-        elif len(self._frames) < MOST:
+        else:
             told = next(group for group in frame.group("torch", "absl", "mpi", "boost", "dmlc") if group)
-            self._frames.append(_SIZE.sub("", told.strip()))
-        if len(self._lines) < 40:
-            self._lines.append(text)
+            name = _SIZE.sub("", told.strip())
+        self._keep(text, name)
         return True
-
-    @property
-    def text(self) -> str:
-        """Its first lines."""
-        return "\n".join(self._lines)[:4000]
 
     def end(self) -> Optional[Said]:
         """The event; None for a single frame that tells nothing."""
