@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from collectors.fleet.questions import Asker, Question
-from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Job, Look
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session import own_pauses
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
-from hangtop.session.keeping import Keeping
-from hangtop.session.locating import Locator
+from hangtop.session.intake import Intake
 from hangtop.session.looking import Glance, StackLooks
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
-from hangtop.session.progress import Progress
-from hangtop.session.sharing import shared_stack
-from hangtop.session.state import Change, JobState, RankState
-from hangtop.session.store import Store
+from hangtop.session.state import Change, RankState
 from hangtop.session.watcher import Watcher
 from hangtop.session.witnesses import Witnesses
 
 if TYPE_CHECKING:
-    from collectors.fleet.slurm_nodes import Scheduled
-    from collectors.formats.floor_plan import FloorPlan
     from hangtop.diagnosis.traces.picture import TracePicture
     from hangtop.session.probed.answer import Probed
 
@@ -56,12 +47,11 @@ class Nobody:
         """Let it be."""
 
 
-class Session:
+class Session(Intake):
     """One job, watched.
 
-    It is the sink of its feed. ``state`` is the latest of everything; ``verdict`` the latest answer, None before the
-    first. ``asker`` may be replaced at any time. Without a feed nothing comes by itself: tests and ``analyze`` put
-    samples in.
+    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. ``asker`` may be replaced at
+    any time. Without a feed nothing comes by itself: tests and ``analyze`` put samples in.
     """
 
     def __init__(
@@ -72,36 +62,27 @@ class Session:
         asker: Asker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(options, clock if feed is None else feed.now)
         self.options = options
         self.asker: Asker = asker or Nobody()
         self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
         self._feed = feed
-        self._clock = clock if feed is None else feed.now
-        self._store = Store(clock=self._clock)
-        self.picture = Picture(self._store.state)
-        self.progress = Progress(self._store.state)
+        self.picture = Picture(self.state)
         self.history = History()
         self._strangers: set[tuple[str, int]] = set()
         self._timeout: float | None = None
-        self.told = NodeSettings(options, self._store.state, feed, self.now)
-        self._locator = Locator(self._store.state)
+        self.told = NodeSettings(options, self.state, feed, self.now)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
-        self.keeping = Keeping(options, self._store.state, self.now)
         self.probed: list[Probed] = []
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
         self.player: Player | None = None
         """What plays a recording in this session; None where it watches a job."""
-
-    @property
-    def state(self) -> JobState:
-        """The latest of everything."""
-        return self._store.state
 
     @property
     def label(self) -> str:
@@ -117,10 +98,6 @@ class Session:
     def can_act(self) -> bool:
         """True when nodes can be asked for more than they send."""
         return self._feed is not None and self._feed.connected
-
-    def now(self) -> float:
-        """The session's present: wall clock, or a recording's time."""
-        return self._clock()
 
     # --- its life ------------------------------------------------------------------------------------------------
 
@@ -142,63 +119,6 @@ class Session:
         if self._feed is not None:
             await self._feed.close()
         self.keeping.close()
-
-    # --- sink ----------------------------------------------------------------------------------------------------
-
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
-        """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
-        self._store.samples(node, samples, size)
-        self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
-
-    def link(self, change: LinkChange) -> None:
-        """Take a node's new connection state."""
-        self._store.link(change)
-        self.keeping.take(lambda keeper: keeper.link(self.now(), change))
-
-    def bad_line(self, node: str, text: str, why: str) -> None:
-        """Count a line that did not decode."""
-        self._store.bad_line(node, text, why)
-        self.keeping.take(lambda keeper: keeper.bad_line(self.now(), node, text, why))
-
-    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
-        """Take what Slurm says of the nodes."""
-        for name, place in places.items():
-            if name in self.state.nodes:
-                self.state.nodes[name].scheduled = place
-
-    def located(self, plan: FloorPlan) -> None:
-        """Take where a witness says that the nodes hang."""
-        if plan.why:
-            text = f"where nodes hang in the building is not known: {plan.why}"
-            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
-        self._locator.learn(plan)
-
-    def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
-        """Take what a look at a node's stacks brought, on this machine's clock."""
-        named = [(node, shared_stack(dump)) for dump in dumps]
-        self.state.stacks.extend(named)
-        if node in self.state.nodes:
-            own_pauses.told_by(self.state.nodes[node], dumps)
-        self.progress.saw(named)
-        self.keeping.take(lambda keeper: keeper.stacks(self.now(), node, dumps))
-
-    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
-        """Take what a flight recorder held, or RAS answered or noticed just now."""
-        if isinstance(said, RecorderDump):
-            self.state.recorders[said.rank] = said
-        elif isinstance(said, RasEvent):
-            self.state.ras_events.append(said)
-        else:
-            self.state.ras.append(Look(self.now(), said))
-        self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
-
-    def mark(self, at: float, text: str) -> None:
-        """Mark a moment on the line of time; recordings and the past keep it."""
-        # and zstandard: not before somebody sets one
-        from hangtop.session.blocks import RecordedMark
-
-        self.state.changes.append(Change(at, "", text, "mark"))
-        self.keeping.take(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
 
     # --- thinking ------------------------------------------------------------------------------------------------
 

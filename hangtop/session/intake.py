@@ -1,0 +1,97 @@
+"""What a session takes in: samples and connections from its feed, looks at stacks, answers of witnesses, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.job import Look
+from hangtop.session import own_pauses
+from hangtop.session.keeping import Keeping
+from hangtop.session.locating import Locator
+from hangtop.session.options import SessionOptions
+from hangtop.session.progress import Progress
+from hangtop.session.sharing import shared_stack
+from hangtop.session.state import Change, JobState
+from hangtop.session.store import Store
+
+if TYPE_CHECKING:
+    from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.formats.floor_plan import FloorPlan
+
+
+class Intake:
+    """The sink of a feed, and of all that is asked beside it: into the state, the signs of progress and what is kept.
+
+    ``state`` is the latest of everything; ``now`` the session's present, wall clock or a recording's time.
+    """
+
+    def __init__(self, options: SessionOptions, now: Callable[[], float]) -> None:
+        self.now = now
+        self._store = Store(clock=now)
+        self.progress = Progress(self._store.state)
+        self.keeping = Keeping(options, self._store.state, now)
+        self._locator = Locator(self._store.state)
+
+    @property
+    def state(self) -> JobState:
+        """The latest of everything."""
+        return self._store.state
+
+    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+        """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
+        self._store.samples(node, samples, size)
+        self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
+
+    def link(self, change: LinkChange) -> None:
+        """Take a node's new connection state."""
+        self._store.link(change)
+        self.keeping.take(lambda keeper: keeper.link(self.now(), change))
+
+    def bad_line(self, node: str, text: str, why: str) -> None:
+        """Count a line that did not decode."""
+        self._store.bad_line(node, text, why)
+        self.keeping.take(lambda keeper: keeper.bad_line(self.now(), node, text, why))
+
+    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
+        """Take what Slurm says of the nodes."""
+        for name, place in places.items():
+            if name in self.state.nodes:
+                self.state.nodes[name].scheduled = place
+
+    def located(self, plan: FloorPlan) -> None:
+        """Take where a witness says that the nodes hang."""
+        if plan.why:
+            text = f"where nodes hang in the building is not known: {plan.why}"
+            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
+        self._locator.learn(plan)
+
+    def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
+        """Take what a look at a node's stacks brought, on this machine's clock."""
+        named = [(node, shared_stack(dump)) for dump in dumps]
+        self.state.stacks.extend(named)
+        if node in self.state.nodes:
+            own_pauses.told_by(self.state.nodes[node], dumps)
+        self.progress.saw(named)
+        self.keeping.take(lambda keeper: keeper.stacks(self.now(), node, dumps))
+
+    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+        """Take what a flight recorder held, or RAS answered or noticed just now."""
+        if isinstance(said, RecorderDump):
+            self.state.recorders[said.rank] = said
+        elif isinstance(said, RasEvent):
+            self.state.ras_events.append(said)
+        else:
+            self.state.ras.append(Look(self.now(), said))
+        self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
+
+    def mark(self, at: float, text: str) -> None:
+        """Mark a moment on the line of time; recordings and the past keep it."""
+        # and zstandard: not before somebody sets one
+        from hangtop.session.blocks import RecordedMark
+
+        self.state.changes.append(Change(at, "", text, "mark"))
+        self.keeping.take(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
