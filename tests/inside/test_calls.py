@@ -19,6 +19,7 @@ dist = torch.distributed
 
 def watched(run: Callable[[int], object], world: int = 3) -> list[tuple[str, int]]:
     """What stopped each rank, empty for nothing, and how many collectives were compared."""
+    stopped: list[CallsDiffer] = []
 
     def work(rank: int) -> tuple[str, int]:
         dist.barrier()  # however late one of them came up
@@ -27,6 +28,7 @@ def watched(run: Callable[[int], object], world: int = 3) -> list[tuple[str, int
             with with_calls:
                 run(rank)
         except CallsDiffer as differ:
+            stopped.append(differ)  # and with it the sends in its frames: gloo loses those that are dropped
             return str(differ), with_calls.compared
         return "", with_calls.compared
 
@@ -150,8 +152,9 @@ def exchanged(rank: int) -> None:
     late = [dist.isend(torch.ones(2), after, tag=tag) for tag in (6, 5)]
     for work in (*reversed(early), *late):
         work.wait()
-    dist.isend(torch.ones(3), after)
+    sent = dist.isend(torch.ones(3), after)  # gloo loses what it has not sent when the work is dropped
     dist.recv(torch.zeros(3), before)
+    sent.wait()
     if rank == 0:
         dist.send_object_list([{"text": "x" * 50}], 1)
         dist.send(torch.ones(6), 2)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import socket
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -16,6 +16,8 @@ from typing import Any
 
 LIMIT = 60.0
 """Seconds that ranks may take in all."""
+AFTER_A_FAILURE = 5.0
+"""Seconds that the others may take where one has failed: they may wait for it."""
 
 
 def free_port() -> int:
@@ -45,17 +47,18 @@ def run_ranks(world: int, work: Callable[[int], Any], limit: float = LIMIT) -> l
         os.close(writing)
         pipes.append(reading)
         pids.append(pid)
-    deadline = time.monotonic() + limit
     try:
-        answers = [_answer(reading, deadline) for reading in pipes]
+        answers = _answers(pipes, limit)
     finally:
-        for pid in pids:
+        for pid, reading in zip(pids, pipes, strict=True):
             os.kill(pid, 9)
             os.waitpid(pid, 0)
-    for rank, answer in enumerate(answers):
-        assert answer is not None, f"rank {rank} did not end within {limit} s"
-        assert answer[0], f"rank {rank} failed:\n{answer[1]}"
-    return [answer[1] for answer in answers if answer is not None]
+            os.close(reading)
+    for rank, (well, answer) in sorted(answers.items()):
+        assert well, f"rank {rank} failed:\n{answer}"
+    missing = sorted(set(range(world)) - set(answers))
+    assert not missing, f"ranks {missing} did not end within {limit} s"
+    return [answers[rank][1] for rank in range(world)]
 
 
 def _be(rank: int, world: int, port: int, work: Callable[[int], Any], writing: int) -> None:
@@ -77,12 +80,22 @@ def _be(rank: int, world: int, port: int, work: Callable[[int], Any], writing: i
     os._exit(0)
 
 
-def _answer(reading: int, deadline: float) -> tuple[bool, Any] | None:
-    import select
-
-    with os.fdopen(reading, "rb") as pipe:
-        if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            return None
-        data = pipe.read()
-    sys.stdout.flush()
-    return pickle.loads(data) if data else (False, "it ended without a word")
+def _answers(pipes: list[int], limit: float) -> dict[int, tuple[bool, Any]]:
+    """What the ranks said until time was up: whether all went well, and what came of it."""
+    deadline = time.monotonic() + limit
+    said: dict[int, bytes] = {}
+    answers: dict[int, tuple[bool, Any]] = {}
+    while len(answers) < len(pipes):
+        waiting = [pipe for rank, pipe in enumerate(pipes) if rank not in answers]
+        readable, _, _ = select.select(waiting, [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            break
+        for pipe in readable:
+            rank, data = pipes.index(pipe), os.read(pipe, 1 << 16)
+            said[rank] = said.get(rank, b"") + data
+            if data:
+                continue
+            answers[rank] = pickle.loads(said[rank]) if said[rank] else (False, "it ended without a word")
+            if not answers[rank][0]:
+                deadline = min(deadline, time.monotonic() + AFTER_A_FAILURE)
+    return answers

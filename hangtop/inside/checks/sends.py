@@ -48,7 +48,6 @@ class Sends:
         self._stop = stop
         self._counts: Dict[str, int] = {}
         self._open: Dict[int, Post] = {}
-        self._kept: "List[Any]" = []
         self._undo: Optional[Callable[[], None]] = None
         self.compared = 0
 
