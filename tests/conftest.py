@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import signal
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -10,6 +13,23 @@ from hypothesis import settings
 
 settings.register_profile("hangtop", deadline=None)
 settings.load_profile("hangtop")
+
+TOO_LONG = 1500.0
+"""Seconds after which a test, all its tries and fixtures together, ends the run; a try has its own limit."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control starts what runs in its background so, and all that the tests start would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Let no test hang the run, where even its limit is of no avail: all threads are written down, and it ends."""
+    faulthandler.dump_traceback_later(TOO_LONG, exit=True, file=sys.__stderr__ or sys.stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
