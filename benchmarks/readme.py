@@ -19,6 +19,17 @@ Every figure of `benchmarks/`: medians of the samples in `benchmarks/results/`. 
 the least there, a budget what the design allows. `python -m benchmarks.NAME` measures again,
 `python -m benchmarks.readme` writes this page and the README's table.
 """
+HEADLINES = {
+    "verdict": ("from asking to the verdict", "the same", "the slowest of all"),
+    "stacks": ("stacks of 64 ranks",),
+    "first_frame": ("hangtop, this machine", "hangtop, 64 nodes, all seen live"),
+    "app_64": ("whole application, 64 nodes × 8 GPUs: CPU", "whole application, 64 nodes × 8 GPUs: memory"),
+    "app_2048": ("whole application, 2,048 nodes × 8 GPUs: CPU", "whole application, 2,048 nodes × 8 GPUs: memory"),
+    "node_side": ("CPU of a minute", "memory"),
+    "inside": ("a step by hooks",),
+    "analyze": ("hangtop analyze, wall clock",),
+}
+"""What a reader of the README asks first, by benchmark and how the figure's name begins."""
 
 
 def _within(row: dict[str, Any]) -> str:
@@ -35,27 +46,40 @@ def _line(name: str, row: dict[str, Any]) -> str:
     return f"| {name} | {row['name']} | {measured} | {row['floor']} | {budget} | {_within(row)} |"
 
 
-def _table(documents: list[dict[str, Any]], *, all_rows: bool) -> str:
+def _table(rows: list[tuple[str, dict[str, Any]]]) -> str:
     lines = ["| benchmark | what | measured | floor | budget | |", "|---|---|---|---|---|---|"]
-    for document in documents:
-        rows = [row for row in document["rows"] if all_rows or row["budget"] is not None]
-        lines += [_line(f"`{document['benchmark']}`", row) for row in rows]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_line(f"`{benchmark}`", row) for benchmark, row in rows)])
+
+
+def _kept(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    """How many of the figures that have a budget keep it, and which benchmarks have some that do not."""
+    within = [(benchmark, _within(row)) for benchmark, row in rows if row["budget"] is not None]
+    over = [benchmark for benchmark, answer in within if answer != "kept"]
+    named = ", ".join(f"`{name}` ({over.count(name)})" for name in dict.fromkeys(over)) or "none"
+    return f"{len(within) - len(over)} of {len(within)} figures that have a budget keep it; over: {named}."
 
 
 def main() -> None:
-    """Put the figures that have a budget between the README's two marks, and all of them into the page."""
+    """Put the headlines between the README's two marks, and all figures into the page."""
     kept = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
     documents = [document for document in kept if "rows" in document]  # suites and faults have tables of their own
     machines = "; ".join(sorted({document["machine"] for document in documents}))
+    rows = {document["benchmark"]: document["rows"] for document in documents}
+    every = [(benchmark, row) for benchmark in rows for row in rows[benchmark]]
+    first = [
+        (name, next(row for row in rows[name] if row["name"].startswith(beginning)))
+        for name, beginnings in HEADLINES.items()
+        for beginning in beginnings
+    ]
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    head = f"Medians, measured on {machines}. All figures: [docs/benchmarks.md](docs/benchmarks.md)."
-    inside = f"{head}\n\n{_table(documents, all_rows=False)}"
+    inside = (
+        f"{_table(first)}\n\n{_kept(every)} All of them, and the machines: [docs/benchmarks.md](docs/benchmarks.md)."
+    )
     readme.write_text(f"{before}{BEGIN}\n{inside}\n{END}{after}", encoding="utf-8")
     page = ROOT / "docs" / "benchmarks.md"
-    page.write_text(f"{HEAD.format(machines=machines)}\n{_table(documents, all_rows=True)}\n", encoding="utf-8")
+    page.write_text(f"{HEAD.format(machines=machines)}\n{_table(every)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
