@@ -41,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out unless they are asked for.
 
-    Keep tests with real nodes or ranks in one worker: they wait for clocks, and would disturb one another.
+    Keep tests with real nodes in one worker: they wait for clocks, and would disturb one another; and those with ranks
+    that have no nodes in one.
 
     They get two more tries, for a machine that stands still for ten seconds is no fault of the code; so do others get
     one, which wait for processes, threads and a screen. What is wrong fails every time, and tries are counted.
@@ -51,8 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
     for item in items:
-        if item.get_closest_marker("nodes") is not None or item.get_closest_marker("torch") is not None:
-            item.add_marker(pytest.mark.xdist_group("machines"))
+        nodes = item.get_closest_marker("nodes") is not None
+        if nodes or item.get_closest_marker("torch") is not None:
+            item.add_marker(pytest.mark.xdist_group("nodes" if nodes else "ranks"))
             item.add_marker(pytest.mark.flaky(reruns=2))
         else:
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -50,6 +50,7 @@ async def on_node(demo: Demo, node: str, line: str, given: str = "") -> str:
         return done.stdout
 
 
+@pytest.mark.slow  # the README's tests run the demo itself
 async def test_a_planted_fault_is_found_over_ssh_and_all_of_it_goes() -> None:
     with Demo(DemoOptions(fault="dataloader", fault_rank=2, after=1, step_time=0.05)) as demo:
         folder = demo.folder

@@ -68,6 +68,7 @@ def test_one_weight_that_differs_is_named() -> None:
         assert "--yes" in said
 
 
+@pytest.mark.slow
 def test_the_healthy_twin_passes() -> None:
     with job() as mark:
         code, out, said = ask(mark, "same", "--yes")

@@ -84,7 +84,12 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "kind"),
-    [(lossy, "packet_loss"), (slow, "slow_node"), (narrow, "mtu_mismatch"), (blocked, "path_blocked")],
+    [
+        pytest.param(lossy, "packet_loss", marks=pytest.mark.slow),
+        (slow, "slow_node"),
+        pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
+        (blocked, "path_blocked"),
+    ],
 )
 def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], None], kind: str) -> None:
     node = cluster.nodes[2]

@@ -42,6 +42,7 @@ OURS = "-B -u -c"
 """Words that every program of ours is started with."""
 
 
+@pytest.mark.slow
 def test_a_link_that_is_cut_while_a_rank_is_traced_is_told_and_leaves_nothing_behind_it(nursery: Nurseries) -> None:
     *_, lost = nursery.cluster.nodes
     ranks = nursery.cluster.launch(ASKED_IN_VAIN)

@@ -104,7 +104,7 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         "grid_gpu_hangs_recorder": Case("grid", "gpu-hang", 1, STUCK_TOGETHER, names=False, recorder=True),
         "data_checkpoint": Case("data", "checkpoint", 3, ("rank_stuck_in_checkpoint",)),
         # healthy twins
-        "data_moves": Case("data", word="step 3", slow=False, live_for=15),
+        "data_moves": Case("data", word="step 3", live_for=15),
         "grid_moves": Case("grid", word="iteration        3", live_for=30),
         "pipeline_bubble": Case(
             "pipeline", word="iteration        1", arguments=("--step-time", "16", "--micro-batches", "2"), live_for=60
