@@ -54,6 +54,8 @@ WITNESSED = 2
 """Looks at a still rank after which the node's word on since when counts: until then another thread may do its work."""
 LOOP = 3
 """Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
+PROGRAM = "<module>"
+"""What a script's main thread began with."""
 MAIN_THREADS = ("MainThread", "")
 
 
@@ -210,6 +212,8 @@ class MotionTrack:
         frames = _main_frames(dump)
         if frames is None:
             return False
+        if self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name:
+            return False  # read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
         # A wait that polls is now in its check and now in its sleep.
         near = LOOP if self.polling and self.rate > 0.0 else 0

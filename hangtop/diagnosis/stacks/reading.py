@@ -202,7 +202,12 @@ def _left_program(frames: tuple[Frame, ...], system: System) -> bool:
     python = [frame for frame in frames if not frame.native]
     if python and system.waits == "nothing":
         return False
-    return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
+    return not any(begins_a_program(frame) for frame in python)
+
+
+def begins_a_program(frame: Frame) -> bool:
+    """True for a frame that a program or a thread of Python's begins with."""
+    return frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap")
 
 
 def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
