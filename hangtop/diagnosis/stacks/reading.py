@@ -151,11 +151,13 @@ def _without_leaf(
         return hint, waits, "reads data" if hint == "data" else "saves or loads a checkpoint"
     if generic is not None:
         return generic.kind, waits, generic.row.label
+    inside = _inside_of(frames)
+    if waits == "time" and inside is not None:
+        waits = "unknown"  # the engine does not sleep: the kernel was asked a moment before the frames were read
     if waits == "time":
         return "sleep", waits, "sleeps"
     if nearest is not None and nearest.kind is not None:
         return nearest.kind, waits, nearest.label
-    inside = _inside_of(frames)
     if inside is not None:
         return "backward" if inside.context == "backward" else "forward", waits, inside.label
     return "code", waits, system.label
