@@ -117,6 +117,8 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
 def judged(job_status: JobStatus) -> bool:
     """Whether the ranks were looked at often enough to tell a slow one, and none is in doubt."""
     seen = _seen(job_status)
+    if _stands_still(job_status):
+        return len(seen) > 1  # no rhythm, so nobody is late in it
     return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen, DOUBT_SHARE))
 
 

@@ -10,6 +10,8 @@ from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.diagnosis.stacks.system import system
 
 CUT = "torn: its outer frames are missing"
+_NOTHING = Frame("", "", 0, native=False)
+"""Stands for the outermost frame of a main thread that has none."""
 
 
 def untorn(dumps: list[StackDump]) -> list[StackDump]:
@@ -24,8 +26,8 @@ def untorn(dumps: list[StackDump]) -> list[StackDump]:
 def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:
     """Looks that lost their outer frames are torn ones: what is left of them would pass for another point.
 
-    Known by an outermost frame that begins no program, of a main thread that computes, where another look at it shows
-    another one. A program that embeds Python may begin anywhere, but always there.
+    Known by an outermost frame that begins no program, or none at all, of a main thread that computes, where another
+    look at it shows another one. A program that embeds Python may begin anywhere, but always there.
     """
     roots = [_root(dump) for dump in dumps]
     cut = [place for place, dump in enumerate(dumps) if _may_be_cut(dump, roots[place])]
@@ -51,5 +53,5 @@ def _root(dump: StackDump) -> Frame | None:
     return _outermost(main.frames) if main is not None else None
 
 
-def _outermost(frames: Sequence[Frame]) -> Frame | None:
-    return next((frame for frame in reversed(frames) if not frame.native), None)
+def _outermost(frames: Sequence[Frame]) -> Frame:
+    return next((frame for frame in reversed(frames) if not frame.native), _NOTHING)

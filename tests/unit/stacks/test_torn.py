@@ -22,6 +22,15 @@ def test_a_look_without_its_outer_frames_is_left_out_where_others_are_whole() ->
     assert untorn([cut, whole]) == [whole]
 
 
+def test_so_is_one_without_any_frame() -> None:
+    whole = met(*WHOLE, at=1.0)
+    assert untorn([whole, met(at=2.0), met(at=3.0)]) == [whole]
+    gone = [met(at=1.0), met(at=2.0)]
+    assert untorn(gone) == gone, "it has left the program"
+    last = met(at=2.0, state="S")
+    assert untorn([whole, last]) == [whole, last]
+
+
 def test_where_all_are_cut_at_different_frames_the_rank_is_not_read() -> None:
     looks = untorn([met(TRACE, INNER, at=1.0), met(TRACE, at=2.0)])
     assert [one.error.partition(":")[0] for one in looks] == ["torn", "torn"]
