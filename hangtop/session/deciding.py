@@ -37,6 +37,10 @@ REST = 4.0
 AFTER_ITS_LOG = frozenset({"rank_left_early"})
 """Kinds that are told at the end of the watch at the earliest: a rank that shuts down may have raised, which its log
 tells, and that is read meanwhile."""
+CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
+"""Sources that may tell a cause of what stacks show: none is answered without before it has said its first word, …"""
+FIRST_WORDS = 6.0
+"""… or, after so many seconds of watching, without it: it is unknown then, and said to be."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks that were asked for last; what comes later is not known."""
 
@@ -104,10 +108,17 @@ class _Watching:
                 return await self._with_recorders(verdict, say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
+        if not self._heard(past):
+            return False
         if proven(verdict, whole=past >= self._watch):
             return True
         one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
         return past >= self._watch + one_more and not self._undecided(verdict)
+
+    def _heard(self, past: float) -> bool:
+        """Whoever may know a cause has said its first word, or is not waited for any longer."""
+        nodes = [node for node in self._session.state.nodes.values() if node.tick is not None and node.link == "live"]
+        return past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
 
     def _fetch(self) -> None:
         """Fetch the dumps that lie on the nodes, once."""

@@ -199,6 +199,14 @@ class NodeState:
     communicators: int = 0
     """Entries of the job's progress that are this node's."""
 
+    def has_heard(self, source: str) -> bool:
+        """A source has said its first word: what it sees, or why it sees nothing.
+
+        That of GPUs starts a program and is well until that has been silent for too long; its word is its first row.
+        """
+        state = self.sources.get(source)
+        return state is not None and (source != "gpus" or state.state != "ok" or bool(self.gpus))
+
 
 ChangeKind = (
     Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair", "mark"]

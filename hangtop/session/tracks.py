@@ -36,6 +36,9 @@ model take longer."""
 A_WAKE = 300e-6
 """Seconds of CPU for each time that one wakes that looks oftener: it does so in C. The loop of a Ray worker, a hundred
 times a second, takes 0.1 ms on a quick machine and 0.2 on a busy one."""
+WRITES_A_WAKE, WRITES = 128.0, 1024.0
+"""Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
+is counted as written, and so are the lines of a log, which are fewer."""
 RHYTHM = 3
 """Looks in a row with the same rate of waking that make it a wait that polls."""
 SLACK = 3.0
@@ -54,6 +57,8 @@ WITNESSED = 2
 """Looks at a still rank after which the node's word on since when counts: until then another thread may do its work."""
 LOOP = 3
 """Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
+PROGRAM = "<module>"
+"""What a script's main thread began with."""
 MAIN_THREADS = ("MainThread", "")
 
 
@@ -133,7 +138,10 @@ class MotionTrack:
         cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
         self.switches = max(switches, self.switches * fading)
         wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
-        worked = self._computes(wakes, switches, cores, span)
+        written = _grown(before.written_bytes, pulse.written_bytes) / span
+        worked = self._computes(
+            wakes, switches, cores, span, hands_over=written >= max(WRITES, WRITES_A_WAKE * switches)
+        )
         worked |= self._reads(before, pulse, span, fading)
         worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
         worked |= self._changed(cores, pulse)
@@ -154,8 +162,11 @@ class MotionTrack:
         elif wakes and not self.polling:
             self.looks = 0
 
-    def _computes(self, wakes: bool, switches: float, cores: float, span: float) -> bool:
+    def _computes(self, wakes: bool, switches: float, cores: float, span: float, *, hands_over: bool) -> bool:
         """Whether it hands over and is handed work, rather than polls or sleeps."""
+        if wakes and hands_over:
+            self.polling, self.even = False, 0
+            return True
         highest = 2 * self.rate + SLACK if self.polling else self.rate + max(SLACK, 0.5 * self.rate)
         lowest = 0.0 if self.polling else self.rate - max(SLACK, 0.5 * self.rate)
         if not lowest <= switches <= highest:
@@ -210,6 +221,8 @@ class MotionTrack:
         frames = _main_frames(dump)
         if frames is None:
             return False
+        if self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name:
+            return False  # read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
         # A wait that polls is now in its check and now in its sleep.
         near = LOOP if self.polling and self.rate > 0.0 else 0

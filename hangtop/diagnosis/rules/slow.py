@@ -11,6 +11,8 @@ from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
+    DOUBT,
+    DOUBT_SHARE,
     STOOD_STILL_S,
     STRAGGLER_LOOKS,
     STRAGGLER_SHARE,
@@ -29,16 +31,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     seen = _seen(job_status)
     if _stands_still(job_status) or len(seen) < 2:
         return
-    waits = {one.rank: sum(waits_for_others(reading) for reading in one.readings) for one in seen}
-    looks = {one.rank: len(one.readings) for one in seen}
-    all_looks, all_waits = sum(looks.values()), sum(waits.values())
-    late = []
-    for one in seen:
-        others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
-        usual = (others_waits + 1) / (others_looks + 2)
-        chance = _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)
-        if others_waits >= STRAGGLER_SHARE * others_looks and chance < CHANCE and not _works_for_all(one):
-            late.append(one)
+    waits, looks = _counted(seen)
+    late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
     if not late or len(late) > max(1, len(seen) // 4):
         return
     ranks = tuple(one.rank for one in late)
@@ -62,6 +56,25 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         advice="Compare this rank with its peers: clocks and temperature of its GPU, its data, other processes on its "
         "node.",
     )  # fmt: skip
+
+
+def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:
+    """In how many looks each rank waited for others, and of how many: by rank."""
+    waits = {one.rank: sum(waits_for_others(reading) for reading in one.readings) for one in seen}
+    return waits, {one.rank: len(one.readings) for one in seen}
+
+
+def _chances(seen: list[RankStatus], least: float) -> list[tuple[RankStatus, float]]:
+    """Ranks for which others wait in ``least`` of their looks, with the chance that each is met so rarely waiting."""
+    waits, looks = _counted(seen)
+    all_looks, all_waits = sum(looks.values()), sum(waits.values())
+    found = []
+    for one in seen:
+        others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
+        if others_waits >= least * others_looks and not _works_for_all(one):
+            usual = (others_waits + 1) / (others_looks + 2)
+            found.append((one, _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)))
+    return found
 
 
 def _works_for_all(status: RankStatus) -> bool:
@@ -102,8 +115,11 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def judged(job_status: JobStatus) -> bool:
-    """Whether the ranks were looked at often enough to tell a slow one."""
-    return len(_seen(job_status)) > 1
+    """Whether the ranks were looked at often enough to tell a slow one, and none is in doubt."""
+    seen = _seen(job_status)
+    if _stands_still(job_status):
+        return len(seen) > 1  # no rhythm, so nobody is late in it
+    return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen, DOUBT_SHARE))
 
 
 def _seen(job_status: JobStatus) -> list[RankStatus]:

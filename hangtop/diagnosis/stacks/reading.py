@@ -151,11 +151,13 @@ def _without_leaf(
         return hint, waits, "reads data" if hint == "data" else "saves or loads a checkpoint"
     if generic is not None:
         return generic.kind, waits, generic.row.label
+    inside = _inside_of(frames)
+    if waits == "time" and inside is not None:
+        waits = "unknown"  # the engine does not sleep: the kernel was asked a moment before the frames were read
     if waits == "time":
         return "sleep", waits, "sleeps"
     if nearest is not None and nearest.kind is not None:
         return nearest.kind, waits, nearest.label
-    inside = _inside_of(frames)
     if inside is not None:
         return "backward" if inside.context == "backward" else "forward", waits, inside.label
     return "code", waits, system.label
@@ -202,7 +204,12 @@ def _left_program(frames: tuple[Frame, ...], system: System) -> bool:
     python = [frame for frame in frames if not frame.native]
     if python and system.waits == "nothing":
         return False
-    return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
+    return not any(begins_a_program(frame) for frame in python)
+
+
+def begins_a_program(frame: Frame) -> bool:
+    """True for a frame that a program or a thread of Python's begins with."""
+    return frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap")
 
 
 def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:

@@ -49,6 +49,8 @@ STRAGGLER_LOOKS = 4
 """Ours: fewer looks cannot tell one rank from chance."""
 STRAGGLER_SHARE = 0.6
 """Ours: least share of looks in which the others wait."""
+DOUBT_SHARE = 0.4
+"""Ours: the same of few looks, of which more would tell."""
 DATA_BOUND_SHARE = 0.6
 """Ours: least share of all looks, over all ranks, that fell into data loading."""
 
@@ -106,5 +108,7 @@ CLOCK_SKEW_S = 1.0
 CHANCE = 0.02
 """Ours: a share that chance gives less often than once in fifty is not chance. Once in twenty accuses one healthy
 job in so many: of two ranks, looked at four times each, one waited three times and the other never."""
+DOUBT = 0.2
+"""Ours: what chance gives less often than once in five is worth a few more looks before it is called chance."""
 TRACE_CHANCE = 0.05
 """Ours: the same of traces, which also tell what the lateness costs."""

@@ -9,6 +9,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.torn import untorn
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     STILL_SWITCHES_PER_S,
@@ -62,8 +63,14 @@ class RankStatus(NamedTuple):
 
     @property
     def busy(self) -> bool:
-        """It computes, or polls: by its process, or by the looks at it."""
-        return self.motion.busy or (self.activity is not None and self.activity.cpu == "busy")
+        """It computes, or polls: by its process, or by the looks at it; also where it is given less CPU than it asks.
+
+        Who is found ready to run at every look, and does run, would use a whole core if there were one.
+        """
+        if self.motion.busy or (self.activity is not None and self.activity.cpu == "busy"):
+            return True
+        asks = len(self.readings) >= LATE_LOOKS and all(reading.state == "R" for reading in self.readings)
+        return asks and not self.blocked
 
     @property
     def blocked(self) -> bool:
@@ -116,7 +123,7 @@ def status_of(
     home = process.node if process else node
     if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)
-    dumps = _untorn(dumps)
+    dumps = untorn(dumps)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     told = _by_native(doing, dumps) if doing is not None else None
@@ -130,7 +137,7 @@ def status_of(
 
 def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus:
     """A rank on a node that has fallen silent, with what was seen of it last."""
-    plain = [dump for dump in _untorn(dumps) if dump.method != "native"]
+    plain = [dump for dump in untorn(dumps) if dump.method != "native"]
     doing = activity(plain) if plain else None
     return RankStatus(number, process.node, "missing", process, doing, Readings(plain))
 
@@ -179,14 +186,6 @@ def in_c_code(status: RankStatus) -> bool:
         and doing.syscall == "futex"
         and not status.busy
     )
-
-
-def _untorn(dumps: list[StackDump]) -> list[StackDump]:
-    """Leave out torn reads of a process that other looks could read: a busy interpreter changes under the eye."""
-    whole = [dump for dump in dumps if not dump.error.startswith("torn")]
-    if len(whole) == len(dumps):
-        return dumps
-    return whole if any(dump.threads for dump in whole) else dumps
 
 
 def _by_native(doing: Activity, dumps: list[StackDump]) -> Activity | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+from hangtop.diagnosis.rules.slow import judged
+from hangtop.diagnosis.waits.job_status import status_of_job
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, READING, Sketch, alarms, first, kinds
 
 SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
 
@@ -92,3 +94,14 @@ def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
         switches=9, cores=0.95
     )
     assert "straggler_rank" not in kinds(job.verdict())
+
+
+def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None:
+    """Five looks at a rank that is never met waiting, at others that wait in three of five: it may be chance."""
+    job = Sketch(motion=MOVING, stood_still=0.0)
+    job.ranks().at(BACKWARD, SLUGGISH, BACKWARD, SLUGGISH, BACKWARD).pulse(switches=9, cores=0.4)
+    job.ranks(2).at(SLUGGISH).pulse(switches=9, cores=0.4)
+    assert alarms(job.verdict()) == []
+    assert not judged(status_of_job(job.job()))
+    job.ranks(2).at(BACKWARD, SLUGGISH, SLUGGISH, BACKWARD, BACKWARD)
+    assert judged(status_of_job(job.job()))

@@ -184,6 +184,19 @@ def test_a_compile_that_computes_is_waited_for() -> None:
     assert alarms(job.verdict()) == []
 
 
+def test_a_compile_that_is_given_little_cpu_is_waited_for() -> None:
+    """The others spin on the same few cores: it is ready to run at every look, and gets a third of one."""
+    job = held_up_by(
+        2, [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], waiters=BACKWARD, state="R"
+    )
+    job.stood_still = 79.0
+    job.ranks(2).pulse(cores=0.37)
+    assert alarms(job.verdict()) == []
+    job.ranks(2).at([f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], state="S")
+    job.ranks(2).pulse(cores=0.0)
+    assert first(job.verdict()).ranks == (2,), "one that sleeps in it is stuck"
+
+
 def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> None:
     job = held_up_by(2, COMPUTING, ["add model.py:34", *COMPUTING[1:]], waiters=BACKWARD, state="R")
     job.ranks(2).pulse(cores=1.0)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collectors.samples.stream import SourceState
 from hangtop.session.deciding import proven
+from hangtop.session.past import gpu_rows
+from hangtop.session.state import GpuState, NodeState
+from hangtop.session.trail import Trail
 from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, READING, Sketch, first
 
 
@@ -31,3 +35,20 @@ def test_where_nobody_is_named_nothing_is_proven() -> None:
     job.ranks().at(ALL_REDUCE)
     assert not proven(job.verdict(), whole=True)
     assert not proven(Sketch(motion=MOVING).verdict(), whole=True)
+
+
+def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:
+    node = NodeState("node1")
+    assert not node.has_heard("kernel")
+    node.sources["kernel"] = SourceState("kernel", "denied", "dmesg_restrict", 1.0)
+    assert node.has_heard("kernel")
+
+
+def test_that_of_gpus_is_well_before_its_first_row() -> None:
+    node = NodeState("node1")
+    node.sources["gpus"] = SourceState("gpus", "ok", "", 1.0)
+    assert not node.has_heard("gpus")
+    node.gpus[0] = GpuState(0, Trail(gpu_rows(), 0))
+    assert node.has_heard("gpus")
+    silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
+    assert silent.has_heard("gpus")

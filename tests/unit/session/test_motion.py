@@ -389,6 +389,32 @@ def test_a_step_now_and_then_by_a_rank_that_sleeps_is_no_wait_that_polls() -> No
     assert longest <= 10.0
 
 
+def hands_over(size: int) -> Behaviour:
+    """Sleeps and exchanges next to nothing, eight wakes a second: steps of half a second of a tiny model over gloo."""
+
+    def step(p: RankPulse) -> RankPulse:
+        asleep = poller(8, 0.01)(p)
+        return asleep._replace(written_bytes=(p.written_bytes or 0) + size)
+
+    return step
+
+
+def test_who_writes_each_time_that_he_wakes_does_not_poll() -> None:
+    """As a slow rank's job was seen to: 0.01 cores, 6 to 9 wakes a second, and what gloo sends."""
+    job = Job()
+    job.run(20, hands_over(20_000))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
+    assert job.progress.stood_still == 0.0
+    job.run(20, sleeps)
+    assert (motion(job)[0], job.progress.stood_still) == (False, 20.0)
+
+
+def test_who_writes_a_line_now_and_then_while_he_polls_does_poll() -> None:
+    job = Job()
+    job.run(20, hands_over(300))
+    assert motion(job) == (False, "")
+
+
 def test_a_spinner_that_is_starved_neither_sleeps_nor_works() -> None:
     """Eight of them on two busy cores: now more, now less."""
     job = Job()

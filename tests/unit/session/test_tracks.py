@@ -58,3 +58,12 @@ def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
     rank.looks.take(3.0, pulse(1000, voluntary_switches=1000, cpu_user=2.0))
     known.follow(3.0, rank, None, exchanged=None, own=False)
     assert (known.moves, known.still_since) == (1, 3.0)
+
+
+def test_a_look_without_its_outer_frames_is_no_motion() -> None:
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank.looks.take(1.0, pulse(1000))
+    known = track(rank, 1.0, None)
+    assert not known.saw(stack(1000, "wait", "<module>", at=2.0))
+    assert not known.saw(stack(1000, "wait", at=3.0))
+    assert known.saw(stack(1000, "evaluate", "<module>", at=4.0))

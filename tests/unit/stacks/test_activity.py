@@ -63,6 +63,13 @@ def test_a_torn_stack_of_one_that_computes_is_no_end_of_its_program() -> None:
     assert activity([dump(inner, state="S", syscall="futex")]).kind == "shutdown", "its exit handlers wait"
 
 
+def test_a_sleep_that_ended_before_the_frames_were_read_is_none_of_backward() -> None:
+    """The engine does not sleep: the kernel was asked first, and the frames are from a moment later."""
+    doing = activity([main_dump(BACKWARD, STEP, syscall="clock_nanosleep")])
+    assert (doing.kind, doing.waits) == ("backward", "unknown")
+    assert activity([main_dump(STEP, syscall="clock_nanosleep")]).kind == "sleep"
+
+
 # --- threads -----------------------------------------------------------------------------------------------------
 
 

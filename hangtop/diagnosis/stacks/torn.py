@@ -1,0 +1,57 @@
+"""Looks that are torn: a busy interpreter's frames change while they are read without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.stacks.reading import begins_a_program
+from hangtop.diagnosis.stacks.roles import main_thread
+from hangtop.diagnosis.stacks.system import system
+
+CUT = "torn: its outer frames are missing"
+_NOTHING = Frame("", "", 0, native=False)
+"""Stands for the outermost frame of a main thread that has none."""
+
+
+def untorn(dumps: list[StackDump]) -> list[StackDump]:
+    """Leave out torn reads of a process that other looks could read."""
+    dumps = _cut_ones_as_torn(dumps)
+    whole = [dump for dump in dumps if not dump.error.startswith("torn")]
+    if len(whole) == len(dumps):
+        return dumps
+    return whole if any(dump.threads for dump in whole) else dumps
+
+
+def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:
+    """Looks that lost their outer frames are torn ones: what is left of them would pass for another point.
+
+    Known by an outermost frame that begins no program, or none at all, of a main thread that computes, where another
+    look at it shows another one. A program that embeds Python may begin anywhere, but always there.
+    """
+    roots = [_root(dump) for dump in dumps]
+    cut = [place for place, dump in enumerate(dumps) if _may_be_cut(dump, roots[place])]
+    if not cut or len({(root.name, root.file) for root in roots if root is not None}) < 2:
+        return dumps
+    return [
+        dump._replace(threads=[], method="none", error=CUT) if place in cut else dump
+        for place, dump in enumerate(dumps)
+    ]
+
+
+def _may_be_cut(dump: StackDump, root: Frame | None) -> bool:
+    if root is None or dump.method != "nonblocking" or begins_a_program(root):
+        return False
+    return system(dump).waits == "nothing"
+
+
+def _root(dump: StackDump) -> Frame | None:
+    """The outermost Python frame of a rank's own main thread."""
+    if not dump.threads or dump.pid != dump.rank_pid:
+        return None
+    main = main_thread(dump)
+    return _outermost(main.frames) if main is not None else None
+
+
+def _outermost(frames: Sequence[Frame]) -> Frame:
+    return next((frame for frame in reversed(frames) if not frame.native), _NOTHING)
