@@ -30,12 +30,19 @@ def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) 
 
 
 def fell_silent(
-    job: Job, silent: UnheardRanks, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]
+    job: Job,
+    silent: UnheardRanks,
+    ended: Sequence[tuple[Failure, ...]],
+    closed: Sequence[LogEvent],
+    launcher: Sequence[LogEvent] = (),
 ) -> Finding:
-    """Ranks without a word, to which others lost their connections: killed, as a rule."""
+    """Ranks without a word, to which others lost their connections: killed, as a rule.
+
+    ``launcher``: its words that they are gone, where it has any.
+    """
     victims = {words[0].rank for words in ended} | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
-    proof = list(closed) or [words[0].event for words in ended]
+    proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
     on = f"{on_nodes(nodes)} " if nodes else ""
     return Finding(
