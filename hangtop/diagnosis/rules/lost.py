@@ -11,6 +11,7 @@ from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
+from hangtop.diagnosis.witnesses.ends import of_children
 from hangtop.diagnosis.witnesses.failures import Failure
 from hangtop.diagnosis.witnesses.messages import ranks_in
 
@@ -40,7 +41,7 @@ def fell_silent(
 
     ``launcher``: its words that they are gone, where it has any.
     """
-    victims = {words[0].rank for words in ended} | set(ranks_in(closed))
+    victims = {words[0].rank for words in ended if not of_children([words])} | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
