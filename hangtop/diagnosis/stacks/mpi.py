@@ -1,4 +1,4 @@
-"""Functions of MPI in which a rank waits: the names of the standard (4.1), whichever library it is and whoever calls it.
+"""Functions of MPI in which a rank waits, by the names of the standard (4.1): any library has them, for any caller.
 
 "run" was seen with Open MPI 5.0.10 under mpi4py, whose own functions are no Python frames: only native ones show them.
 """
