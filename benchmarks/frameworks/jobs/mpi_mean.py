@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mishaps
 import numpy as np
 from mpi4py import MPI
+
+
+def save_checkpoint(path: Path, weights: np.ndarray) -> None:
+    """Write the weights."""
+    with path.open("wb") as file:
+        np.save(file, weights)
 
 
 def main() -> None:
@@ -23,8 +31,7 @@ def main() -> None:
             world.Barrier()
         path = mishaps.checkpoint_path(rank, step)
         if path is not None:
-            with path.open("wb") as file:
-                np.save(file, weights)
+            save_checkpoint(path, weights)
             world.Barrier()
         if mishaps.evaluate(rank, step):
             world.Barrier()
