@@ -31,6 +31,7 @@ _LAUNCH = (
     "--dynamo_backend=no", "--num_cpu_threads_per_process=1", "--main_process_port={port}", "{script}",
 )  # fmt: skip
 _ITSELF = ("{python}", "{script}")
+_MPIRUN = ("{bin}/mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "{ranks}", "{python}", "{script}")
 
 FRAMEWORKS = (
     Framework("mp.spawn", "torch", "spawn_ddp.py", 3, _ITSELF),
@@ -46,6 +47,8 @@ FRAMEWORKS = (
     Framework("FSDP2 + TP", "torch", "fsdp2_tp.py", 4, _TORCHRUN),
     Framework("JAX", "jax", "jax_processes.py", 3, ("{python}", "{script}", "{rank}", "{ranks}", "{port}"),
               each_rank=True),
+    Framework("embeddings", "torch", "embeddings.py", 3, _MPIRUN),
+    Framework("mpi4py", "mpi4py", "mpi_mean.py", 3, _MPIRUN),
 )  # fmt: skip
 
 
@@ -114,6 +117,8 @@ _PLAN: dict[str, str] = {
     "pipelining": "reader lock:0 busy:1 stopped:2 only_here:0 healthy healthy_slow",
     "FSDP2 + TP": "reader:3 lock:2 only_here:1 checkpoint:0 stopped:2 busy:0 healthy healthy_eval",
     "JAX": "reader lock:0 busy:2 stopped killed healthy healthy_slow healthy_eval",
+    "embeddings": "reader lock:0 busy:2 only_here:1 checkpoint:0 stopped:2 early healthy healthy_slow healthy_eval",
+    "mpi4py": "reader lock:0 busy:2 only_here:1 checkpoint:0 stopped:2 healthy healthy_slow healthy_eval",
 }
 """Cases of each framework: the mishap, and the rank that it befalls unless that is rank 1."""
 

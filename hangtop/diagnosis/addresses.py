@@ -1,4 +1,4 @@
-"""Which interface and address of a node the job's traffic uses."""
+"""Which interface and address of a node the job's traffic uses, and by what words a node is meant."""
 
 from __future__ import annotations
 
@@ -47,3 +47,9 @@ def address_of(job: Job, node: Node) -> str:
             held = [address.partition("/")[0] for address in interface.addresses]
             return next((address for address in held if ":" not in address), held[0])
     return node.name
+
+
+def names_of(node: Node) -> set[str]:
+    """What lines call a node: its name, the one that it has itself, the addresses of its interfaces."""
+    own = {address.partition("/")[0] for interface in node.network.interfaces for address in interface.addresses}
+    return own | {node.name} | ({node.hello.hostname} if node.hello else set())

@@ -61,6 +61,9 @@ _RAY = re.compile(
     r"|OutOfMemory)\w*|A worker died or was killed[^.\r\n]*"
     r"|Task was killed due to the node running low on memory)"
 )
+_RAYS_WORKER = re.compile(r" Worker PID: (?P<pid>\d{1,9})\b|^\s{1,8}pid: (?P<listed>\d{1,9})\s*$", re.M)
+"""The raylet names the worker in its line, the exception in the list that follows."""
+_RAYS_LIST = re.compile(r"\s{1,8}(?:class_name|actor_id|pid|name|namespace|ip): ")
 _VLLM = re.compile(r"(?P<reason>Worker proc VllmWorker-(?P<rank>\d{1,5}) died unexpectedly)")
 _POD = re.compile(r"Error pod (?P<host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b")
 _KUBECTL = re.compile(r"^command terminated with exit code (?P<exitcode>1[2-5]\d)\s*$")
@@ -166,7 +169,9 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
     if data.get("reason") == "OOMKilled":
         data["signal"] = "KILL"
     host = data.get("host")
-    return Said("launcher.exit", data, host=host if isinstance(host, str) else "")
+    worker = _RAYS_WORKER.search(match.string) if launcher == "ray" else None
+    pid = None if worker is None else number(worker.group("pid") or worker.group("listed"))
+    return Said("launcher.exit", data, host=host if isinstance(host, str) else "", pid=pid)
 
 
 def _slurm(text: str) -> Iterator[Said]:
@@ -268,8 +273,9 @@ FAMILY = Family(
         b"terminated with ",
     ),
     read,
-    re.compile(
+    unfinished=re.compile(
         r"Process name: \[\[\d+,\d+\],\d+\]\s*$"
         r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited on\s{0,4}$"
     ),
+    listed=(re.compile(r"The actor (?:died|is dead)[^.\r\n]{0,200}\.\s*$"), _RAYS_LIST),
 )

@@ -6,8 +6,8 @@ import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from collectors.node.logs import blocks, exceptions, folded, line, sendable, times, whose
-from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.naming import STEMS, Naming
 from collectors.node.logs.outcome import OpenBlock, Outcome
 from collectors.node.logs.parts import Parts
 from collectors.node.logs.repeats import Repeats
@@ -23,20 +23,12 @@ PATIENCE = 3000
 
 _OPENS = 1 << len(FAMILIES)
 _ALONE = 1 << (len(FAMILIES) + 1)
-_NAMES = (
-    b" FAILED",
-    b"-- Process ",
-    b"Error Snippet",
-    b"Exception in thread ",
-    b"Error:",
-    b"Exception:",
-    b"socket.gaierror:",
-)
+_RAISING = (b"Error:", b"Exception:", b"socket.gaierror:")
 
 SCANNER = Scanner(
     [(stem, 1 << bit) for bit, family in enumerate(FAMILIES) for stem in family.stems]
     + [(stem, _OPENS) for stem in blocks.OPENERS]
-    + [(stem, _ALONE) for stem in _NAMES]
+    + [(stem, _ALONE) for stem in (*STEMS, *_RAISING)]
 )
 """Finds the lines that the reader wants to see."""
 
@@ -44,8 +36,6 @@ _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
     r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): \S.*)$"
 )
-_SPAWNED = re.compile(r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with the following error:|Error Snippet\]:)")
-_THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]"
@@ -100,9 +90,7 @@ class Reader:
         self._open: Dict[line.Stream, _Open] = {}
         self._seen = 0
         self._parts = Parts(left_out)
-        self._script = ""
-        self._spawned: Optional[int] = None
-        self._threads: Dict[line.Stream, str] = {}
+        self._naming = Naming()
         self._repeats = Repeats()
         self._say_unread(0)
 
@@ -119,17 +107,17 @@ class Reader:
     def read(self, record: line.Line, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the literals that it has."""
         self._seen += 1
+        if mask & _ALONE:
+            self._parts.ask(RECORDS, self._naming.take, record)
         if self._open and self._continues(record):
             return
         if self._open and self._seen % 64 == 0:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
-        if mask & _ALONE:
-            self._parts.ask(RECORDS, self._names, record)
         block: Optional[OpenBlock] = None
         if mask & _OPENS:
-            thread = self._threads.pop(record.stream, "")
-            block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._script, thread)
+            thread = self._naming.thread(record.stream)
+            block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._naming.script, thread)
         if block is not None:
             self._hold(record, block, before)
         elif mask:
@@ -157,23 +145,11 @@ class Reader:
         self._say_unread(record.number)
         return bool(taken)
 
-    def _names(self, record: line.Line) -> None:
-        """Names that the next lines belong to: the script that failed, the process or thread that raised."""
-        spawned, thread, script = (pattern.search(record.text) for pattern in (_SPAWNED, _THREAD, SCRIPT))
-        if spawned is not None:
-            self._spawned = int(spawned.group(1))
-        if thread is not None and len(self._threads) < 1024:
-            self._threads[record.stream] = thread.group(1)
-        if script is not None:
-            self._script = script.group("script")
-
     def _hold(self, record: line.Line, block: OpenBlock, before: Before) -> None:
         if record.stream in self._open:
             self._end(record.stream)
-        begun = record
-        if self._spawned is not None and record.stream.rank is None:
-            begun = record._replace(stream=record.stream._replace(rank=self._spawned))
-            self._spawned = None
+        announced = self._naming.announced(record.stream)
+        begun = record if announced is None else record._replace(stream=record.stream._replace(rank=announced))
         after = None
         if record.at is None and self.read_at is None:
             after = times.last(before().decode("utf-8", "replace"), self.now)
@@ -192,8 +168,10 @@ class Reader:
             if block is not None:
                 self._hold(record, block, before)
                 said_any = True
-            for said in found:
+            for told in found:
                 after = None
+                of_ray = told.data.get("launcher") == "ray"  # of what torch announces a traceback follows
+                said = told._replace(rank=self._naming.announced(record.stream)) if of_ray else told
                 if record.at is None and self.read_at is None and said.kind in _UNDATED:
                     after = times.last(before().decode("utf-8", "replace"), self.now)
                 self._event(record, said, record.text, after, self.read_at)
@@ -268,6 +246,7 @@ class Reader:
             record.stream.host,
             record.pid,
         )
+        rank = self._naming.worker(pid, host) if rank is None and pid is not None else rank
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
         event = LogEvent(

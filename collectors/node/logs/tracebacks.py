@@ -48,8 +48,8 @@ _CELL_FRAME = re.compile(
     r"^(?:File )?(?P<file>[/~<][^\s:]{0,300})(?::(?P<line>\d{1,7}))?,? in (?P<function>[^\r\n]{0,300})$"
     r"|^(?:Cell )?In ?\[\d{1,6}\], line (?P<cell>\d{1,7})"
 )
-_ELLIPSIS = re.compile(r"^[\[(]?(?:\.{2,}|…)[\])]?\s*$")
-"""What stands for lines that somebody left out."""
+_ELLIPSIS = re.compile(r"^[\[(]?(?:\.{2,}|…)(?: \([^()\r\n]{1,120}\) \.{2,})?[\])]?\s*$")
+"""What stands for lines that somebody left out: ``...``, ``... (Output truncated. See …) ...``."""
 _BEGUN = re.compile(r'^\s{1,8}File "')
 _FOLDED = 60
 """Characters of a line from which on it may be the first half of one that a terminal folded."""
@@ -148,6 +148,8 @@ class TracebackBlock:
         raised = exception is not None and _LOOKS_RAISED.search(exception.group("type"))
         if self._flush and not raised and exceptions.FRAME.match(self._lines[-1]):
             return True  # the line of source under a frame
+        if not raised and _ELLIPSIS.match(self._lines[-1]) and not RECORD.match(text):
+            return True  # the end of a line whose beginning was left out
         if exception is not None and (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
             self._message.append(text)
             self._first_type = self._first_type or exception.group("type").rsplit(".", 1)[-1]

@@ -19,6 +19,7 @@ from hangtop.diagnosis.environment.values import complaint
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.roster import world_or_logged
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
 """Variables that name network interfaces."""
@@ -66,9 +67,12 @@ def _loopback(job: Job) -> Iterator[Finding]:
 
 
 def _all_on_its_node(job: Job, rank: Rank) -> bool:
-    """True where a rank's whole job is known to be on its node."""
+    """True where a rank's whole job is known to be on its node, by its own settings or by what the job logged."""
     world, here = rank.process.world_size, rank.process.local_world_size
-    return world is not None and world == (here or sum(other.node == rank.node for other in job.ranks))
+    if world is not None and here is not None:
+        return world == here
+    world = world or world_or_logged(job)
+    return world is not None and world <= sum(other.node == rank.node for other in job.ranks)
 
 
 def _absent_interfaces(job: Job) -> Iterator[Finding]:

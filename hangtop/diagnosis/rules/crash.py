@@ -20,10 +20,11 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import Stance
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import finished_early, lingering_one, silent_ones
+from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, finished_early, lingering_one, silent_ones
 from hangtop.diagnosis.witnesses.ends import (
     is_bare,
     is_cut,
+    is_unheard,
     is_victim,
     of_children,
     own_words,
@@ -112,10 +113,14 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     """
     ended = _ended(job_status)
     first = _first(ended)
+    closed = lost_connections(job_status.job)
     if first is not None and _killed_by(first):
         yield _killed(job_status, first)
+    elif closed and (unheard := _unheard(ended)):
+        others = [words for words in ended if words[0].rank not in unheard]
+        launcher = [words[0].event for words in ended if words[0].rank in unheard]
+        yield fell_silent(job_status.job, UnheardRanks(unheard), others, closed, launcher)
     elif first is None:
-        closed = lost_connections(job_status.job)
         early = finished_early(job_status.job, closed)
         spoke = {words[0].rank for words in ended}
         silent = silent_ones(job_status.job, spoke, closed)
@@ -144,6 +149,8 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
         yield from launcher_alone(job_status.job)
     if first is None or not is_bare(first) or failing_warnings(job_status.job):
         return  # why NCCL failed says more than a bare code
+    if is_unheard(first) and lost_connections(job_status.job):
+        return  # those who lost it tell more
     earliest = first[0]
     alike = [own[0] for own in ended if own is first or same_exit(own[0], earliest)]
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
@@ -211,6 +218,13 @@ def _in_rendezvous(failure: Failure) -> bool:
 def _first(ended: Sequence[tuple[Failure, ...]]) -> tuple[Failure, ...] | None:
     """Words about the first rank that failed by itself; None where all are victims."""
     return next((words for words in ended if not words[0].consequence and not is_victim(words[0])), None)
+
+
+def _unheard(ended: Sequence[tuple[Failure, ...]]) -> tuple[int, ...]:
+    """Ranks that are gone by their launcher's word alone, where nobody else failed by itself."""
+    failed = [words for words in ended if not words[0].consequence and not is_victim(words[0])]
+    ranks = tuple(sorted({words[0].rank for words in failed if words[0].rank is not None}))
+    return ranks if all(map(is_unheard, failed)) else ()
 
 
 def _killed_by(words: Sequence[Failure]) -> bool:

@@ -11,6 +11,7 @@ from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
+from hangtop.diagnosis.witnesses.ends import of_children
 from hangtop.diagnosis.witnesses.failures import Failure
 from hangtop.diagnosis.witnesses.messages import ranks_in
 
@@ -30,12 +31,19 @@ def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) 
 
 
 def fell_silent(
-    job: Job, silent: UnheardRanks, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]
+    job: Job,
+    silent: UnheardRanks,
+    ended: Sequence[tuple[Failure, ...]],
+    closed: Sequence[LogEvent],
+    launcher: Sequence[LogEvent] = (),
 ) -> Finding:
-    """Ranks without a word, to which others lost their connections: killed, as a rule."""
-    victims = {words[0].rank for words in ended} | set(ranks_in(closed))
+    """Ranks without a word, to which others lost their connections: killed, as a rule.
+
+    ``launcher``: its words that they are gone, where it has any.
+    """
+    victims = {words[0].rank for words in ended if not of_children([words])} | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
-    proof = list(closed) or [words[0].event for words in ended]
+    proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
     on = f"{on_nodes(nodes)} " if nodes else ""
     return Finding(

@@ -152,6 +152,8 @@ def _advice(kind: str, status: RankStatus) -> str:
     if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
         if doing.waits == "helper":
             return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
+        if kind == "rank_stuck_in_code" and doing.waits == "storage":
+            return "The kernel keeps it in this call: look at the file, the pipe or the connection behind this line."
         if doing.syscall in FILE_LOCKS:
             return "Find who keeps this file locked; on shared storage it may be a process of another node (lslocks)."
     return ADVICE[kind]
@@ -163,7 +165,10 @@ def _manner(status: RankStatus) -> str:
     if status.busy:
         return ", busy"
     if status.blocked:
-        return f", blocked on {doing.waiting_on}" if doing and doing.waiting_on else ", blocked"
+        if doing and doing.waiting_on:
+            return f", blocked on {doing.waiting_on}"
+        outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall
+        return f", blocked in {outside}" if outside else ", blocked"
     return ""
 
 

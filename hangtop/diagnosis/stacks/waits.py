@@ -9,6 +9,7 @@ Native names ("C++") are of the public headers and were not looked up version by
 
 from __future__ import annotations
 
+from hangtop.diagnosis.stacks.mpi import MPI_WAITS
 from hangtop.diagnosis.stacks.vocabulary import ANY, NativeWait, Wait
 
 _C10D = "torch/distributed/distributed_c10d.py"
@@ -225,6 +226,7 @@ NATIVE_WAITS: tuple[NativeWait, ...] = (
                "ncclCommInitRank"),
     NativeWait("bootstrapNetInit", "init", "peers", "waits in NCCL's bootstrap", "nccl src/bootstrap.cc",
                "ncclCommInitRank"),
+    *MPI_WAITS,
     # its own GPU: pytorch#95944 and nccl#901 show these in hung ranks
     NativeWait("at::native::_local_scalar_dense_cuda", "device", "device", "waits for its GPU (.item())",
                "pytorch#95944"),

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.addresses import names_of
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of, world_or_logged
 from hangtop.diagnosis.witnesses.failures import text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
@@ -117,7 +118,7 @@ def nodes_of(job: Job, addresses: Iterable[str]) -> set[str]:
     peers = {_bare(address) for address in addresses} - {""}
     of_address = {text_of(event, "address"): event.host for event in said(job, "nccl.bootstrap") if event.host}
     named = {of_address[peer] for peer in peers if peer in of_address}
-    return named | {name for name, node in job.nodes.items() if peers & _addresses(node)}
+    return named | {name for name, node in job.nodes.items() if peers & names_of(node)}
 
 
 def _bare(peer: str) -> str:
@@ -126,8 +127,3 @@ def _bare(peer: str) -> str:
         return peer[1:].partition("]")[0]
     peer = peer.partition("<")[0]
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
-
-
-def _addresses(node: Node) -> set[str]:
-    own = {address.partition("/")[0] for interface in node.network.interfaces for address in interface.addresses}
-    return own | {node.name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hangtop.diagnosis.witnesses.failures import Failure, text_of
+from hangtop.diagnosis.witnesses.failures import Failure, number_of, text_of
 
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
 """Signatures that tell of somebody else's end, unless nobody else ended."""
@@ -14,6 +14,12 @@ def is_bare(words: Sequence[Failure]) -> bool:
     """A launcher's word that a rank ended, without a signal, a traceback or a message."""
     own = [word for word in words if not word.consequence] or words
     return all(word.manner == "exit" and not word.signal and not text_of(word.event, "type") for word in own)
+
+
+def is_unheard(words: Sequence[Failure]) -> bool:
+    """A rank that is gone by its launcher's word alone, which knows no exit code: it left none of its own."""
+    told = all(number_of(word.event, "exitcode") is None for word in words)
+    return words[0].rank is not None and told and is_bare(words)
 
 
 def of_children(ended: Sequence[tuple[Failure, ...]]) -> bool:
@@ -27,9 +33,13 @@ def is_cut(failure: Failure) -> bool:
 
 
 def own_words(words: Sequence[Failure]) -> Sequence[Failure]:
-    """A launcher's bare exit code adds nothing to what the rank says itself: that it is a victim, as a rule."""
+    """A launcher's bare exit code adds nothing to what the rank says itself: that it is a victim, as a rule.
+
+    Nor does a traceback without its end, where the same is there with it: launchers print what they cut short.
+    """
+    whole = {word.frame for word in words if word.event.kind == "python.exception" and not is_cut(word)}
     said_itself = [word for word in words if word.manner != "exit" or word.signal]
-    return said_itself or words
+    return [word for word in said_itself if not is_cut(word) or word.frame not in whole] or words
 
 
 def weight(failure: Failure) -> tuple[bool, bool, float]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
+from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
 
 Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory", "device"]
@@ -169,14 +170,14 @@ def owner_of(job: Job, event: LogEvent) -> int | None:
         for rank in job.ranks
         if pid is not None
         and (pid in (rank.process.pid, rank.own_pid) or any(helper.pid == pid for helper in rank.helpers))
-        and (not event.host or event.host in (rank.node, _hostname(job, rank.node)))
+        and (not event.host or event.host == rank.node or _is_called(job, rank.node, event.host))
     ]
     return matching[0].rank if len(matching) == 1 else None
 
 
-def _hostname(job: Job, node: str) -> str:
+def _is_called(job: Job, node: str, host: str) -> bool:
     known = job.nodes.get(node)
-    return known.hello.hostname if known and known.hello else ""
+    return known is not None and host in names_of(known)
 
 
 def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:

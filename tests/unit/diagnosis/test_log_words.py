@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from collectors.samples.fabric import Interface
+from hangtop.diagnosis.job import NetworkUse
+from hangtop.diagnosis.witnesses.failures import failures
 from tests.support.jobs import COMPUTING, Sketch, after, alarms, first, kinds
 
 
@@ -118,6 +121,14 @@ def test_ray_s_word_alone_that_a_worker_is_gone() -> None:
     assert found.kind == "child_failed_no_detail"
     assert "no word but Ray's (The actor died)" in found.summary
     assert not after().says("launcher.exit", None, ago=9, launcher="deepspeed").verdict().findings
+
+
+@pytest.mark.parametrize(("host", "rank"), [("10.0.0.2", 3), ("10.0.0.9", None)])
+def test_a_worker_is_known_by_its_pid_at_the_address_of_its_node(host: str, rank: int | None) -> None:
+    job = Sketch(world=4, nodes=2, looks=2)
+    job.node("node2", network=NetworkUse((Interface("eth0", 1500, None, True, ["10.0.0.2/24"], "physical"),)))
+    job.says("launcher.exit", None, ago=9, launcher="ray", reason="A worker died", owner=1003, host=host)
+    assert [failure.rank for failure in failures(job.job())] == [rank]
 
 
 def test_what_c_plus_plus_threw_is_told() -> None:

@@ -56,6 +56,13 @@ def test_reader(culprit: int) -> None:
     assert any("ranks" in line.source and "all_reduce" in line.text for line in found.evidence)
 
 
+def test_a_line_that_the_kernel_keeps_in_a_call_says_which() -> None:
+    found = first(held_up_by(0, ["main run.py:9"], syscall="openat").verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (0,))
+    assert found.summary.endswith("main (run.py:9), blocked in openat")
+    assert "file" in found.advice
+
+
 def test_checkpoint() -> None:
     found = first(held_up_by(0, SAVING, waiters=BARRIER).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_in_checkpoint", (0,))

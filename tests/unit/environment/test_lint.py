@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.fabric import Interface, PortFacts
+from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.environment.lint import lint
@@ -169,12 +170,13 @@ def test_values_that_are_not_accepted(name: str, value: str) -> None:
 def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
     wanted = job({"GLOO_SOCKET_IFNAME": "lo"}, {"GLOO_SOCKET_IFNAME": "lo"})
 
-    def of(world: int | None, here: int | None) -> bool:
+    def of(world: int | None, here: int | None, *sizes: int) -> bool:
         ranks = tuple(
             dataclasses.replace(rank, process=rank.process._replace(world_size=world, local_world_size=here))
             for rank in wanted.ranks
         )
-        found = lint(dataclasses.replace(wanted, ranks=ranks))
+        said = [LogEvent("job.size", None, None, "", None, "job.out", 1, "", {"size": size}) for size in sizes]
+        found = lint(dataclasses.replace(wanted, ranks=ranks, events=tuple(said), event_nodes=("",) * len(said)))
         return any("loopback" in finding.summary for finding in found)
 
     assert not of(2, 2)
@@ -182,6 +184,8 @@ def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
     assert of(4, 2)
     assert of(4, None)
     assert of(None, None)
+    assert not of(None, None, 2)  # JAX's processes do not say it, gloo does
+    assert of(None, None, 8)
 
 
 def test_the_product_of_socket_threads_is_bounded() -> None:

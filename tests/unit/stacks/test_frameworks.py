@@ -160,6 +160,7 @@ def test_what_a_stack_means(name: str) -> None:
     assert not case.context or case.context in doing.context
 
 
+MPI = "/venv/lib/libmpi.so.40"
 NATIVE = {
     ".item()": ((f"cudaStreamSynchronize {CUDA}", f"at::native::_local_scalar_dense_cuda {LIBTORCH}", STEP),
                 "device", "", "device"),
@@ -175,6 +176,15 @@ NATIVE = {
     "time.sleep": (("clock_nanosleep /lib/libc.so.6", "time_sleep /usr/bin/python3.10", STEP), "sleep", "", "time"),
     "a lock": (("PyThread_acquire_lock_timed /usr/bin/python3", "lock_PyThread_acquire_lock /usr/bin/python3", STEP),
                "lock", "", "lock"),
+    "mpi4py": (
+        (f"sched_yield {CUDA}", f"opal_progress {MPI}", f"ompi_sync_wait_mt {MPI}", f"mca_pml_ob1_send {MPI}",
+         f"ompi_coll_base_allreduce_intra_recursivedoubling {MPI}", f"PMPI_Allreduce {MPI}",
+         "Allreduce /venv/mpi4py/MPI.openmpi.cpython-311-x86_64-linux-gnu.so", STEP),
+        "collective", "all_reduce", "peers"),
+    "mpi4py scatters": ((f"MPI_Reduce_scatter_block {MPI}", STEP), "collective", "reduce_scatter", "peers"),
+    "mpi4py receives": ((f"PMPI_Mrecv {MPI}", STEP), "p2p", "recv", "peers"),
+    "mpi4py waits": ((f"PMPI_Waitall {MPI}", STEP), "collective", "", "peers"),
+    "mpi4py starts": ((f"PMPI_Init_thread {MPI}", STEP), "init", "MPI_Init", "peers"),
     "a row's name inside of a template is no row": (
         (f"pybind11::cpp_function::initialize<bool, c10d::Work, long> {LIBTORCH}", STEP), "code", "", "unknown"),
 }  # fmt: skip
