@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import pkgutil
 import re
@@ -70,11 +71,15 @@ def _within(value: object, name: str, depth: int) -> Iterator[tuple[str, re.Patt
             yield from _within(getattr(value, field, None), f"{name}.{field}", depth + 1)
 
 
-def _sources() -> Iterator[tuple[str, ast.Module]]:
+@functools.cache
+def _sources() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
+    """Each file of the product and all nodes of its syntax tree."""
+    found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            yield name.removesuffix(".__init__"), ast.parse(path.read_text())
+            found.append((name.removesuffix(".__init__"), tuple(ast.walk(ast.parse(path.read_text())))))
+    return tuple(found)
 
 
 def _uses() -> dict[tuple[str, str], set[str]]:
@@ -83,15 +88,15 @@ def _uses() -> dict[tuple[str, str], set[str]]:
     By module for private names; for the others all modules together, under an empty one.
     """
     found: dict[tuple[str, str], set[str]] = {}
-    for module, tree in _sources():
+    for module, nodes in _sources():
         called: set[int] = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
                 name = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
                 if node.attr in METHODS:
                     found.setdefault((module if name.startswith("_") else "", name), set()).add(node.attr)
                     called.add(id(node.value))
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
                 found.setdefault((module if node.id.startswith("_") else "", node.id), set()).add("search")
     return found
@@ -99,8 +104,8 @@ def _uses() -> dict[tuple[str, str], set[str]]:
 
 def _in_place() -> Iterator[tuple[str, re.Pattern[Any]]]:
     """Patterns that are given to a function of ``re`` as they stand."""
-    for path, tree in _sources():
-        for node in ast.walk(tree):
+    for path, nodes in _sources():
+        for node in nodes:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
                 continue
             of = node.func.value

@@ -29,6 +29,11 @@ _MPICH = re.compile(
 _OPEN_MPI = re.compile(r"\*\*\* An error occurred in (?P<call>(?:P?MPI|shmem)_\w{1,60})")
 _REPORTED = re.compile(r"\*\*\* reported by process \[\d{1,12},(?P<rank>\d{1,7})\]")
 _ERROR = re.compile(r"\*\*\* (?P<error>MPI_ERR_(?!ORS)\w{1,40}: [^\r\n\[]{0,200})")
+_MISUSED = re.compile(
+    r"\*\*\* (?P<told>The (?:P?MPI|shmem)_\w{1,60}\(\) function was called (?:before|after) [^\r\n]{1,80})"
+    r"|\*\*\* Your MPI job will now abort"
+)
+"""Open MPI's ``help-mpi-errors``: a call before ``MPI_Init`` or after ``MPI_Finalize``."""
 _LOCAL = "Local abort before MPI_INIT completed"
 _GO = re.compile(r"^runtime\.(?P<how>throw|fatalthrow|sigpanic|dieFromSignal)\(0x")
 _END_OF_DUMP = "*** End of error message ***"
@@ -54,6 +59,8 @@ def read(text: str) -> Iterator[Said]:
         what = error.group("error").strip() if error is not None else "an error of MPI"
         where = " in " + call.group("call") if call is not None else ""
         yield _aborted(what + where, None if reported is None else number(reported.group("rank")))
+    elif (misused := _MISUSED.search(text)) is not None:
+        yield _aborted(misused.group("told") or "an error of MPI")
     elif _LOCAL in text:
         yield _aborted("an error of MPI before MPI_Init was done")
     elif _END_OF_DUMP in text:
@@ -82,6 +89,8 @@ FAMILY = Family(
         b") failed",
         b"End of error message",
         b"Local abort before",
+        b" function was called ",
+        b"Your MPI job will now abort",
         b"runtime.throw(",
         b"runtime.fatalthrow(",
         b"runtime.sigpanic(",

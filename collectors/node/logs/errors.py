@@ -49,6 +49,9 @@ _DIED = re.compile(
 _MEMORY = re.compile(
     r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)(?! at some point)"
     r"|\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
+    r"|\b(?:memory (?:is |runs )?low|low (?:on )?memory|memory pressure)\b[^\r\n]{0,300}?\bkill(?:ing|ed)\b"
+    r"|\bkill(?:ing|ed)\b[^\r\n]{0,200}?\b(?:to (?:avoid|prevent) (?:running )?out of memory"
+    r"|(?:due to|because of|under) (?:low memory|memory pressure))\b"
 )
 """A supervisor's word about memory that a process used up."""
 _CALL = re.compile(

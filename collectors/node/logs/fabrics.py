@@ -14,7 +14,7 @@ from collectors.node.logs.said import Data, Family, Said
 _UCX = r"UCX {1,4}(?:ERROR|FATAL) (?P<error>[^\r\n]{1,300})"
 _UCX_CLOSED = r"ib_mlx5_log\.c:\d{1,4} {1,3}(?:FATAL: )?(?P<error>(?:Error on|Transport|Remote|Local)[^\r\n]{1,200})"
 _LIBFABRIC = (
-    r"libfabric:\d[\w.:]{0,60}:[\w:-]{0,80}(?:<(?:warn|error|critical)>|\(\)(?::\d{1,6})?(?:<\w{1,10}>)?:?)"
+    r"libfabric:(?:\d[\w.:]{0,60}:)?[\w:-]{0,80}(?:<(?:warn|error|critical)>|\(\)(?::\d{1,6})?(?:<\w{1,10}>)?:?)"
     r" (?:warn: )?(?P<error>[^\r\n]{1,300})"
 )
 _EFA = r"(?P<error>(?:Libfabric )?EFA (?:provider has encountered an )?internal error[^\r\n]{0,200})"
@@ -35,10 +35,13 @@ _OBJECTS = (
 _VERBS = r"(?P<error>\bibv_\w{3,30}(?:\(\))?(?: to \w{3,6})? (?:failed|returned error|error)\b[^\r\n]{0,160})"
 _PERFTEST = (
     r"(?P<error>Unable to Connect the HCA's through the link|Failed status \d{1,2}: wr_id[^\r\n]{0,120}"
+    r"|^got completion with error\b"
     r"|Completion with error at (?:client|server)[^\r\n]{0,120})"
 )
 _MPI = (
-    r"(?P<error>(?:connect\(\) to|unable to connect to) [\w.:-]{3,80} failed: [^\r\n]{1,120}"
+    r"(?:\bfrom (?P<host>[A-Za-z][\w.-]{0,80}) to: \S{1,80} )?"
+    r"(?P<error>error polling [LH]P CQ with status [^\r\n]{1,160}"
+    r"|(?:connect\(\) to|unable to connect to) [\w.:-]{3,80} failed: [^\r\n]{1,120}"
     r"|At least one pair of MPI processes are unable to reach each other[^\r\n]{0,60})"
 )
 _LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
@@ -55,7 +58,9 @@ _FAULT = re.compile(
     r"(?i)err|fail|unable|unreachable|tim(?:ed |e)out|refused|reset|abort|no (?:hfi|active)|not (?:reach|permit)"
     r"|could|can't|exceeded|no route"
 )
-_RETRIES = r"(?i)retry (?:count|counter)\w{0,4} exceeded|RETRY_EXC|failed status 12\b|no response from (?:the )?remote"
+_RETRIES = (
+    r"(?i)retry (?:(?:count|counter)\w{0,4} )?exceeded|RETRY_EXC|failed status 12\b|no response from (?:the )?remote"
+)
 _MEMORY = r"(?i)\breg(?:ister)?[ _](?:dmabuf_)?mr|allocate MR|memory region|memlock|Cannot allocate memory"
 _SIGNATURES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
@@ -82,7 +87,8 @@ def read(text: str) -> Iterator[Said]:
         if signature is not None:
             data: Data = {"library": library, "signature": signature, "error": error[:300]}
             by = _BY.match(text)
-            yield Said("fabric.error", data, host=by.group("host") if by is not None else "")
+            host = match.groupdict().get("host") or (by.group("host") if by is not None else "")
+            yield Said("fabric.error", data, host=host)
         return
 
 
@@ -97,7 +103,8 @@ FAMILY = Family(
     (
         b"UCX  ERROR", b"UCX ERROR", b"UCX  FATAL", b"ib_mlx5_log.c", b"NET/OFI ", b"libfabric:", b"EFA internal error",
         b"an internal error", b"OFI Libfabric", b"PSM", b"hfi_", b" QP", b" MR", b" CQ", b"queue pair",
-        b"memory region", b"ibv_", b"HCA's", b"wr_id", b"Completion with error", b"connect() to",
+        b"memory region", b"ibv_", b"HCA's", b"wr_id", b"got completion with error",
+        b"error polling ", b"Completion with error", b"connect() to",
         b"unable to connect to", b"one pair of MPI",
     ),
     read,

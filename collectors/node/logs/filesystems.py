@@ -23,6 +23,13 @@ _AWAY: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
                 r" )?(?P<server>[\w.-]{1,80})[^\r\n]{0,80}? was lost; in progress"
             ),
         ),
+        (
+            "Lustre",
+            (
+                r"Lustre: [^\r\n]{0,120}?Request sent has (?:failed due to network error|timed out for s\w{3} \w{5})"
+                r"[^\r\n]{0,160}? o\d{1,4}->(?P<server>[\w.]{1,80}(?:-(?:MDT|OST)\w{1,8})?)"
+            ),
+        ),
         ("Lustre", r"LustreError: [^\r\n]{0,160}?This client was evicted by (?P<server>[\w.-]{1,80})"),
         (
             "Lustre",

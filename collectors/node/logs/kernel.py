@@ -61,7 +61,10 @@ _AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
     )
 )
 """What AMD's driver says of a GPU."""
-_SYSLOG = re.compile(r"(?:^|(?<=\d\d:\d\d:\d\d )|(?<=[\dZ] ))(?P<host>(?!\d+ )[A-Za-z0-9][\w.-]{0,80}) kernel: ")
+_SYSLOG = re.compile(
+    r"(?:^|(?<=\d\d:\d\d:\d\d )|(?<=[\dZ] ))(?P<host>(?!\d+ )[A-Za-z0-9][\w.-]{0,80})"
+    r"(?: (?:EMERG|ALERT|CRIT|ERR(?:OR)?|WARN(?:ING)?|NOTICE|INFO|DEBUG))? kernel: "
+)
 """The host, where a syslog's line names it in front of the kernel's text."""
 _SXID = re.compile(r"SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)")
 _OOM = re.compile(
@@ -80,6 +83,12 @@ _LINK = re.compile(
     r"(?:.{0,120}?: )?(?:(?P<down>(?:NIC )?[Ll]ink (?:is )?[Dd]own|lost carrier)"
     r"|(?P<up>(?:NIC )?[Ll]ink (?:is )?[Uu]p))\b"
 )
+_UPTIME = re.compile(r"(?:kernel: |^)\[ {0,6}(?P<seconds>\d{1,9})\.\d{6}\] ")
+_PORT = re.compile(
+    r"\b[Pp]ort (?P<device>[A-Za-z][\w/.-]{0,40}) oper(?:ational)? stat(?:e|us) (?:is )?(?:set|changed) from"
+    r" (?:up to (?P<to>down)|down to (?P<up>up))\b"
+)
+"""A switch's own word about a port (SONiC's ``orchagent``)."""
 _DEVICE_TROUBLE = re.compile(
     r"(?P<device>(?:mlx\d_core|bnxt_en) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
     r"|ib\w{0,16}\d):? .{0,200}?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
@@ -212,7 +221,14 @@ def _links(text: str) -> Optional[Said]:
         return Said("kernel.link", fields(trouble))
     link = _LINK.search(text)
     if link is not None:
-        return Said("kernel.link", {"device": link.group("device"), "up": link.group("up") is not None})
+        told: Data = {"device": link.group("device"), "up": link.group("up") is not None}
+        since = _UPTIME.search(text[:200]) if link.group("up") is None else None
+        if since is not None:
+            told["uptime"] = number(since.group("seconds"))
+        return Said("kernel.link", told)
+    port = _PORT.search(text)
+    if port is not None:
+        return Said("kernel.link", {"device": port.group("device"), "up": port.group("to") is None})
     pcie = _PCIE.search(text)
     if pcie is not None:
         return Said("kernel.pcie", fields(pcie))
@@ -260,6 +276,9 @@ FAMILY = Family(
         b"ink is Up",
         b"ink is up",
         b"lost carrier",
+        b" oper state ",
+        b" oper status ",
+        b" operational stat",
         b"mlx5_core",
         b"bnxt_en",
         b"NETDEV WATCHDOG",

@@ -8,7 +8,7 @@ takes it back; ``slurm.cancelled`` and ``launcher.lost_node`` as elsewhere. Form
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, Match
 
 from collectors.node.logs.said import Family, Said
 
@@ -18,6 +18,14 @@ _PENDING = re.compile(
     r"|[^\r\n]{0,60}tasks in gang unschedulable[^\r\n]{0,120}"
     r"|The following resource request cannot be scheduled right now[^\r\n]{0,160})"
 )
+_WAITS = re.compile(
+    r"^Status: {2,20}(?P<pod>Pending)\s{0,4}$"
+    r"|^(?:[\w.-]{1,80} {1,60})?(?P<name>[a-z0-9][\w.-]{1,120}) {1,60}\d{1,3}/\d{1,3} {1,60}Pending {1,60}\d{1,6}\b"
+    r"|^\s{0,40}(?P<job>\d{1,12}(?:_[\[\]\d,%-]{1,40})?) [^\r\n]{1,160}? PD [^\r\n]{1,80}"
+    r"\((?P<why>(?!None|Dependency|JobHeld|BeginTime)[A-Z][A-Za-z]{3,60}[^)\r\n]{0,120})\)\s{0,8}$"
+    r"|\bJobState=PENDING Reason=(?P<reason>(?!None|Dependency|JobHeld|BeginTime)[A-Z]\w{3,60}[^\s\r\n]{0,120})"
+)
+"""What tables and descriptions tell of pods (``kubectl``) and jobs (``squeue``, ``scontrol``) that wait."""
 _PLACED = re.compile(r"Successfully assigned \S{1,200} to |Started container ")
 _EVICTED = re.compile(
     r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}"
@@ -86,15 +94,29 @@ def read(text: str) -> Iterator[Said]:
     pending = _PENDING.search(text)
     if pending is not None:
         yield Said("launcher.pending", {"why": pending.group("why").strip()[:240]})
+        return
+    waits = _WAITS.search(text)
+    if waits is not None:
+        yield Said("launcher.pending", {"why": _waits(waits)})
     elif _PLACED.search(text):
         yield Said("launcher.placed", {})
     elif _RESTARTS.search(text):
         yield Said("log.error", {"told": "exit", "message": "its container fails and is started again and again"})
 
 
+def _waits(match: "Match[str]") -> str:
+    """``job 12 is pending (Resources)``, ``pod w-0 is pending``."""
+    why = match.group("why") or match.group("reason")
+    who = "job " + match.group("job") if match.group("job") else "the job"
+    if match.group("name") or match.group("pod"):
+        who = "pod " + match.group("name") if match.group("name") else "the pod"
+    return who + " is pending" + (" (%s)" % why if why else "")
+
+
 FAMILY = Family(
     "kubernetes",
     (
+        b"Pending", b" PD ", b"JobState=PENDING",
         b" nodes are available: ", b"can fulfill resource request", b"gang unschedulable", b"be scheduled right now",
         b"Successfully assigned", b"Started container", b"ephemeral", b"EmptyDir volume", b"node had condition",
         b"is evicted successfully", b"have enough resource",

@@ -24,7 +24,8 @@ _SLURM_CANCEL = re.compile(
     r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+) ON (?P<host>\S+) CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
 )
 _PBS = re.compile(
-    r"(?:=>> PBS: |^\s*)job (?:killed|preempted|deleted)(?:: (?P<limit>[^\r\n]{0,120})| \((?P<why>[^)\r\n]{1,80})\))"
+    r"(?:=>> PBS: |^\s{0,8}(?:PBS: )?)job (?:killed|preempted|deleted)"
+    r"(?:: (?P<limit>[^\r\n]{0,120})| \((?P<why>[^)\r\n]{1,80})\))"
     r"|;Job;[^;\s]{1,120};Job (?P<who>deleted at request of \S{1,120})"
 )
 """Torque and PBS Professional: ``=>> PBS: job killed: walltime 3625 exceeded limit 3600``."""

@@ -34,6 +34,7 @@ _PROBLEMS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ),
         ("pcie", r"pciehp: Slot\([^)\r\n]{1,20}\): (?:Link Down|Card not present)"),
         ("oops", r"BUG: (?:unable to handle|kernel NULL pointer)[^\r\n]{1,120}|kernel BUG at [^\r\n]{1,120}"),
+        ("oops", r"LustreError: [^\r\n]{0,120}?(?:\) LBUG\b|ASSERTION ?\([^\r\n]{1,100}? failed\b)"),
         (
             "cpu_stall",
             (
@@ -46,6 +47,7 @@ _PROBLEMS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
 STEMS = (
     b"Kernel panic", b"[Hardware Error]", b" UE ", b"Memory failure: 0x", b"hardware memory error",
     b"PCIe Bus Error", b"AER: Uncorrect", b"pciehp: ", b"BUG: unable", b"BUG: kernel", b"kernel BUG at", b"on CPU",
+    b") LBUG", b"ASSERTION",
 )  # fmt: skip
 
 

@@ -10,12 +10,15 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.devices import event_line, events_on
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
 
 _BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout")
 _QUEUE = re.compile(r"transmit queue \d+ timed out")
-_FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa")
-"""Adapters of the fabric; links of others come and go with containers and management networks."""
+_FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
+"""Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
+
+LONG_UP_S = 300
+"""Seconds after the kernel's start from which on a link that goes down was up before."""
 
 
 def broken(job: Job) -> Iterator[Finding]:
@@ -42,7 +45,8 @@ def broken(job: Job) -> Iterator[Finding]:
 def links(job: Job) -> Iterator[Finding]:
     """ib_port_down and ib_link_flapped by the kernel's lines about the links of the fabric's adapters.
 
-    Needs a link that was up before: at boot, and of ports without a cable, "down" means nothing. While the job is
+    Needs a link that was up before, by a line or by the time since the kernel's start: at boot, and of ports without a
+    cable, "down" means nothing. While the job is
     watched, the ports themselves tell more.
     """
     if job.live:
@@ -54,7 +58,7 @@ def links(job: Job) -> Iterator[Finding]:
             if isinstance(event.data.get("up"), bool) and _FAST.search(f"{device} {event.text}"):
                 seen[device].append(event)
         for device, events in sorted(seen.items()):
-            first = next((at for at, event in enumerate(events) if event.data["up"]), len(events))
+            first = next((at for at, event in enumerate(events) if event.data["up"] or _was_up(event)), len(events))
             downs = [event for event in events[first:] if not event.data["up"]]
             if not downs:
                 continue
@@ -66,3 +70,8 @@ def links(job: Job) -> Iterator[Finding]:
                 advice="Look at the cable, the module and the switch's port; the ranks of this node lose their peers "
                 "meanwhile.",
             )  # fmt: skip
+
+
+def _was_up(event: LogEvent) -> bool:
+    """Whether a link that goes down was up: the switch says so, or it is long after boot."""
+    return " from up to " in event.text or (number_of(event, "uptime") or 0) >= LONG_UP_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
@@ -13,6 +14,7 @@ from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failures import numbers_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import said
 
+_RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")
 TOLD_TO_END = ("slurm.cancelled", "elastic.signal")
 
 
@@ -69,5 +71,7 @@ def _spared(job: Job) -> tuple[int, ...]:
 
 
 def _in_rendezvous(event: LogEvent) -> bool:
-    """Whether its innermost frames are those of a rendezvous."""
-    return any("/rendezvous" in frame for frame in words_of(event, "frames")[-3:])
+    """Whether its innermost frames are those of a rendezvous, or, of one that is cut, those of what led to it."""
+    return (event.data.get("cut") is True and bool(_RENDEZVOUS.search(event.text))) or any(
+        "/rendezvous" in frame for frame in words_of(event, "frames")[-3:]
+    )

@@ -30,7 +30,9 @@ def gave_up(job: Job) -> Iterator[Finding]:
     instead.
     """
     events = [event for event in said(job, "nccl_tests.failed") if event.data.get("consequence") is not True]
-    why = (*failing_warnings(job), *lost_connections(job), *warned(job, "duplicate_gpu", "invalid_device", "cuda"))
+    own = any("cuda error" in text_of(event, "error") for event in events)
+    lost = () if own else lost_connections(job)  # a GPU's error is no consequence of a peer's end
+    why = (*failing_warnings(job), *lost, *warned(job, "duplicate_gpu", "invalid_device", "cuda"))
     if not events or (why and all(text_of(event, "what") == "NCCL" for event in events)):
         return
     events.sort(key=lambda event: text_of(event, "what") != "CUDA")

@@ -13,6 +13,10 @@ ERRORS = {
     "Failed to modify QP to RTR: Connection timed out": "queue_pair",
     "Couldn't allocate MR": "memory",
     "ibv_reg_mr failed with Cannot allocate memory": "memory",
+    "mlx5: n1: got completion with error:": "other",
+    "libfabric:ofi_rxm:cq:rxm_cq_error():81<warn> fi_cq_readerr: err: 5, prov_err: remote access error (10)": "other",
+    "[[1,8],1][btl_openib_component.c:29:handle_wc] from n1 to: n2 error polling HP CQ with status RETRY EXCEEDED "
+    "ERROR status number 12 for wr_id 1 opcode 0": "retry_exceeded",
     "Failed status 12: wr_id 0 syndrom 0x81": "retry_exceeded",
     "[n1][[1,1],0][btl_tcp.c:1] connect() to 10.0.0.2 failed: No route to host (113)": "connect",
 }
@@ -29,6 +33,8 @@ def test_errors_of_transports(text: str, signature: str) -> None:
         "libfabric:123:1687::core:core:ofi_hmem_init():222<info> Hmem iface FI_HMEM_CUDA not supported",
         "n1:1:1 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
         "[1.5] [n1:58:0] parser.c:1911 UCX  WARN  unused environment variable: UCX_HOME",
+        "libfabric:core:core:ofi_hmem_init():222<info> Hmem iface FI_HMEM_CUDA not supported",
+        "polling HP CQ with status SUCCESS",
         "created QP 0x12 on mlx5_0, 4 MR registered",
     ],
 )

@@ -1,0 +1,54 @@
+"""Ends of programs in words that are seldom seen, from the text of a file to the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+TESTS = """n1:31:37 [0] /b/hipify/src/proxy.cc:1190 NCCL WARN Socket recv failed while polling for opId=0x7d9e
+n1:31:31 [1] NCCL INFO /b/hipify/src/init.cc:2241 -> 1
+n1: Test NCCL failure /b/hipify/common.cu.cpp:1291 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '
+ .. n1 pid 31: Test failure /b/hipify/common.cu.cpp:1165"""
+RAY = (
+    "(raylet) node_manager.cc:29: System memory low at node with IP 10.1.2.3. Used memory (23GB) of (33GB)"
+    " exceeds threshold 0.7, killing latest task with name actor:A.f to avoid running out of memory."
+)
+ENDS = [
+    (TESTS, "rank_crashed", "unhandled cuda error"),
+    (RAY, "host_out_of_memory", "memory"),
+    (
+        "*** The MPI_Barrier() function was called before MPI_INIT was invoked.\n*** Your MPI job will now abort.",
+        "rank_crashed",
+        "MPI_Barrier",
+    ),
+    ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
+]
+NONE = [
+    "memory is low on this node; lower batch sizes are advised\nEpoch 1/3",
+    "The MPI_Barrier() function synchronises\nEpoch 1/3",
+    "PBS: job started\nEpoch 1/3",
+]
+
+
+def verdict(folder: Path, text: str) -> Verdict:
+    """The verdict on a file with this text."""
+    path = folder / "out.txt"
+    path.write_text(text + "\n")
+    return diagnose(job_of(read([path])))
+
+
+@pytest.mark.parametrize(("text", "kind", "named"), ENDS)
+def test_an_end(tmp_path: Path, text: str, kind: str, named: str) -> None:
+    found = verdict(tmp_path, text).findings[0]
+    assert found.kind == kind
+    assert named in found.summary
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_none(tmp_path: Path, text: str) -> None:
+    assert verdict(tmp_path, text).findings == ()
