@@ -59,6 +59,11 @@ class Lists(NamedTuple):
     alive: int
     """Different ranks that live."""
     world_size: int | None
+    strangers: frozenset[tuple[str, int]]
+    """Who was known not to be of the job: their processes are in the list, and not counted."""
+
+
+NOTHING = Lists(-1, [], [], [], [], 0, 0, None, frozenset())
 
 
 class NodeRows(NamedTuple):
@@ -82,7 +87,7 @@ class Scene:
         self.now = session.now()
         self.interval = session.told.interval
         """Seconds between two ticks of a node."""
-        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._lists = NOTHING
         self._parts: dict[str, NodeRows] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
         self._waiting = WaitLookup(())
@@ -91,7 +96,7 @@ class Scene:
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
         self.session = session
-        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._lists = NOTHING
         self._parts.clear()
         self.turn()
 
@@ -156,11 +161,17 @@ class Scene:
         """All nodes, ranks, GPUs and ports."""
         nodes = self.state.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
-        if roster != self._lists.roster:
+        strangers = self.session.strangers
+        if roster != self._lists.roster or strangers != self._lists.strangers:
             known = self._lists.nodes
             ordered = known if len(known) == len(nodes) else sorted(nodes.values(), key=lambda node: natural(node.name))
-            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered])
+            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered], strangers)
         return self._lists
+
+    def strange(self, node: NodeState, pid: int) -> bool:
+        """True of a process that looks like a rank and is not of the job."""
+        strangers = self.lists.strangers
+        return bool(strangers) and (node.name, pid) in strangers
 
     def _part(self, node: NodeState) -> NodeRows:
         """What is on a node; while thousands come, only that of those which changed is made anew."""
@@ -244,15 +255,17 @@ def _part(node: NodeState) -> NodeRows:
     )
 
 
-def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
+def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]) -> Lists:
     alive = [row for part in parts for row in part.alive]
     ended: dict[int, RankRow] = {}
     for part in parts:
         for row in part.ended:
             if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
                 ended[row.number] = row
-    here = {rank.process.rank for _, rank in alive}
-    ranks = alive + [row for number, row in ended.items() if number not in here]
+    own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers] if strangers else alive
+    here = {rank.process.rank for _, rank in own}
+    over = [row for number, row in ended.items() if number not in here]
+    ranks = alive + over
     ranks.sort(key=lambda row: row.rank.process.rank)
     return Lists(
         roster,
@@ -262,5 +275,6 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
         [row for part in parts for row in part.ports],
         len(with_a_number(here | ended.keys())),
         len(with_a_number(here)),
-        told_size(row.rank.process.world_size for row in ranks),
+        told_size(row.rank.process.world_size for row in (own + over if strangers else ranks)),
+        strangers,
     )

@@ -70,7 +70,8 @@ class Session(Intake):
         self._feed = feed
         self.picture = Picture(self.state)
         self.history = History()
-        self._strangers: set[tuple[str, int]] = set()
+        self.strangers: frozenset[tuple[str, int]] = frozenset()
+        """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told."""
         self._timeout: float | None = None
         self.told = NodeSettings(options, self.state, feed, self.now)
         self._looks = StackLooks(self, feed)
@@ -132,7 +133,7 @@ class Session(Intake):
         for node, places in self._locator.news():
             self.samples(node, places, 0)
             yield
-        yield from self.progress.looking(self.now(), self._strangers)
+        yield from self.progress.looking(self.now(), self.strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         yield from self.keeping.framing()
         self.told.share_logs()
@@ -161,7 +162,7 @@ class Session(Intake):
         """Make the picture, and remember which processes are not of the job."""
         job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed), traces=self.traces)
         self._timeout = job.collective_timeout
-        self._strangers = {(other.node, other.process.pid) for other in (*job.others, *job.bystanders)}
+        self.strangers = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
 
     def living(self) -> list[RankState]:
