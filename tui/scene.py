@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from hangtop.diagnosis.finding import WaitBox
@@ -74,6 +76,10 @@ class NodeRows(NamedTuple):
     ended: list[RankRow]
     gpus: list[GpuRow]
     ports: list[PortRow]
+    numbers: list[int]
+    """Of the living."""
+    sizes: list[int | None]
+    """Of their job, as they say."""
 
 
 class Scene:
@@ -246,13 +252,19 @@ class Staged(Protocol):
 
 def _part(node: NodeState) -> NodeRows:
     rows = [RankRow(node, rank) for rank in node.ranks.values()]
+    alive = [row for row in rows if row.rank.gone_at is None]
     return NodeRows(
         node.roster,
-        [row for row in rows if row.rank.gone_at is None],
+        alive,
         [row for row in rows if row.rank.gone_at is not None],
         [GpuRow(node, gpu) for gpu in node.gpus.values()],
         [PortRow(node, name, port) for name, port in node.ports.items()],
+        [row.rank.process.rank for row in alive],
+        [row.rank.process.world_size for row in alive],
     )
+
+
+_NUMBER = attrgetter("rank.process.rank")
 
 
 def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]) -> Lists:
@@ -262,11 +274,16 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers
         for row in part.ended:
             if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
                 ended[row.number] = row
-    own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers] if strangers else alive
-    here = {rank.process.rank for _, rank in own}
+    if strangers:
+        own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers]
+        numbers, sizes = [row.number for row in own], [row.rank.process.world_size for row in own]
+    else:  # while thousands of nodes come, this is done once a tick
+        numbers = list(chain.from_iterable(part.numbers for part in parts))
+        sizes = list(chain.from_iterable(part.sizes for part in parts))
+    here = set(numbers)
     over = [row for number, row in ended.items() if number not in here]
     ranks = alive + over
-    ranks.sort(key=lambda row: row.rank.process.rank)
+    ranks.sort(key=_NUMBER)
     return Lists(
         roster,
         nodes,
@@ -275,6 +292,6 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers
         [row for part in parts for row in part.ports],
         len(with_a_number(here | ended.keys())),
         len(with_a_number(here)),
-        told_size(row.rank.process.world_size for row in (own + over if strangers else ranks)),
+        told_size([*sizes, *(row.rank.process.world_size for row in over)]),
         strangers,
     )

@@ -73,6 +73,7 @@ class Session(Intake):
         self.strangers: frozenset[tuple[str, int]] = frozenset()
         """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told."""
         self._timeout: float | None = None
+        self._living: tuple[int, list[RankState]] = (-1, [])
         self.told = NodeSettings(options, self.state, feed, self.now)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
@@ -166,9 +167,13 @@ class Session(Intake):
         return job
 
     def living(self) -> list[RankState]:
-        """The living ranks of the job, by rank; cheaper than a picture."""
-        parted = one_job(rank for node in self.state.nodes.values() for rank in node.ranks.values())
-        return [rank for rank in parted.ranks if rank.gone_at is None]
+        """The living ranks of the job, by rank; cheaper than a picture, and told anew only when one came or went."""
+        nodes = self.state.nodes.values()
+        roster = len(nodes) + sum([node.roster for node in nodes])
+        if roster != self._living[0]:
+            parted = one_job(rank for node in nodes for rank in node.ranks.values())
+            self._living = roster, [rank for rank in parted.ranks if rank.gone_at is None]
+        return self._living[1]
 
     def diagnose(self) -> Verdict:
         """Judge this moment and publish the verdict."""
