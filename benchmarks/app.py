@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from textual.pilot import Pilot
 
-from benchmarks.loop import PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
+from benchmarks.loop import KEYS, OVERVIEW_KEYS, PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
 from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.sink import LinkChange
@@ -105,9 +105,9 @@ async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[Press], Co
     stalls = Stalls()
     cpu, began = time.process_time(), time.perf_counter()
     presses: list[Press] = []
-    for key in PANELS.values():
+    for name, key in PANELS.items():
         await painted.key(pilot, key)
-        presses += await painted.keys(pilot, PRESSES)
+        presses += await painted.keys(pilot, PRESSES, OVERVIEW_KEYS if name == "overview" else KEYS)
     stalls.stop()
     return presses, Cost(100 * (time.process_time() - cpu) / (time.perf_counter() - began), stalls.worst())
 

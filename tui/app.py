@@ -261,9 +261,12 @@ class HangtopApp(Host, inherit_bindings=False):
 
             self.push_screen(ConfirmDialog(action.title, action.intent(self), action.help), take)
         else:
-            done = action.run(self)
-            if inspect.isawaitable(done):
-                await done
+            try:
+                done = action.run(self)
+                if inspect.isawaitable(done):
+                    await done
+            except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
+                self.say(f"{action.title}: {error}", "error")
             if len(self.screen_stack) == 1:
                 self.edges.draw_frame()
 

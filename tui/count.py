@@ -70,4 +70,6 @@ def alive_on(node: NodeState) -> dict[int, RankState]:
 
 def with_a_number(numbers: Set[int]) -> Set[int]:
     """Ranks that are counted: those with a number, as the size of the job counts them; where there is none, all."""
+    if min(numbers, default=0) >= 0:
+        return numbers
     return {number for number in numbers if number >= 0} or numbers

@@ -18,7 +18,7 @@ class Edges:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.banner = Banner(host.scene)
+        self.banner = Banner(host.scene, lines=2)
         self.tabs = Tabs([Tab(entry.name, entry.title) for entry in PANELS])
         self.crumbs, self.footer = Crumbs(), Footer(ALWAYS)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from hangtop.diagnosis.finding import WaitBox
@@ -59,6 +61,11 @@ class Lists(NamedTuple):
     alive: int
     """Different ranks that live."""
     world_size: int | None
+    strangers: frozenset[tuple[str, int]]
+    """Who was known not to be of the job: their processes are in the list, and not counted."""
+
+
+NOTHING = Lists(-1, [], [], [], [], 0, 0, None, frozenset())
 
 
 class NodeRows(NamedTuple):
@@ -69,6 +76,10 @@ class NodeRows(NamedTuple):
     ended: list[RankRow]
     gpus: list[GpuRow]
     ports: list[PortRow]
+    numbers: list[int]
+    """Of the living."""
+    sizes: list[int | None]
+    """Of their job, as they say."""
 
 
 class Scene:
@@ -82,7 +93,7 @@ class Scene:
         self.now = session.now()
         self.interval = session.told.interval
         """Seconds between two ticks of a node."""
-        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._lists = NOTHING
         self._parts: dict[str, NodeRows] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
         self._waiting = WaitLookup(())
@@ -91,7 +102,7 @@ class Scene:
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
         self.session = session
-        self._lists = Lists(-1, [], [], [], [], 0, 0, None)
+        self._lists = NOTHING
         self._parts.clear()
         self.turn()
 
@@ -156,11 +167,17 @@ class Scene:
         """All nodes, ranks, GPUs and ports."""
         nodes = self.state.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
-        if roster != self._lists.roster:
+        strangers = self.session.strangers
+        if roster != self._lists.roster or strangers != self._lists.strangers:
             known = self._lists.nodes
             ordered = known if len(known) == len(nodes) else sorted(nodes.values(), key=lambda node: natural(node.name))
-            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered])
+            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered], strangers)
         return self._lists
+
+    def strange(self, node: NodeState, pid: int) -> bool:
+        """True of a process that looks like a rank and is not of the job."""
+        strangers = self.lists.strangers
+        return bool(strangers) and (node.name, pid) in strangers
 
     def _part(self, node: NodeState) -> NodeRows:
         """What is on a node; while thousands come, only that of those which changed is made anew."""
@@ -235,25 +252,38 @@ class Staged(Protocol):
 
 def _part(node: NodeState) -> NodeRows:
     rows = [RankRow(node, rank) for rank in node.ranks.values()]
+    alive = [row for row in rows if row.rank.gone_at is None]
     return NodeRows(
         node.roster,
-        [row for row in rows if row.rank.gone_at is None],
+        alive,
         [row for row in rows if row.rank.gone_at is not None],
         [GpuRow(node, gpu) for gpu in node.gpus.values()],
         [PortRow(node, name, port) for name, port in node.ports.items()],
+        [row.rank.process.rank for row in alive],
+        [row.rank.process.world_size for row in alive],
     )
 
 
-def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
+_NUMBER = attrgetter("rank.process.rank")
+
+
+def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]) -> Lists:
     alive = [row for part in parts for row in part.alive]
     ended: dict[int, RankRow] = {}
     for part in parts:
         for row in part.ended:
             if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
                 ended[row.number] = row
-    here = {rank.process.rank for _, rank in alive}
-    ranks = alive + [row for number, row in ended.items() if number not in here]
-    ranks.sort(key=lambda row: row.rank.process.rank)
+    if strangers:
+        own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers]
+        numbers, sizes = [row.number for row in own], [row.rank.process.world_size for row in own]
+    else:  # while thousands of nodes come, this is done once a tick
+        numbers = list(chain.from_iterable(part.numbers for part in parts))
+        sizes = list(chain.from_iterable(part.sizes for part in parts))
+    here = set(numbers)
+    over = [row for number, row in ended.items() if number not in here]
+    ranks = alive + over
+    ranks.sort(key=_NUMBER)
     return Lists(
         roster,
         nodes,
@@ -262,5 +292,6 @@ def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows]) -> Lists:
         [row for part in parts for row in part.ports],
         len(with_a_number(here | ended.keys())),
         len(with_a_number(here)),
-        told_size(row.rank.process.world_size for row in ranks),
+        told_size([*sizes, *(row.rank.process.world_size for row in over)]),
+        strangers,
     )

@@ -37,6 +37,8 @@ class Subject(Protocol):
     keeping: Keeping
     told: NodeSettings
     player: Player | None
+    strangers: frozenset[tuple[str, int]]
+    """Nodes and pids of processes that look like ranks and are not of the job."""
 
     @property
     def state(self) -> JobState:

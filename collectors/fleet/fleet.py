@@ -42,6 +42,8 @@ _SLOT = 0.05
 _BEAT_SLOTS = round(BEAT / _SLOT)
 _LOOK_SLOTS = round(1.0 / _SLOT)
 _BATCH = 64
+_AT_ONCE = 12
+"""Heartbeats in one turn of the loop: a millisecond of packets."""
 _GROWTH = 128
 """Links that may come up before what they have made is put out of the collector's sight."""
 
@@ -248,13 +250,15 @@ class Fleet:
             for due in slots_since(beaten, now - began):
                 beaten = due
                 beat = control_line(Beat(due))
-                for link in links[due % _BEAT_SLOTS :: _BEAT_SLOTS]:
+                for place, link in enumerate(links[due % _BEAT_SLOTS :: _BEAT_SLOTS], start=1):
                     link.beat(beat)
+                    if place % _AT_ONCE == 0:
+                        await asyncio.sleep(0)  # after a late turn there are many, and keys and paints go on meanwhile
             self._tell_some()
             for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 link.look(now)
             for transport in self._over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
-                transport.look(now)
+                transport.look(now, self._links[transport.name].settings.interval)
             if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
                 _spare_collector()

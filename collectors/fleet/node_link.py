@@ -41,7 +41,7 @@ class NodeLink:
     def __init__(self, transport: LinkTransport, options: LinkOptions, settings: Settings, python: str) -> None:
         self._transport = transport
         self._options = options
-        self._settings = settings
+        self.settings = settings
         self.python = options.python or python
         """The interpreter in use there, or to be tried first, as :mod:`collectors.fleet.interpreter` finds it."""
         self._state = LinkState(transport.name, options.sink)
@@ -97,7 +97,7 @@ class NodeLink:
 
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or when the node is there."""
-        self._settings = settings
+        self.settings = settings
         if self._streaming is not None and self._state.steady == "live":
             self._streaming.write(control_line(settings))
 
@@ -120,7 +120,7 @@ class NodeLink:
             if self._state.link in ("live", "limited"):
                 # no seconds here: this stands as it is until the link changes, and they would not
                 self._state.change("stale", "no sample comes any more")
-            self._transport.not_responding(silent - self._settings.interval)
+            self._transport.not_responding(silent - self.settings.interval)
 
     def waits_for(self, reason: str) -> None:
         """Connecting waits for a person, or, with an empty reason, for nothing more than the network."""
@@ -128,7 +128,7 @@ class NodeLink:
 
     @property
     def _stale_after(self) -> float:
-        return max(3.5, 3.0 * self._settings.interval + 0.5)
+        return max(3.5, 3.0 * self.settings.interval + 0.5)
 
     # --- its life -------------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class NodeLink:
         return await self._attend(command, self._program, take, FIRST_WORD)
 
     def _program(self) -> bytes:
-        arguments: dict[str, object] = {"version": self._options.version, "settings": list(self._settings)}
+        arguments: dict[str, object] = {"version": self._options.version, "settings": list(self.settings)}
         if self._held_up is not None:
             arguments["unread"] = self._held_up.unread()
         return payload.pack(AGENT, arguments, extra=self._options.extra)
@@ -280,7 +280,7 @@ class NodeLink:
         self._state.steady, self._state.steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
         self._heard_at = self._ticked_at = time.monotonic()
         self._state.recover()
-        return self._why_ended(await self._attend(stream.command(self._settings.interval), bytes, stream.feed, None))
+        return self._why_ended(await self._attend(stream.command(self.settings.interval), bytes, stream.feed, None))
 
     def _take_gpus(self, samples: list[NamedTuple], size: int) -> None:
         self._note(samples)

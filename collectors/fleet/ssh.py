@@ -16,7 +16,7 @@ from collectors.fleet.collected import run_to_end
 from collectors.fleet.connector import Connector
 from collectors.fleet.reasons import explain, explain_loss
 from collectors.fleet.ssh_settings import HostSettings
-from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
+from collectors.fleet.thin import ThinConnection, patience
 from collectors.fleet.transport import Completed, TransportError
 
 OPEN_TIMEOUT = 15.0
@@ -119,6 +119,7 @@ class Ssh:
         self._connection: asyncssh.SSHClientConnection | None = None
         self._channels = Channels()
         self._opening: asyncio.Lock = asyncio.Lock()
+        self._interval = 1.0
         self.why = ""
         """Why the last connection ended."""
         self.waiting: Callable[[str], None] = lambda _reason: None
@@ -147,17 +148,21 @@ class Ssh:
                 if before is not None:
                     before(error)
                 if self._connection is connection:
-                    self.why = explain_loss(error, KEEPALIVE * (KEEPALIVES + 1))
+                    self.why = explain_loss(error, patience(self._interval))
                     self._connection = None
 
             client.on_lost = lost
             self._connection = connection
             self.why = ""
 
-    def look(self, now: float) -> None:
-        """Once a second, from when it was first called: is the connection silent? ``now`` is monotonic."""
+    def look(self, now: float, interval: float) -> None:
+        """Look, once a second from when it was first called, whether the connection is silent.
+
+        ``now`` is monotonic, ``interval`` the seconds between two ticks of the node.
+        """
+        self._interval = interval
         if isinstance(self._connection, ThinConnection):
-            self._connection.look(now)
+            self._connection.look(now, interval)
 
     def not_responding(self, seconds: float) -> None:
         """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""

@@ -29,6 +29,20 @@ _QUIET_KEEPALIVE = KEEPALIVE - (TALKATIVE + 0.5) / (KEEPALIVES + 1)
 """From then on; together about as long as without, with the half second by which a look comes late on average."""
 
 
+def talkative(interval: float) -> float:
+    """:data:`TALKATIVE` of a node that sends every ``interval`` seconds.
+
+    One that was asked to send less often, because this machine is too slow for more, must not be asked in between
+    whether it is still there: thousands of such questions make a slow machine slower.
+    """
+    return max(TALKATIVE, 1.25 * (interval + 1.0))
+
+
+def patience(interval: float) -> float:
+    """Seconds of silence after which a cut link to such a node is noticed."""
+    return KEEPALIVE * (KEEPALIVES + 1) + talkative(interval) - TALKATIVE
+
+
 @runtime_checkable
 class JudgesCertificates(Protocol):
     """A client that knows whose certificates are to be believed."""
@@ -65,9 +79,12 @@ class ThinConnection(asyncssh.SSHClientConnection):
         self._heard_at = time.monotonic()
         super().data_received(data, datatype)
 
-    def look(self, now: float) -> None:
-        """Once a second: send keepalives only to who has fallen silent. ``now`` is monotonic."""
-        spare = now - self._heard_at < TALKATIVE
+    def look(self, now: float, interval: float = 1.0) -> None:
+        """Once a second: send keepalives only to who has fallen silent.
+
+        ``now`` is monotonic, ``interval`` the seconds between two of its ticks.
+        """
+        spare = now - self._heard_at < talkative(interval)
         if spare != self._spared:
             self._spared = spare
             self.set_keepalive(0 if spare else _QUIET_KEEPALIVE, KEEPALIVES)

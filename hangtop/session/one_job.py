@@ -89,7 +89,8 @@ def _strange(processes: Sequence[RankProcess]) -> bool:
     """True for ranks of different runs that run different programs, or that did not start together."""
     begun: dict[RunKey, float] = {}
     for p in processes:
-        begun[run_key(p)] = min(p.started, begun.get(run_key(p), p.started))
+        key = run_key(p)
+        begun[key] = min(p.started, begun.get(key, p.started))
     if len(begun) < 2:
         return False
     return len({_runs(p) for p in processes}) > 1 or max(begun.values()) - min(begun.values()) > TOGETHER_S

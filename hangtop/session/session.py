@@ -70,8 +70,10 @@ class Session(Intake):
         self._feed = feed
         self.picture = Picture(self.state)
         self.history = History()
-        self._strangers: set[tuple[str, int]] = set()
+        self.strangers: frozenset[tuple[str, int]] = frozenset()
+        """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told."""
         self._timeout: float | None = None
+        self._living: tuple[int, list[RankState]] = (-1, [])
         self.told = NodeSettings(options, self.state, feed, self.now)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
@@ -132,7 +134,7 @@ class Session(Intake):
         for node, places in self._locator.news():
             self.samples(node, places, 0)
             yield
-        yield from self.progress.looking(self.now(), self._strangers)
+        yield from self.progress.looking(self.now(), self.strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         yield from self.keeping.framing()
         self.told.share_logs()
@@ -161,13 +163,17 @@ class Session(Intake):
         """Make the picture, and remember which processes are not of the job."""
         job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed), traces=self.traces)
         self._timeout = job.collective_timeout
-        self._strangers = {(other.node, other.process.pid) for other in (*job.others, *job.bystanders)}
+        self.strangers = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
 
     def living(self) -> list[RankState]:
-        """The living ranks of the job, by rank; cheaper than a picture."""
-        parted = one_job(rank for node in self.state.nodes.values() for rank in node.ranks.values())
-        return [rank for rank in parted.ranks if rank.gone_at is None]
+        """The living ranks of the job, by rank; cheaper than a picture, and told anew only when one came or went."""
+        nodes = self.state.nodes.values()
+        roster = len(nodes) + sum([node.roster for node in nodes])
+        if roster != self._living[0]:
+            parted = one_job(rank for node in nodes for rank in node.ranks.values())
+            self._living = roster, [rank for rank in parted.ranks if rank.gone_at is None]
+        return self._living[1]
 
     def diagnose(self) -> Verdict:
         """Judge this moment and publish the verdict."""

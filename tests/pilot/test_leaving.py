@@ -63,6 +63,14 @@ async def test_a_report_that_cannot_be_written_is_said_and_hangtop_stays(tmp_pat
         assert any("file" in notice for notice in shown.notices())
 
 
+async def test_a_key_that_finds_no_room_on_the_disk_is_said_and_hangtop_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    async with screen(options=ScreenOptions(theme="hangtop", report_folder=tmp_path / "file")) as shown:
+        await shown.press("x")
+        assert shown.app.is_running
+        assert any(notice.startswith("Report: ") and "file" in notice for notice in shown.notices())
+
+
 async def test_answers_are_kept_and_can_be_read_again() -> None:
     async with screen() as shown:
         await shown.press("R")

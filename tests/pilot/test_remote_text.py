@@ -20,7 +20,7 @@ from tui.panels.registry import PANELS
 
 NASTY = "[/markup][bold red]x[/] \x1b[2J\x1b]0;gone\x07\x9b31m \u202edrawkcab 日本語テ e\u0301\u0301 👩‍👩‍👧 \ud800 \x00"
 
-KEYS = [key for number in range(1, len(PANELS) + 1) for key in (str(number), "i", "escape")]
+KEYS = [str(number) for number in range(1, len(PANELS) + 1)]
 
 
 def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
@@ -52,12 +52,19 @@ def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
 
 
 async def look_everywhere(shown: Screen) -> None:
-    for key in KEYS:
-        await shown.pilot.press(key)
-        await shown.pilot.pause()
-        lines = shown.lines()
-        assert all(line.isprintable() for line in lines)
-        assert {cell_len(line) for line in lines} == {shown.app.size.width}
+    """Every panel, and the details of what is under its cursor."""
+    dialogs = 0
+    for panel in KEYS:
+        for key in (panel, "i"):
+            await shown.press_quickly(key)
+            lines = shown.lines()
+            assert all(line.isprintable() for line in lines)
+            assert {cell_len(line) for line in lines} == {shown.app.size.width}
+        assert f"{panel}[" in lines[1] or len(shown.app.screen_stack) > 1
+        dialogs += len(shown.app.screen_stack) > 1
+        await shown.press_quickly("escape")
+        assert len(shown.app.screen_stack) == 1
+    assert dialogs >= 5
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

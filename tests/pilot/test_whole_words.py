@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hangtop.diagnosis.finding import Verdict
@@ -64,3 +66,36 @@ async def test_of_a_verdict_that_has_no_room_the_word_comes_first() -> None:
         line = next(line for line in shown.lines() if " ● healthy " in line and "…" in line)
         assert "● healthy 32 ranks on 4 nodes" in line
         assert "▸ started" not in shown.text()
+
+
+LONG = (
+    "rank 11 on node2 is in a kernel call that no signal ends (state D for 38 s): nfs_wait_bit_killable, "
+    "the NFS server does not answer"
+)
+
+
+@pytest.mark.parametrize("label", ["", "DEMO · simulated devices"])
+async def test_a_loud_sentence_that_is_longer_than_the_line_is_told_in_two(label: str) -> None:
+    session = Paper(slow=11, label=label).session()
+    session.verdict = replace(hung(), summary=LONG)
+    async with screen(session, size=(80, 24)) as shown:
+        first, second, third = shown.lines()[:3]
+        assert first.startswith(" ■ HUNG")
+        assert " ".join(f"{first[8:].replace('DEMO', '')} {second}".split()).startswith(LONG)
+        assert first.rstrip().endswith("DEMO") == bool(label)
+        assert "DEMO" not in second
+        assert third.startswith("1[Overview]")
+        await shown.press("question_mark")
+        assert "1[Overview]" not in shown.lines()[0], "in a dialog one line stays"
+        await shown.press("escape")
+        session.verdict = Verdict("healthy", LONG, ())
+        await shown.draw()
+        await shown.draw()
+        assert shown.lines()[1].startswith("1[Overview]"), "what is not loud leaves the panel its lines"
+
+
+async def test_on_a_flat_screen_the_banner_is_one_line() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = replace(hung(), summary=LONG)
+    async with screen(session, size=(80, 16)) as shown:
+        assert shown.lines()[1].startswith("1[Overview]")

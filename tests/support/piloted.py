@@ -11,6 +11,8 @@ from tests.support.screens import Paper, PaperSession
 from tui.app import HangtopApp, ScreenOptions
 
 SIZE = (120, 40)
+ROUNDS = 3
+"""Messages from widget to widget that a key may need: to the screen, to a dialog that it opens, to what is in that."""
 
 
 class Screen:
@@ -25,6 +27,15 @@ class Screen:
         await self.pilot.pause()
         await self.app.workers.wait_for_complete([worker for worker in self.app.workers if worker.name != "session"])
         await self.pilot.pause()
+
+    async def press_quickly(self, key: str) -> None:
+        """Press a key, and go on as soon as all widgets have handled what it set going.
+
+        :meth:`press` waits until the process has nothing to do, three times; for keys by the dozen that is seconds.
+        """
+        self.app.simulate_key(key)
+        for _ in range(ROUNDS):
+            await self.pilot._wait_for_screen()
 
     async def draw(self) -> None:
         """Let a tick pass."""

@@ -16,7 +16,8 @@ async def write_report(app: Host) -> None:
     from tui.report import Report
 
     paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
-    app.say("written: " + ", ".join(str(path) for path in paths))
+    first, *others = paths
+    app.say(f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}")
 
 
 def open_shell(app: Host) -> None:

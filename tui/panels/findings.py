@@ -20,6 +20,7 @@ from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.text import wrap
 from tui.theme import Tone
+from tui.waits.levels import folded_names
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column
@@ -150,7 +151,7 @@ class FindingsPanel(TablePanel[FindingRow]):
     def _prove(self) -> None:
         row, verdict = self.table.current, self.scene.session.verdict
         unknown = [] if verdict is None else [
-            f"{gap.source} on {', '.join(gap.nodes) or 'all nodes'}: {gap.why}" for gap in verdict.unknown
+            f"{gap.source} on {folded_names(gap.nodes) or 'all nodes'}: {gap.why}" for gap in verdict.unknown
         ]  # fmt: skip
         self.proofs.show(None if row is None else row.finding, unknown, self._chain())
 

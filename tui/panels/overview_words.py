@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.state import NodeState
 from hangtop.session.steps import JobSteps
+from tui.count import alive_on
 from tui.format import age, clock, plural
 from tui.measure import row_of
 from tui.rolling import Rolling
@@ -132,7 +133,8 @@ class Totals:
     def _figures_of(self, node: NodeState) -> Figures:
         metric = self.heatmap.metric_of(node)
         values = [] if type(metric) is not type(self.heatmap.metric) else values_of(self.scene, node, metric)
-        pulses = [rank.looks.newest for rank in node.ranks.values() if rank.gone_at is None]
+        strange = self.scene.strange
+        pulses = [rank.looks.newest for pid, rank in alive_on(node).items() if not strange(node, pid)]
         return Figures(
             min(values, default=None),
             max(values, default=None),

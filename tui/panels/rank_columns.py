@@ -93,13 +93,18 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         shares = [None if a is None or b is None else (b - a) / scene.interval * 100.0 for a, b in pairwise(seconds)]
         return spark(shares, 100.0, _TREND), Tone.GRAPH
 
+    def who(row: RankRow) -> Piece:
+        text, tone = rank_piece(row)
+        return text, Tone.DIM if scene.strange(row.node, row.rank.process.pid) else tone
+
     cpu, cpu_piece = moving(cpu_percent, number)
     helpers, helpers_piece = moving(helpers_percent, number)
     switches, switches_piece = moving(_switches, number)
     reading, reading_piece = moving(_reading, size)
 
     return (
-        Column("rank", "rank", 5, lambda row: row.number, rank_piece, align="right", tone=Tone.STRONG),
+        Column("rank", "rank", 5, lambda row: row.number, who, align="right", tone=Tone.STRONG,
+               help="number of the rank; dim where the process belongs to another job"),
         Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
         Column("state", "state", 9, _letter, state_piece,
                help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),

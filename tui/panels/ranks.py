@@ -42,7 +42,10 @@ class RanksPanel(TablePanel[RankRow]):
         """Letters of those of a node's ranks that are shown; nobody knows those of a silent one."""
         if self.scene.stale(node):
             return ""
-        return _states([row.rank for row in self.kept(node)] if self.narrowed() else node.ranks.values())
+        if self.narrowed():
+            return _states([row.rank for row in self.kept(node)])
+        strange = self.scene.strange
+        return _states([rank for pid, rank in node.ranks.items() if not strange(node, pid)])
 
     def renew(self) -> None:
         """Count the states anew."""
@@ -93,6 +96,9 @@ class RanksPanel(TablePanel[RankRow]):
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows[:MOST_NAMELESS])
         if nameless:
             pieces += [("   ", Tone.DIM), (f"{nameless} without a number", Tone.WARN)]
+        strangers = 0 if narrow else len(self.scene.lists.strangers)
+        if strangers:
+            pieces += [("   ", Tone.DIM), (f"{strangers} not of this job", Tone.WARN)]
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
             pieces += [("   ", Tone.DIM), (f"{gone} ended", Tone.WARN)]

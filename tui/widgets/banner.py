@@ -1,11 +1,14 @@
-"""Line 1: the verdict; until there is one, how far the picture is complete and how old its oldest part."""
+"""Line 1: the verdict; until there is one, how far the picture is complete and how old its oldest part.
+
+A verdict that is loud is said whole: where its sentence is longer than the line, a second line has the rest.
+"""
 
 from __future__ import annotations
 
 from hangtop.diagnosis.finding import Outcome
 from tui.format import age
 from tui.scene import Scene
-from tui.text import CUT, cells, fit
+from tui.text import CUT, cells, fit, harmless, wrap
 from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
@@ -24,6 +27,11 @@ OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
 
 BESIDE = 8
 """Cells at the right end that the sentence leaves to the label when it can."""
+LEAST = 20
+"""Lines of a screen from which on a sentence may take a second one."""
+SPARE = 6
+"""Cells by which a sentence must have become too short for two lines before it goes back to one: it has figures in it
+that change."""
 OLD = 3.0
 """Seconds after which the age of the oldest data is worth a word."""
 
@@ -35,9 +43,11 @@ class Banner(Bar):
     Banner { dock: top; }
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, lines: int = 1) -> None:
+        """Of at most so many lines."""
         super().__init__(classes="banner", ground=Ground.BAR)
         self.scene = scene
+        self._most, self._lines = lines, 1
 
     def on_resize(self) -> None:
         """Lay out for the new width at once."""
@@ -45,22 +55,44 @@ class Banner(Bar):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the line."""
+        """Draw the line, or the two."""
+        if not self.size.width:
+            return
         verdict = self.scene.session.verdict
-        left: list[Piece]
+        right = self._right(brief=verdict is not None)
+        loud, lines = 0, list[list[Piece]]()
         if verdict is None:
-            left, loud = [(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], 0
+            lines = [self._fit([(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], right)]
         else:
             word, tone, loud = OUTCOMES[verdict.outcome]
-            left = [(f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)]
+            told = (f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
-            if sum(cells(text) for text, _ in left) + cells(sure) < self.size.width - BESIDE:
-                left.append((sure, Tone.DIM))
+            lines = self._laid(told, (sure, Tone.DIM), right) if loud else [self._fit([*told], right)]
         over = self.ink.alarm[loud] if loud else None
         if over != self.over:
             self.over = over
             self.repaint()
-        self.show(self._fit(left, self._right(brief=verdict is not None)))
+        if len(lines) != self._lines:
+            self._lines = len(lines)
+            self.styles.height = len(lines)
+        self.show(*lines)
+
+    def _laid(self, told: tuple[Piece, Piece], sure: Piece, right: list[list[Piece]]) -> list[list[Piece]]:
+        """A loud sentence whole, in two lines where it needs them, and how sure it is where there is room."""
+        width, last = self.size.width, self._last(brief=True)
+        (word, _), (sentence, strong) = told
+        beside = _width(last) if last else 0
+        needed = cells(word) + cells(sentence) + 1 + beside + (SPARE if self._lines > 1 else 0)
+        if self._most == 1 or needed <= width or self.app.size.height < LEAST:
+            fits = cells(word) + cells(sentence) + cells(sure[0]) < width - BESIDE
+            return [self._fit([*told, sure] if fits else [*told], right)]
+        indent = cells(word) + 1
+        first, *rest = wrap(harmless(sentence.strip()), max(1, width - indent - 1 - beside))
+        head: list[Piece] = [told[0], (f" {first}", strong)]
+        tail: list[Piece] = [(" " * indent + " ".join(rest), strong)]
+        if cells(tail[0][0]) + cells(sure[0]) < width - BESIDE:
+            tail.append(sure)
+        return [self._fit(head, [last] if last else []), self._fit(tail, right[:-1] if last else right, labelled=False)]
 
     def _progress(self) -> list[Piece]:
         """Nodes up, ranks seen, who is slow."""
@@ -104,14 +136,14 @@ class Banner(Bar):
             pieces.append(((" " if words else "") + moment, Tone.STRONG))
         return pieces
 
-    def _fit(self, left: list[Piece], parts: list[list[Piece]]) -> list[Piece]:
+    def _fit(self, left: list[Piece], parts: list[list[Piece]], *, labelled: bool = True) -> list[Piece]:
         """The sentence first, then what there is room for at the right; of the label at least the first word."""
         width = self.size.width
         wanted = sum(cells(text) for text, _ in left) + 1
         while len(parts) > 1 and wanted + sum(_width(part) for part in parts) > width:
             parts = parts[1:]
         if parts and wanted + sum(_width(part) for part in parts) > width:
-            parts = [least] if (least := self._last(brief=True)) else []
+            parts = [least] if labelled and (least := self._last(brief=True)) else []
         right = [piece for part in parts for piece in (("  ", Tone.TEXT), *part)]
         room = width - sum(cells(text) for text, _ in right) - 1
         kept: list[Piece] = []

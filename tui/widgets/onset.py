@@ -50,7 +50,7 @@ class Onset(Lines):
         now = scene.now
         rows = []
         for row in scene.ranks:
-            if row.rank.gone_at is None:
+            if row.rank.gone_at is None and not scene.strange(row.node, row.rank.process.pid):
                 lanes = history.ranks.get((row.node.name, row.rank.process.pid))
                 stopped = None if lanes is None else lanes.stopped(now)
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))

@@ -18,7 +18,7 @@ from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
 from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.thin import TALKATIVE, ThinConnection
+from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, TALKATIVE, ThinConnection, patience, talkative
 from tests.support.ssh_server import Host, Person, home, serve
 
 
@@ -98,6 +98,22 @@ async def test_only_the_silent_get_keepalives_and_a_dead_link_is_noticed(
         server.pause_reading()
         await asyncio.wait_for(connection.wait_closed(), 5)
         assert "no answer" in node.why
+
+
+async def test_a_node_that_was_asked_to_send_seldom_gets_no_keepalives_in_between(
+    tmp_path: Path,
+) -> None:
+    async with connected(tmp_path, Host()) as (node, connection):
+        await node.run(["true"])
+        now = time.monotonic()
+        for silent in (0.0, 4.1, 8.2):
+            connection.look(now + silent, 8.0)
+            assert not watched(connection)
+        connection.look(now + talkative(8.0) + 0.1, 8.0)
+        assert watched(connection)
+    assert talkative(1.0) == TALKATIVE
+    assert patience(1.0) == KEEPALIVE * (KEEPALIVES + 1)
+    assert patience(8.0) < 3 * 8.0, "the link is known to be cut before its samples count as missing"
 
 
 def test_what_is_overridden_is_there_to_be_overridden() -> None:
