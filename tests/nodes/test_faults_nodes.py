@@ -98,6 +98,7 @@ def test_a_lost_gpu_is_why_its_rank_is_stuck(
     assert answer.findings[1]["cause"] == "gpu_lost"
 
 
+@pytest.mark.slow
 def test_a_node_cut_off_while_it_is_watched_and_before(
     nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
 ) -> None:

@@ -137,7 +137,8 @@ async def test_a_cut_link_is_given_up_and_comes_back(cluster: Cluster) -> None:
     await asyncio.to_thread(await_nothing_left, cluster.nodes, 4.0, lambda: here(via))
 
 
-@pytest.mark.parametrize("way", [pytest.param(by_nsenter, marks=pytest.mark.slow), by_openssh])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [by_nsenter, by_openssh])
 def test_nothing_is_left_after_kill_9(cluster: Cluster, way: Callable[[Cluster], str]) -> None:
     via = way(cluster)
     words = [sys.executable, "-c", CLIENT, via, *cluster.names]
