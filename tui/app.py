@@ -31,6 +31,7 @@ from tui.results import Results
 from tui.scene import Scene
 from tui.starting import start_session
 from tui.subject import Subject
+from tui.terminal import TerminalDriver
 from tui.theme import THEMES, Ink, ink_of
 from tui.widgets.blocks import Blocks
 from tui.widgets.footer import Footer
@@ -77,7 +78,7 @@ class HangtopApp(Host, inherit_bindings=False):
     def __init__(self, session: Subject, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
         self._plain = self.options.no_color or "NO_COLOR" in os.environ
-        super().__init__(ansi_color=True if self._plain else None)
+        super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
         self.scene = Scene(session, plain=self.options.ascii)
         self.stage = Stage(self.scene, PANELS[0].name if session.can_act else "findings")
@@ -136,8 +137,6 @@ class HangtopApp(Host, inherit_bindings=False):
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:
             self.say(f"no such action in [keys]: {', '.join(unknown)}", "warning")
-        if self.options.theme and self.options.theme not in self.available_themes:
-            self.say(f"no theme {self.options.theme}; there are {', '.join(sorted(self.available_themes))}", "warning")
 
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""

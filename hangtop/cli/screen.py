@@ -6,6 +6,7 @@ import asyncio
 import os
 import shlex
 import signal
+import sys
 from pathlib import Path
 
 import click
@@ -30,7 +31,10 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 
 
 def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> None:
-    """Show a session until the user leaves."""
+    """Show a session until the user leaves.
+
+    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme.
+    """
     from collectors.fleet.turns import event_loop
     from tui.app import HangtopApp, ScreenOptions
 
@@ -49,6 +53,11 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         ),
     )
 
+    if choices.theme and choices.theme not in app.available_themes:
+        raise click.UsageError(f"no theme {choices.theme}; there are {', '.join(sorted(app.available_themes))}")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads from the one and writes to the other
+        raise click.UsageError("the screen needs a terminal; hangtop triage and hangtop analyze answer in text")
+
     async def shown() -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):  # of a terminal that is gone, too, nothing that was seen is lost
@@ -57,8 +66,11 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
 
     with asyncio.Runner(loop_factory=event_loop) as runner:
         runner.run(shown())
-    for line in filter(None, told):
-        click.echo(f"hangtop: {line}", err=True)
+    try:
+        for line in filter(None, told):
+            click.echo(f"hangtop: {line}", err=True)
+    except OSError:
+        sys.stderr = None  # the terminal is gone: nobody is there to be told, now or when Python flushes it
 
 
 def kept(session: Session) -> str:
