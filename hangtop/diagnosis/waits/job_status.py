@@ -98,6 +98,8 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or status.motion.moves_data:
         return True
+    if doing is not None and doing.waits == "helper" and status.motion.helped:
+        return True  # wherever it waits for them: the processes that it started compute
     if doing is None or doing.kind == "sleep" or loops(status):
         return False
     # code of the user's own that moves within one call may be a loop without end: only known work is seen to be work
