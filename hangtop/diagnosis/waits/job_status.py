@@ -130,6 +130,8 @@ def may_work(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or status.stance != "working":
         return False
+    if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
+        return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met
     busy = status.busy or doing.cpu == "mixed" or bool(doing.moving)
     return busy and (doing.kind in LEGITIMATE or bool(doing.context & LEGITIMATE))
 
