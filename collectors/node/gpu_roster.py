@@ -37,6 +37,7 @@ class Roster:
         fault = lost_row(row)
         if fault is not None:
             self._lost[fault.gpu, fault.bus_id] = fault.text
+            yield from self._stand((fault.gpu, fault.bus_id), fault.text)
             return
         key = _key(row.facts)
         self._rows.add(key)
@@ -48,7 +49,7 @@ class Roster:
         yield row.sample
 
     def line(self, line: str) -> Iterator[NamedTuple]:
-        """Take a line that is no row; gives the faults of the sweep that it ends."""
+        """Take a line that is no row; gives the faults of the sweep that it ends, and at once that of a lost GPU."""
         if line in self._lines:
             yield from self._end_sweep()
         if GONE.search(line):  # it stands where the GPU's row would: a remark stands anywhere
@@ -56,6 +57,9 @@ class Roster:
             if index is not None and index <= self._last_index:
                 yield from self._end_sweep()
             self._last_index = self._last_index if index is None else index
+            fault = self._fault(line)
+            if fault is not None:
+                yield from self._stand((fault.gpu, fault.bus_id), fault.text)
         self._lines.append(line)
 
     def broken_off(self) -> Iterator[NamedTuple]:

@@ -54,6 +54,11 @@ GENERIC_NATIVE: tuple[NativeWait, ...] = (
     NativeWait("pysleep", "sleep", "time", "sleeps", "CPython timemodule"),
     NativeWait("PyThread_acquire_lock", "lock", "lock", "waits for a lock", "run CPython 3.11; thread_pthread"),
     NativeWait("_PyMutex_Lock", "lock", "lock", "waits for a lock", "CPython 3.13 lock.c"),
+    # no waits: who is met in there multiplies and adds
+    NativeWait("mkl_blas", "code", "nothing", "computes", "run torch 2.13 with MKL"),
+    NativeWait("at::native::", "code", "nothing", "computes", "run torch 2.13"),
+    NativeWait("sgemm_kernel", "code", "nothing", "computes", "OpenBLAS 0.3"),
+    NativeWait("dgemm_kernel", "code", "nothing", "computes", "OpenBLAS 0.3"),
 )  # fmt: skip
 
 SHUTDOWN_PHASES: tuple[Phase, ...] = (

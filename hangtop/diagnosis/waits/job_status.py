@@ -98,6 +98,8 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or status.motion.moves_data:
         return True
+    if doing is not None and doing.waits == "helper" and status.motion.helped:
+        return True  # wherever it waits for them: the processes that it started compute
     if doing is None or doing.kind == "sleep" or loops(status):
         return False
     # code of the user's own that moves within one call may be a loop without end: only known work is seen to be work
@@ -128,6 +130,8 @@ def may_work(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or status.stance != "working":
         return False
+    if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
+        return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met
     busy = status.busy or doing.cpu == "mixed" or bool(doing.moving)
     return busy and (doing.kind in LEGITIMATE or bool(doing.context & LEGITIMATE))
 

@@ -17,6 +17,10 @@ POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 """Settings with which torch polls a collective instead of sleeping in it."""
 
 
+HELPERS_SPAN = 2.0
+"""Seconds over which the CPU of helpers is counted at the least: it is looked at less often than a rank's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Motion:
     """Growth per second over the looks at one process; None where fewer than two looks tell."""
@@ -94,11 +98,12 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     if rank is None or not rank.looks:
         return Motion()
     backwards = reversed(rank.looks)
-    last = first = next(backwards)
+    last = first = helped = next(backwards)
     for look in backwards:
+        helped = look
         if since is None or look.at >= since or first is last:
             first = look
-        if since is not None and look.at < since:
+        if since is not None and look.at < min(since, last.at - HELPERS_SPAN):
             break
     state, wchan = last.value.state, last.value.wchan
     span = last.at - first.at
@@ -108,7 +113,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
-        helpers_cpu=max(0.0, last.value.helpers_cpu - first.value.helpers_cpu) / span,
+        helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
         switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
         written=_rate(first.value.written_bytes, last.value.written_bytes, span),

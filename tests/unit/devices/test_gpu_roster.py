@@ -65,6 +65,13 @@ def test_a_line_in_place_of_a_row_names_the_gpu_by_its_address() -> None:
     assert faults(feed(Roster(), 0, 1, 2, 0, line, 2, 0)) == [(1, line)]
 
 
+def test_a_gpu_that_is_lost_is_told_with_the_first_sweep() -> None:
+    line = LOST.format(0)
+    assert faults(feed(Roster(), line, 1, 2)) == [(0, line)]
+    lost = row(1, utilization="[GPU is lost]", power="[GPU is lost]")
+    assert faults(feed(Roster(), 0, lost)) == [(1, "[GPU is lost]")]
+
+
 def test_a_gpu_that_was_never_seen_is_told_by_its_line_and_by_the_count() -> None:
     line = LOST.format(1)
     assert faults(feed(Roster(), 0, line, 2, 0)) == [(1, line)]

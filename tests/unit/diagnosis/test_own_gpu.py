@@ -275,3 +275,14 @@ def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_
     assert kinds(job.verdict()) == [], "it may compute in one call"
     job.stood_still = 25.0
     assert (first(job.verdict()).kind, first(job.verdict()).certainty) == ("job_stalled", "possible")
+
+
+def test_who_is_met_in_a_library_that_computes_is_in_no_loop_of_pythons() -> None:
+    """It scores samples on the CPU for half a minute, in one function of its own, while the others wait."""
+    job = Sketch(stood_still=8.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(1).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
+    assert first(diagnose(job.job())).kind == "rank_stuck_in_code"
+    assert first(diagnose(native(job, 1, "mkl_blas_def_sgemm_kernel_0_zen"))).kind == "waiting"
+    job.stood_still = 70.0
+    assert first(diagnose(native(job, 1, "mkl_blas_def_sgemm_kernel_0_zen"))).kind == "rank_stuck_in_code"

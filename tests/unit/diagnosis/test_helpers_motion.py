@@ -1,0 +1,35 @@
+"""A rank that waits for processes that it started: they may compute for it, and are looked at seldom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hangtop.diagnosis.job import Job, Look
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
+
+CHILD = ["Popen._try_wait /usr/lib/python3.11/subprocess.py:1980", "run_harness train.py:30", "main train.py:9"]
+
+
+def waiting_for_a_child(*told: float) -> Job:
+    """Rank 0 waits for a child whose CPU seconds are told at each of these looks, half a second apart."""
+    sketch = Sketch(looks=3, span=1.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(0).at(CHILD, syscall="wait4")
+    sketch.stood_still = 5.0
+    job = sketch.job()
+    pulse = job.ranks[0].looks[-1].value
+    looks = tuple(
+        Look(NOW - 0.5 * (len(told) - 1 - place), pulse._replace(helpers_cpu=cpu)) for place, cpu in enumerate(told)
+    )
+    return replace(job, ranks=(replace(job.ranks[0], looks=looks), *job.ranks[1:]))
+
+
+def test_a_child_whose_figure_came_before_the_last_looks_works() -> None:
+    verdict = diagnose(waiting_for_a_child(0.2, 0.4, 0.8, 0.8, 0.8))
+    assert (alarms(verdict), first(verdict).kind) == ([], "waiting")
+
+
+def test_a_child_that_does_nothing_is_what_the_rank_is_stuck_on() -> None:
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8))
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_stuck_in_code", (0,))
