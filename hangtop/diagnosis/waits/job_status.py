@@ -99,13 +99,16 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or status.motion.moves_data:
         return True
-    if doing is None or doing.kind == "sleep" or loops(status):
+    napping = naps(status)
+    if doing is None or (doing.kind == "sleep" and not napping) or loops(status):
         return False
     # code of the user's own that moves within one call may be a loop without end: only known work is seen to be work
     inside = {doing.kind, *doing.context}
     if inside & BUSY_FOR_LONG and status.busy:
         return True
-    return status.motion.helped or (bool(inside & LEGITIMATE) and bool(doing.moving) and not status.motion.blocked)
+    return status.motion.helped or (
+        bool(inside & LEGITIMATE) and (napping or bool(doing.moving)) and not status.motion.blocked
+    )
 
 
 def moves_on(status: RankStatus) -> bool:

@@ -230,6 +230,13 @@ def test_who_computes_between_its_naps_is_given_the_time_of_a_long_step(cores: f
     assert first(job.verdict()).ranks == (0,)
 
 
+def test_an_evaluation_with_naps_may_take_as_long_as_one_without() -> None:
+    job = held_up_by(0, [NAP[0], "evaluate train.py:92", NAP[1]], state="S", syscall="clock_nanosleep")
+    job.looks, job.span, job.stood_still, job.patience = 6, 20.0, 300.0, 3.0
+    job.ranks(0).pulse(cores=0.16, switches=160.0)
+    assert "rank_stuck_in_code" not in kinds(job.verdict())
+
+
 def test_who_looks_at_a_file_between_its_naps_is_stuck_there() -> None:
     job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
     job.ranks(0).pulse(cores=0.06, switches=250.0)
