@@ -59,7 +59,8 @@ def page(rows: Mapping[str, Sequence[JudgedAnswer]]) -> str:
     for suite, own in [*rows.items(), ("all", every)]:
         told = [f"{right} of {number}" if number else "" for right, number in counts(own).values()]
         healthy = [row for row in own if row.healthy]
-        accused = f"{sum(not row.right for row in healthy)} of {len(healthy)}" if healthy else ""
+        wronged = sum(not row.right and row.certainty != NOTHING for row in healthy)
+        accused = f"{wronged} of {len(healthy)}" if healthy else ""
         silent = sum(row.certainty == NOTHING for row in own if not row.healthy)
         missed = f"{silent} of {len(own) - len(healthy)}"
         lines.append(f"| {TOLD.get(suite, suite)} | {' | '.join(told)} | {accused} | {missed} |")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
@@ -53,6 +54,12 @@ def _keep(row: dict[str, Any]) -> None:
     partial.replace(RESULTS)
 
 
+def _commit() -> str:
+    """The commit that is played, which each row keeps."""
+    words = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
     """Play cases, print what was said, write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -67,7 +74,7 @@ def main() -> None:
     answers: list[dict[str, Any]] = []
     if not options.table:
         python = setup.environment(options.cache)
-        versions = setup.versions(python)
+        versions, commit = setup.versions(python), _commit()
         for case in _wanted(options.only):
             version = versions[case.framework.package]
             if not version:
@@ -76,7 +83,7 @@ def main() -> None:
                 if options.new and _kept().get(case.name, {}).get("right"):
                     continue
                 outcome = play(case, python, version, options.cache, options.record)
-            row = asdict(outcome)
+            row = {**asdict(outcome), "commit": commit}
             answers.append(dict(row))
             del row["answer"], row["summary"]
             _keep(row)

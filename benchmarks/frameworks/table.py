@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ def _inside(rows: Sequence[dict[str, Any]], remarks: Sequence[str]) -> str:
     share = f" ({100 * named / len(faults):.0f} %)" if faults else ""
     told = f"{len(rows)} cases: {named} of {len(faults)} faults named right{share}"
     told += f", {accused} of {len(healthy)} healthy jobs accused."
+    of_commit = Counter(str(row.get("commit", "one before they were kept")) for row in rows)
+    told += f" Played at {', '.join(f'{commit} ({count})' for commit, count in of_commit.most_common())}."
     lines = [
         told,
         *remarks,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.tables.thresholds import IDLE_CORES
+from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM
 from hangtop.session.state import GpuState, RankState
 
 SWITCHES = 2
@@ -28,14 +28,6 @@ HALF_LIFE = 600.0
 """Seconds in which a usual rate that is no longer seen is half forgotten."""
 ASLEEP, AWAKE = IDLE_CORES, 0.3
 """Cores in use under which a process sleeps, and over which it computes or spins; between them it stays what it was."""
-SELDOM = 25.0
-"""Wakes per second of a wait in a script or a library, at the most, …"""
-A_SCRIPTS_WAKE = 2e-3
-"""… and seconds of CPU for each time that one wakes, more than a look at a file or a flag takes: steps of even a tiny
-model take longer."""
-A_WAKE = 300e-6
-"""Seconds of CPU for each time that one wakes that looks oftener: it does so in C. The loop of a Ray worker, a hundred
-times a second, takes 0.1 ms on a quick machine and 0.2 on a busy one."""
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""

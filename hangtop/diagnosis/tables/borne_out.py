@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (280, 280),
-    "likely": (98, 98),
-    "possible": (28, 52),
+    "proven": (282, 283),
+    "likely": (86, 86),
+    "possible": (30, 51),
 }

@@ -8,6 +8,14 @@ IDLE_CORES = 0.05
 """Ours: a rank that waits in gloo uses under 0.005 of a core, its watchdog and heartbeat threads included."""
 BUSY_CORES = 0.5
 """Ours: a thread that spins uses 1.0; half allows for a node that is twice oversubscribed."""
+SELDOM = 25.0
+"""Ours: wakes per second of a wait in a script or a library, at the most, …"""
+A_SCRIPTS_WAKE = 2e-3
+"""… and seconds of CPU for each time that one wakes, more than a look at a file or a flag takes: steps of even a tiny
+model take longer."""
+A_WAKE = 300e-6
+"""Seconds of CPU for each time that one wakes that looks oftener: it does so in C. The loop of a Ray worker, a hundred
+times a second, takes 0.1 ms on a quick machine and 0.2 on a busy one."""
 STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
 QUIET_SWITCHES_PER_S = 0.05

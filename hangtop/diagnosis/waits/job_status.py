@@ -16,6 +16,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.waits.process_motion import works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, Stance, in_stance
 from hangtop.diagnosis.waits.statuses import statuses_of
 
@@ -87,7 +88,7 @@ class JobStatus:
             return inf
         if may_work(culprit):
             return max(self.alarm_after, LONG_WORK_S)
-        own = moves_on(culprit) or (self.job.live and met_once(culprit))
+        own = moves_on(culprit) or (self.job.live and (met_once(culprit) or naps(culprit)))
         return max(self.alarm_after, OWN_WORK_S) if own else self.alarm_after
 
 
@@ -100,13 +101,16 @@ def visibly_works(status: RankStatus) -> bool:
         return True
     if doing is not None and doing.waits == "helper" and status.motion.helped:
         return True  # wherever it waits for them: the processes that it started compute
-    if doing is None or doing.kind == "sleep" or loops(status):
+    napping = naps(status)
+    if doing is None or (doing.kind == "sleep" and not napping) or loops(status):
         return False
     # code of the user's own that moves within one call may be a loop without end: only known work is seen to be work
     inside = {doing.kind, *doing.context}
     if inside & BUSY_FOR_LONG and status.busy:
         return True
-    return status.motion.helped or (bool(inside & LEGITIMATE) and bool(doing.moving) and not status.motion.blocked)
+    return status.motion.helped or (
+        bool(inside & LEGITIMATE) and (napping or bool(doing.moving)) and not status.motion.blocked
+    )
 
 
 def moves_on(status: RankStatus) -> bool:
@@ -123,6 +127,12 @@ def met_once(status: RankStatus) -> bool:
     One that computes and sleeps by turns, on a node with more to do than it can, is met in its sleep.
     """
     return status.stance == "working" and len(status.readings) < LATE_LOOKS and not status.blocked and status.read
+
+
+def naps(status: RankStatus) -> bool:
+    """True for a rank that every look met in a sleep, and that computes in between."""
+    asleep = status.activity is not None and status.activity.kind == "sleep"
+    return asleep and status.stance == "working" and works_between(status.motion)
 
 
 def may_work(status: RankStatus) -> bool:

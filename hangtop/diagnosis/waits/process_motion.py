@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.job import Look, Rank
-from hangtop.diagnosis.tables.thresholds import QUIET_SWITCHES_PER_S, WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, QUIET_SWITCHES_PER_S, SELDOM, WORK_BYTES_PER_S
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
@@ -144,6 +144,13 @@ def _rate(before: int | None, after: int | None, span: float) -> float | None:
 def wakes(moved: Motion) -> bool:
     """True where its main thread slept and woke more often than a thread does that waits for one thing."""
     return (moved.switches or 0.0) * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
+
+
+def works_between(moved: Motion) -> bool:
+    """True where each time it woke it used more CPU than a look at a file or a flag takes."""
+    rate = moved.switches or 0.0
+    least = (A_SCRIPTS_WAKE if rate <= SELDOM else A_WAKE) * rate
+    return wakes(moved) and moved.cpu is not None and not is_blocked(moved.cpu) and moved.cpu >= least
 
 
 def polls(process: Rank | None) -> bool:

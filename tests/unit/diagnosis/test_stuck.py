@@ -232,6 +232,30 @@ def test_several_looks_or_no_cpu_or_a_long_time_tell_it(looks: int, cores: float
     assert first(job.verdict()).ranks == (0,)
 
 
+@pytest.mark.parametrize(("cores", "switches"), [(0.16, 160.0), (0.08, 20.0)])
+def test_who_computes_between_its_naps_is_given_the_time_of_a_long_step(cores: float, switches: float) -> None:
+    """A healthy job whose rank 0 evaluates was accused when both looks, 0.8 s apart, met that rank in its nap."""
+    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
+    job.looks, job.span, job.stood_still, job.patience = 2, 0.8, 5.8, 3.0
+    job.ranks(0).pulse(cores=cores, switches=switches)
+    assert alarms(job.verdict()) == []
+    job.stood_still = 21.0
+    assert first(job.verdict()).ranks == (0,)
+
+
+def test_an_evaluation_with_naps_may_take_as_long_as_one_without() -> None:
+    job = held_up_by(0, [NAP[0], "evaluate train.py:92", NAP[1]], state="S", syscall="clock_nanosleep")
+    job.looks, job.span, job.stood_still, job.patience = 6, 20.0, 300.0, 3.0
+    job.ranks(0).pulse(cores=0.16, switches=160.0)
+    assert "rank_stuck_in_code" not in kinds(job.verdict())
+
+
+def test_who_looks_at_a_file_between_its_naps_is_stuck_there() -> None:
+    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
+    job.ranks(0).pulse(cores=0.06, switches=250.0)
+    assert first(job.verdict()).ranks == (0,)
+
+
 def test_waits_that_end_and_begin_again_are_no_hang() -> None:
     """Every look meets the same line, but the main threads switch: one collective after the other."""
     job = held_up_by(3, READING)
