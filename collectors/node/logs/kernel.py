@@ -256,6 +256,7 @@ FAMILY = Family(
         b"oom-kill:constraint",
         b"invoked oom-killer",
         b"blocked for more than",
+        b" blocked on a",
         b" D  ",
         b"state:D",
         b"XID ",

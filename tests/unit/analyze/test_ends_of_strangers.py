@@ -18,7 +18,40 @@ RAY = (
     "(raylet) node_manager.cc:29: System memory low at node with IP 10.1.2.3. Used memory (23GB) of (33GB)"
     " exceeds threshold 0.7, killing latest task with name actor:A.f to avoid running out of memory."
 )
+STACK = """/usr/lib/libsyn.so(syn::Log::handler(int, siginfo_t*, void*)+0x5e) [0x7fb9df5dd8fe]
+/lib/x86_64-linux-gnu/libc.so.6(gsignal+0xc7) [0x7fba3cba7e87]
+/lib/x86_64-linux-gnu/libc.so.6(abort+0x141) [0x7fba3cba97f1]"""
+REPORT = """  host      : n7
+  rank      : 1 (local_rank: 1)
+  exitcode  : -6 (pid: 11)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 11
+[2]:
+  time      : 2026-05-02_07:01:51
+  host      : n7
+  rank      : 2 (local_rank: 2)
+  exitcode  : -6 (pid: 12)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 12
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-05-02_07:01:51
+  host      : n7
+  rank      : 0 (local_rank: 0)
+  exitcode  : -6 (pid: 10)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 10"""
 ENDS = [
+    (STACK, "rank_crashed", "aborted"),
+    (REPORT, "rank_crashed", "ranks 0,2 on n7"),
+    ("[1:2.3][GC      ][error][tid:44F] compile: Can not compile graph, status: 26[fail]", "rank_crashed", "compile"),
+    ("ls: cannot access /data/train: Stale file handle", "rank_crashed", "Stale file handle"),
+    (
+        "[  720.100001] INFO: task python3:226 blocked on a semaphore likely last held by task kworker:88",
+        "kernel_trouble",
+        "python3",
+    ),
     (TESTS, "rank_crashed", "unhandled cuda error"),
     (RAY, "host_out_of_memory", "memory"),
     (
@@ -29,6 +62,9 @@ ENDS = [
     ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
 ]
 NONE = [
+    "w.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\nEpoch 1/3",
+    "[error] 0 of 12 checks\nEpoch 1/3",
+    "task: blocked on a review\nEpoch 1/3",
     "memory is low on this node; lower batch sizes are advised\nEpoch 1/3",
     "The MPI_Barrier() function synchronises\nEpoch 1/3",
     "PBS: job started\nEpoch 1/3",
