@@ -42,7 +42,16 @@ Root Cause (first observed failure):
   exitcode  : -6 (pid: 10)
   error_file: <N/A>
   traceback : Signal 6 (SIGABRT) received by PID 10"""
+HYDRA = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 108 RUNNING AT ann@n1
+=   EXIT CODE: 134
+=   CLEANING UP REMAINING PROCESSES
+=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)"""
 ENDS = [
+    (HYDRA, "rank_crashed", "ABRT"),
+    ("2026/05/02 23:03:50 Failed to initialize NVML: could not load NVML library.", "gpu_lost", "NVML"),
+    ("CUDA Error: no CUDA-capable device is detected", "invalid_device", "does not have"),
     (STACK, "rank_crashed", "aborted"),
     (REPORT, "rank_crashed", "ranks 0,2 on n7"),
     ("[1:2.3][GC      ][error][tid:44F] compile: Can not compile graph, status: 26[fail]", "rank_crashed", "compile"),
@@ -62,6 +71,8 @@ ENDS = [
     ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
 ]
 NONE = [
+    "2026/05/02 23:03:50 NVML library loaded\nEpoch 1/3",
+    "CUDA Errors so far: 0\nEpoch 1/3",
     "w.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\nEpoch 1/3",
     "[error] 0 of 12 checks\nEpoch 1/3",
     "task: blocked on a review\nEpoch 1/3",
