@@ -166,6 +166,8 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
             data["signal"] = named
     if data.get("reason") == "OOMKilled":
         data["signal"] = "KILL"
+    if match.re is _MPI_ABORT:
+        data.update(signal="ABRT", reason="MPI_ABORT")
     host = data.get("host")
     return Said("launcher.exit", data, host=host if isinstance(host, str) else "")
 

@@ -48,7 +48,25 @@ HYDRA = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
 =   CLEANING UP REMAINING PROCESSES
 =   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
 YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)"""
+FULL = "May  2 07:24:44 n1 kernel: memory: usage 1048576kB, limit 1048576kB, failcnt 141"
+BUSY = "srun: Job 1355 step creation temporarily disabled, retrying (Requested nodes are busy)"
+FABRIC = (
+    "May  2 03:19:01 n1 systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1/FAIL"
+)
+ABORT = """ LIB Process 0: error code 911
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
+with errorcode 911."""
+TWICE = """Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000
+ Last error:
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library."""
 ENDS = [
+    (FULL, "rank_killed", "out of memory"),
+    (BUSY, "waiting", "a step of job 1355 is pending (Requested nodes are busy)"),
+    ("slurmstepd: error: Prolog hung on node n7", "launch_failed", "Prolog hung"),
+    (FABRIC, "nvlink_fabric_down", "nvidia-fabricmanager fails"),
+    (ABORT, "rank_crashed", "rank 0"),
+    (TWICE, "duplicate_gpu", "rank"),
+    ("May  2 16:03:58Z n1 agent GCP Metadata Service says termination is imminent", "rank_killed", "preempt"),
     (HYDRA, "rank_crashed", "ABRT"),
     ("2026/05/02 23:03:50 Failed to initialize NVML: could not load NVML library.", "gpu_lost", "NVML"),
     ("CUDA Error: no CUDA-capable device is detected", "invalid_device", "does not have"),
@@ -71,6 +89,13 @@ ENDS = [
     ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
 ]
 NONE = [
+    FULL.replace("limit 1048576kB", "limit 2097152kB"),
+    BUSY + "\nsrun: Step created for job 1355\nEpoch 1/3",
+    "slurmstepd: Prolog done on node n7\nEpoch 1/3",
+    FABRIC + "\nMay  2 03:29:01 n1 systemd[1]: Started FabricManager service.\nEpoch 1/3",
+    "MPI_ABORT is called by nobody\nEpoch 1/3",
+    "Duplicate GPU detection is on\nEpoch 1/3",
+    "termination is imminent only where the Metadata Service says so\nEpoch 1/3",
     "2026/05/02 23:03:50 NVML library loaded\nEpoch 1/3",
     "CUDA Errors so far: 0\nEpoch 1/3",
     "w.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\nEpoch 1/3",
