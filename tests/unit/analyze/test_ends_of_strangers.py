@@ -60,6 +60,7 @@ TWICE = """Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000
  Last error:
 ncclInvalidUsage: This usually reflects invalid usage of NCCL library."""
 ENDS = [
+    ("RuntimeError: Failed to fetch index.json\nERROR:l:Rank 3 crashed with exit code 1.", "rank_crashed", "rank 3"),
     (FULL, "rank_killed", "out of memory"),
     (BUSY, "waiting", "a step of job 1355 is pending (Requested nodes are busy)"),
     ("slurmstepd: error: Prolog hung on node n7", "launch_failed", "Prolog hung"),
@@ -89,6 +90,7 @@ ENDS = [
     ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
 ]
 NONE = [
+    "rank 3 crashed with exit codes of its own in the past\nEpoch 1/3",
     FULL.replace("limit 1048576kB", "limit 2097152kB"),
     BUSY + "\nsrun: Step created for job 1355\nEpoch 1/3",
     "slurmstepd: Prolog done on node n7\nEpoch 1/3",
