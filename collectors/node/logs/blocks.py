@@ -25,6 +25,8 @@ OPENERS = (
     b"(local_rank: ",
     b"exitcode",
     b"frame #",
+    b"+0x",
+    b"      : ",
     b"# 0x",
     b"[bt] (",
     b"# gsignal in ",

@@ -44,7 +44,7 @@ _PYXIS_LOG = re.compile(r"pyxis: {2,8}(?P<why>[^\r\n]{8,240})")
 """The log of enroot that pyxis prints behind its own words."""
 _TELLING = re.compile(r"\[ERROR\]|error|failed|denied|No such|cannot|Unauthorized")
 _NVML = re.compile(
-    r"Failed to initialize NVML: (?P<error>Unknown Error|Driver/library version mismatch"
+    r"Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version mismatch"
     r"|GPU access blocked[^\r\n]{0,60})"
     r"|NVIDIA-SMI has failed because it (?P<smi>couldn't communicate with the NVIDIA driver)"
     r"|^\s{0,4}(?P<none>No devices were found)\s{0,4}$"

@@ -29,7 +29,7 @@ _IN_USE = re.compile(
     r"|; (?P<on>[\d.]+) (?P<ou>[KMGT]?i?B) already allocated"
 )
 _ERROR = re.compile(
-    r"(?m)(?:CUDA|HIP) (?:error|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
+    r"(?m)(?:CUDA|HIP) (?:[Ee]rror|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
     r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\r\n]*?)(?:$| at /)"
     r"|(?P<code>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED)\w{0,40}(?:: [^\r\n]{0,200})?)"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
@@ -133,6 +133,7 @@ FAMILY = Family(
         b"out of memory",
         b"OutOfMemoryError",
         b"CUDA error",
+        b"CUDA Error",
         b"HIP error",
         b"CUDA driver error",
         b"cuda runtime error",

@@ -15,7 +15,8 @@ OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first obs
 SCRIPT = re.compile(r"^\s*(?P<script>\S.*) FAILED\s*$")
 _INDEX = re.compile(r"^\s*\[\d+\]:\s*$")
 ENTRY = re.compile(
-    r"^\s{0,4}(?:rank\s{1,8}: \d{1,9} \(local_rank: \d{1,9}\)|exitcode\s{1,4}: -?\d{1,6} \(pid: \d{1,9}\))"
+    r"^\s{0,4}(?:rank\s{1,8}: \d{1,9} \(local_rank: \d{1,9}\)|exitcode\s{1,4}: -?\d{1,6} \(pid: \d{1,9}\)"
+    r"|(?:host {6}|time {6}): \S{3,120}\s{0,4}$)"
 )
 """A line of an entry, where the beginning of the report is missing."""
 _RULE = re.compile(r"^\s*(={10,}|\*{10,}|-{10,})\s*$")

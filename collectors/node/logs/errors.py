@@ -29,7 +29,7 @@ _BARE = re.compile(
 _QUOTES = "`\"'“"
 _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed|s|ing)?|terminat(?:ed|es|ing)|returned|finished|failed|died|crashed|ended|completed|stopped)\b"
-    r"[^\r\n]{0,60}?\b(?:code|status|rc|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<code>-?\d{1,4})\b"
+    r"[^\r\n]{0,60}?\b(?:code|status|rc|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<code>-?\d{1,4})\b(?!\[)"
 )
 _EXIT_CODE = re.compile(r"(?i)\bexit[ _]?(?:code|status)\b[\s:='\"(]{1,14}(?P<code>-?\d{1,3})\b")
 _NON_ZERO = re.compile(r"(?i)\bnon-?zero (?:exit[ -]?)?(?:code|status)\b|\bexited with non\b")
@@ -58,6 +58,11 @@ _CALL = re.compile(
     r"\b(?P<what>(?:[NRHX]|one)?CCL (?:error|failure)(?: in)?: ?[^\r\n]{4,300}|CCL_ERROR\| ?[^\r\n]{4,300}"
     r"|nccl(?:InvalidUsage|InvalidArgument|SystemError|InternalError|UnhandledCudaError|RemoteError): [^\r\n]{4,300})"
 )
+_FILE = re.compile(
+    r"^[\w./-]{1,40}: (?:[^\r\n]{1,300}: )?(?:Stale (?:NFS )?file handle|Transport endpoint is not connected"
+    r"|Input/output error|No space left on device|Read-only file system|Disk quota exceeded)\s{0,4}$"
+)
+"""A program's last word about a file: ``ls: cannot access /data: Stale file handle``."""
 _OPERATION = (
     r"(?:all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|broadcast|all[_-]?to[_-]?all|barrier|collectives?\b"
     r"|(?:NCCL|RCCL|HCCL|XCCL|UCC|oneCCL|CCL|gloo|MPI|DeepEP|NVSHMEM)"
@@ -89,6 +94,8 @@ _LEVEL = re.compile(
     r"|^(?:\[[^\]\r\n]{1,80}\] ?)?E[A-Z1-9]\d{4}: (?P<coded>[^\r\n]{8,600})"
     r"|^[\s:]{0,4}\[?E(?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
     r"(?P<logged>[^\r\n]{8,600})"
+    r"|^(?:\[[^\]\r\n]{1,60}\] ?){0,4}\[(?:error|fatal|critical)\] ?(?:\[[^\]\r\n]{1,60}\] ?){0,3}"
+    r"(?P<lower>[^\r\n]{8,600})"
     r"|^[^\r\n]{0,160}?\blevel=\"?(?:error|fatal|panic|critical)\b[^\r\n]{0,200}?\bmsg=\"?(?P<logfmt>[^\r\n]{8,600})"
 )
 _INNER = re.compile(r"^.{0,120}?\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b[\]| :\[]")
@@ -160,6 +167,9 @@ def _starved(text: str) -> Optional[Data]:
     if unready is not None:
         what = (unready.group("what") or unready.group("bare")).strip()
         return {"told": "stack", "message": "CUDA cannot start: " + what, "signature": "cuda"}
+    file = _FILE.match(text)
+    if file is not None:
+        return {"told": "words", "message": text.strip()[:300], "signature": "file_system"}
     call = _CALL.search(text)
     return None if call is None else {"told": "stack", "message": call.group("what"), "signature": "nccl"}
 
@@ -190,7 +200,9 @@ def _logged(text: str) -> Optional[Data]:
     level = _LEVEL.search(text)
     if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
         return None
-    message = next(group for group in level.group("message", "said", "letter", "coded", "logged", "logfmt") if group)
+    message = next(
+        group for group in level.group("message", "said", "letter", "coded", "logged", "lower", "logfmt") if group
+    )
     message = _PLACE.sub("", message.strip()).strip()
     if len(message) < 8 or _INNER.match(message):
         return None
@@ -273,6 +285,15 @@ FAMILY = Family(
         b"rashed",
         b" dead",
         b"ailed to start",
+        b"file handle",
+        b"Transport endpoint",
+        b"put/output error",
+        b"space left on",
+        b"only file system",
+        b"quota exceeded",
+        b"[error]",
+        b"[fatal]",
+        b"[critical]",
         b" unexpectedly",
         b"return code",
         b"returncode",

@@ -19,6 +19,15 @@ USUAL = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
 _NAME = re.compile(r"^[ \t]*LOG_FILE_NAME[ \t]*=[ \t]*(/[^\s#]{1,400})", re.MULTILINE)
 _GPU = re.compile(r"Fabric Manager detected GPU NVL (?P<kind>Non[ -]?Fatal|Fatal) error", re.IGNORECASE)
 _TRUNK = re.compile(r"Trunk port failure detected for switch GUID (?P<switch>0x[0-9a-f]{1,32})(?P<rest>.{0,300})", re.I)
+_SERVICE = re.compile(
+    r"(?P<why>Job for nvidia-fabricmanager\.service failed[^\r\n]{0,80}"
+    r"|nvidia-fabricmanager\.service: (?:Control|Main) process exited, code=\w{1,12}, status=[1-9]\d{0,2}[^\r\n]{0,20}"
+    r"|nvidia-fabricmanager\.service: Failed with result [^\r\n]{1,20}"
+    r"|nv-fabricmanager [^\r\n]{1,120} failed! Exit code: [1-9]\d{0,2}"
+    r"|fabric manager config file item: \w{1,60} has an invalid value)"
+)
+_STARTED = re.compile(r"(?:^|systemd\[\d{1,10}\]: )Started (?:NVIDIA )?[Ff]abric ?[Mm]anager ", re.I)
+"""systemd's words about the service, its starter's and the program's own."""
 _PORT = re.compile(r"port number (\d{1,6})")
 
 
@@ -27,6 +36,11 @@ def read(text: str) -> Iterator[Said]:
     gpu = _GPU.search(text)
     if gpu is not None:
         yield Said("kernel.fabric_manager", {"fatal": gpu.group("kind").lower() == "fatal", "what": "gpu"})
+    service, started = _SERVICE.search(text), _STARTED.search(text)
+    if service is not None:
+        yield Said("kernel.fabric_manager", {"fatal": False, "what": "service", "why": service.group("why")})
+    elif started is not None:
+        yield Said("kernel.fabric_manager", {"fatal": False, "what": "started"})
     trunk = _TRUNK.search(text)
     if trunk is not None:
         port = _PORT.search(trunk.group("rest"))
@@ -43,4 +57,6 @@ def places(root: str = "") -> List[str]:
     return [path for path in found if os.path.isfile(path)]
 
 
-FAMILY = Family("fabric_manager", (b"GPU NVL ", b"Trunk port failure"), read)
+FAMILY = Family(
+    "fabric_manager", (b"GPU NVL ", b"Trunk port failure", b"abricmanager", b"abric manager", b"abricManager"), read
+)

@@ -13,7 +13,8 @@ from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 
 _RUNNING = re.compile(
-    r"^\s{0,4}=\s{1,6}(?:RANK (?P<rank>\d{1,7}) )?PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.:-]{1,120})"
+    r"^\s{0,4}=\s{1,6}(?:RANK (?P<rank>\d{1,7}) )?PID (?P<pid>\d{1,10})"
+    r" RUNNING AT (?:[\w.-]{1,40}@)?(?P<host>[\w.:-]{1,120})"
 )
 _HOW = re.compile(
     r"=\s{1,6}(?:EXIT (?:CODE|STATUS): (?P<code>\d{1,5})|(?:KILLED BY SIGNAL|EXIT STRING): ?(?P<signal>\d{1,2})\b)"
@@ -43,4 +44,6 @@ def read(text: str) -> Iterator[Said]:
         yield Said("launcher.exit", data, host=running.group("host") if running is not None else "")
 
 
-FAMILY = Family("hydra", (b" RUNNING AT ", b"THE EXIT STRING"), read, re.compile(r" RUNNING AT [\w.:-]{1,120}\s{0,4}$"))
+FAMILY = Family(
+    "hydra", (b" RUNNING AT ", b"THE EXIT STRING"), read, re.compile(r" RUNNING AT [\w.:@-]{1,160}\s{0,4}$")
+)

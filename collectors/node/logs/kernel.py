@@ -76,6 +76,8 @@ _OOM_ASKED = re.compile(r"(?P<process>[^\s:\[\]]{1,64}) invoked oom-killer: ")
 _OOM_WHY = re.compile(r"oom-kill:constraint=(?P<constraint>\w{1,40})")
 _OOM_GROUP = re.compile(r"task_memcg=(?P<cgroup>[^,\s]{1,400})")
 _OOM_TASK = re.compile(r",task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})")
+_FULL = re.compile(r"\bmemory: usage (?P<usage>\d{1,15})kB, limit (?P<limit>\d{1,15})kB, failcnt [1-9]")
+"""A control group that the report of a kill tells of, at its limit."""
 _NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding|OK|timed out)")
 _LINK = re.compile(
     r"(?P<device>(?:mlx\d_core|bnxt_en|i40e|ice|ixgbe|igb|tg3|irdma) [^\s:]{1,40}(?::[\w.]{1,40}){0,4}(?: \w{1,40})?"
@@ -197,12 +199,19 @@ def _memory(text: str) -> Optional[Said]:
             data = fields(killed, ("pid", "rss"))
         elif asked is not None:
             data = {"asked_by": asked.group("process")}
+        elif _at_limit(text):
+            data = {"constraint": "CONSTRAINT_MEMCG"}
         else:
             return None
     rss = data.get("rss")
     if isinstance(rss, int):
         data["rss"] = rss * 1024
     return Said("kernel.oom", data)
+
+
+def _at_limit(text: str) -> bool:
+    full = _FULL.search(text)
+    return full is not None and full.group("usage") == full.group("limit")
 
 
 def _why_killed(text: str) -> Optional[Data]:
@@ -255,7 +264,9 @@ FAMILY = Family(
         b"illed process ",
         b"oom-kill:constraint",
         b"invoked oom-killer",
+        b"memory: usage ",
         b"blocked for more than",
+        b" blocked on a",
         b" D  ",
         b"state:D",
         b"XID ",

@@ -23,10 +23,14 @@ _WAITS = re.compile(
     r"|^(?:[\w.-]{1,80} {1,60})?(?P<name>[a-z0-9][\w.-]{1,120}) {1,60}\d{1,3}/\d{1,3} {1,60}Pending {1,60}\d{1,6}\b"
     r"|^\s{0,40}(?P<job>\d{1,12}(?:_[\[\]\d,%-]{1,40})?) [^\r\n]{1,160}? PD [^\r\n]{1,80}"
     r"\((?P<why>(?!None|Dependency|JobHeld|BeginTime)[A-Z][A-Za-z]{3,60}[^)\r\n]{0,120})\)\s{0,8}$"
+    r"|srun: Job (?P<step>\d{1,12}) step creation (?:temporarily|still) disabled, retrying \((?P<busy>[^)\r\n]{1,80})\)"
     r"|\bJobState=PENDING Reason=(?P<reason>(?!None|Dependency|JobHeld|BeginTime)[A-Z]\w{3,60}[^\s\r\n]{0,120})"
 )
 """What tables and descriptions tell of pods (``kubectl``) and jobs (``squeue``, ``scontrol``) that wait."""
-_PLACED = re.compile(r"Successfully assigned \S{1,200} to |Started container ")
+_PLACED = re.compile(
+    r"Successfully assigned \S{1,200} to |Started container "
+    r"|srun: (?:Step created for |job \d{1,12} has been allocated)"
+)
 _EVICTED = re.compile(
     r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}"
     r"|Usage of EmptyDir volume [^\r\n]{1,60} exceeds the limit"
@@ -37,7 +41,7 @@ _PREEMPTED = re.compile(
     r"(?P<why>Preempted by (?:pod )?\S{1,120}(?: on node (?P<host>[\w.-]{1,120}))?"
     r"|Preempted in order to admit critical pod|(?:preempting|Preempting) to accommodate a higher priority pod"
     r"|[Ii]nstance (?:was|is being|has been) preempted|[Ss]pot (?:[Ii]nstance )?interruption[^\r\n]{0,60}"
-    r"|[Pp]reemption notice[^\r\n]{0,60})"
+    r"|[Pp]reemption notice[^\r\n]{0,60}|Metadata Service says termination is imminent)"
 )
 _NODE = re.compile(
     r"Kubelet stopped posting node status"
@@ -106,6 +110,8 @@ def read(text: str) -> Iterator[Said]:
 
 def _waits(match: "Match[str]") -> str:
     """``job 12 is pending (Resources)``, ``pod w-0 is pending``."""
+    if match.group("step"):
+        return "a step of job %s is pending (%s)" % (match.group("step"), match.group("busy"))
     why = match.group("why") or match.group("reason")
     who = "job " + match.group("job") if match.group("job") else "the job"
     if match.group("name") or match.group("pod"):
@@ -116,7 +122,8 @@ def _waits(match: "Match[str]") -> str:
 FAMILY = Family(
     "kubernetes",
     (
-        b"Pending", b" PD ", b"JobState=PENDING",
+        b"Pending", b" PD ", b"step creation ", b"Step created for", b"has been allocated", b"is imminent",
+        b"JobState=PENDING",
         b" nodes are available: ", b"can fulfill resource request", b"gang unschedulable", b"be scheduled right now",
         b"Successfully assigned", b"Started container", b"ephemeral", b"EmptyDir volume", b"node had condition",
         b"is evicted successfully", b"have enough resource",

@@ -169,6 +169,8 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
             data["signal"] = named
     if data.get("reason") == "OOMKilled":
         data["signal"] = "KILL"
+    if match.re is _MPI_ABORT:
+        data.update(signal="ABRT", reason="MPI_ABORT")
     host = data.get("host")
     worker = _RAYS_WORKER.search(match.string) if launcher == "ray" else None
     pid = None if worker is None else number(worker.group("pid") or worker.group("listed"))

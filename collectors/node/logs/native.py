@@ -17,9 +17,11 @@ FRAME = re.compile(
     r"|(?:[\w.:-]{1,60} ){0,3}(?:\[\d{1,6}\] {1,8})?(?:PC: )?@ {1,16}0x[0-9a-f]{6,16} {1,12}(?P<absl>[^\r\n]{1,400})$"
     r"|\[bt\] \(\d{1,3}\) (?P<dmlc>[^\r\n]{1,400})$"
     r"|\d{1,3}# (?P<boost>[^\r\n]{1,400} in [\w./+-]{1,300})$"
-    r"|(?:\[[\w.-]{1,80}:\d{1,9}\] )?\[ ?\d{1,3}\] (?P<mpi>[^\r\n]{1,400}\[0x[0-9a-f]{4,16}\])$)"
+    r"|(?:\[[\w.-]{1,80}:\d{1,9}\] )?\[ ?\d{1,3}\] (?P<mpi>[^\r\n]{1,400}\[0x[0-9a-f]{4,16}\])$"
+    r"|(?P<file>/[^\s(]{1,300})\((?P<glibc>[^\r\n]{0,400}?)\+0x[0-9a-f]{1,16}\) ?\[0x[0-9a-f]{4,16}\]$)"
 )
-"""A frame of torch, of glog and absl (their size of the frame in front), boost, dmlc (MXNet, XGBoost), Open MPI."""
+"""A frame of torch, of glog and absl (their size of the frame in front), boost, dmlc (MXNet, XGBoost), Open MPI,
+and glibc's ``backtrace_symbols``."""
 _SIZE = re.compile(r"^(?:\d{1,12}|\(unknown\)) {2,12}(?=\S)")
 ORIGIN = re.compile(r"^\s{0,4}Exception raised from (?P<name>[\w:~]{1,120}) at (?P<file>[^\s:]{1,300}:\d{1,6})")
 _MEANINGS: Tuple[Tuple[str, str, "re.Pattern[str]"], ...] = tuple(
@@ -30,7 +32,7 @@ _MEANINGS: Tuple[Tuple[str, str, "re.Pattern[str]"], ...] = tuple(
         (
             "user",
             "the process aborted",
-            r"(?m)^(?:gsignal|abort|raise) in |std::terminate|dmlc::LogMessageFatal|dmlc15LogMessageFatal",
+            r"(?m)^(?:gsignal|abort|raise)(?: in |$)|std::terminate|dmlc::LogMessageFatal|dmlc15LogMessageFatal",
         ),
         ("store", "the store did not answer", r"TCPStore::(?:doWait|wait|doGet)|TCPClient::connect"),
         (
@@ -61,7 +63,9 @@ class NativeStack(StackLines):
             self.over = True
             return False
         else:
-            told = next(group for group in frame.group("torch", "absl", "mpi", "boost", "dmlc") if group)
+            told = next(
+                group for group in frame.group("torch", "absl", "mpi", "boost", "dmlc", "glibc", "file") if group
+            )
             name = _SIZE.sub("", told.strip())
         self._keep(text, name)
         return True

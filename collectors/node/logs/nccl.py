@@ -50,6 +50,8 @@ _OPERATION = re.compile(
 """XLA's word about a call into NCCL."""
 _FAILURE = re.compile(r"NCCL failure ?: ?(?P<error>[^;\r\n(/\\]{1,120})")
 """XGBoost's."""
+_QUOTED = ("Got completion", "Duplicate GPU detected")
+"""Causes that are quoted without NCCL's own label."""
 _ENV = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>.*)$")
 
 
@@ -68,7 +70,7 @@ def _record(text: str) -> Iterator[Said]:
         said = nccl_warn.cause(text[last + len("Last error:") :].strip())
         if said is not None:
             yield said
-    if "Got completion" in text and "NCCL " not in text[: text.index("Got completion")]:
+    if any(words in text and "NCCL " not in text[: text.index(words)] for words in _QUOTED):
         said = nccl_warn.cause(text)  # quoted without NCCL's own label
         if said is not None:
             yield said
@@ -176,6 +178,7 @@ FAMILY = Family(
         b", retrying",
         b" WARN ",
         b"Last error:",
+        b"Duplicate GPU",
         b".cc:",
         b"NCCL operation ",
         b"NCCL failure",

@@ -25,6 +25,7 @@ _SLURM = (
     r"Job allocation \d{1,12} has been revoked)[^\r\n]{0,200})"
 )
 _PROLOG = r"(?:salloc|srun|sbatch): (?:error: )?(?P<why>Prolog failure on node (?P<host>[\w.-]{1,120}))"
+_HUNG = r"slurmstepd: error: (?P<why>Prolog hung on node (?P<host>[\w.-]{1,120}))"
 _STEPD = (
     r"slurmstepd\S{0,80}: error: (?P<why>execve\(\): [^\r\n]{1,160}|(?:spank: required plugin"
     r"|Failed to invoke spank)[^\r\n]{0,160}"
@@ -71,8 +72,9 @@ _WHERE = re.compile(r"^ {0,4}(?:Node|Local host|Host): {2,12}(?P<host>[A-Za-z][\
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("slurm", _PROLOG), ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH), ("batch", _BATCH),
-        ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH), ("shell", _FILE), ("shell", _MODULE),
+        ("slurm", _PROLOG), ("slurm", _HUNG), ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH),
+        ("batch", _BATCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH), ("shell", _FILE),
+        ("shell", _MODULE),
     )
 )  # fmt: skip
 

@@ -36,8 +36,8 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         (
             "composer",
             (
-                r"(?:^|\W)(?:Global )?[Rr]ank (?P<task>\d{1,7}) \(PID (?P<pid>\d{1,10})\) exited"
-                r" with code (?P<exitcode>-?\d{1,3})"
+                r"(?:^|\W)(?:Global )?[Rr]ank (?P<task>\d{1,7}) (?:\(PID (?P<pid>\d{1,10})\) exited"
+                r" with code|crashed with exit code) (?P<exitcode>-?\d{1,3})"
             ),
         ),
     )
@@ -115,7 +115,7 @@ FAMILY = Family(
     "schedulers",
     (
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
-        b"first noticed rank", b"Lost executor ", b"killed by YARN",
+        b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),

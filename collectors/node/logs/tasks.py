@@ -8,7 +8,8 @@ from typing import Optional
 from collectors.node.logs.said import Said, fields
 
 _HUNG = re.compile(
-    r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+) seconds"
+    r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*"
+    r"(?:blocked for more than (?P<seconds>\d+) seconds|blocked on an? \w{3,16},? likely (?:last )?(?:held|owned) by)"
 )
 _ASLEEP = re.compile(
     r"(?:^|\] )(?:task:)?(?P<process>[\w/:.@+-]{1,40}) {1,24}(?:state:)?D {1,24}"

@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     gpu_faults.nvswitch,
     nvlink_fabric.not_joined,
     nvlink_fabric.service_down,
+    nvlink_fabric.service_failed,
     driver.told,
     driver.unseen,
     cuda.hardware,

@@ -87,7 +87,7 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     first = _first(ended)
     if first is None or _killed_by(first) or _told_elsewhere(job_status.job, first) or is_bare(first):
         return
-    alike = [own for own in ended if own is first or same_failure(own[0], first[0])]
+    alike = [own for own in ended if own is first or _alike(own[0], first[0])]
     failure = first[0]
     ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None})) or named_beside(
         job_status.job, failure
@@ -103,6 +103,11 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
         evidence=tuple(event_line(word.event) for word in first[:3]),
         advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
     )  # fmt: skip
+
+
+def _alike(one: Failure, first: Failure) -> bool:
+    """The same exception at the same line, or the same signal in the same second: which was first, nobody knows."""
+    return same_failure(one, first) or (bool(first.signal) and same_exit(one, first))
 
 
 def killed(job_status: JobStatus) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collectors.samples.gpus import FabricService, GpuFabric
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Look, Node
 from hangtop.diagnosis.phrasing import count, folded
-from hangtop.diagnosis.witnesses.devices import ranks_on_gpu, ranks_on_node
+from hangtop.diagnosis.witnesses.devices import event_line, events_on, ranks_on_gpu, ranks_on_node
 
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""
@@ -70,6 +70,26 @@ def service_down(job: Job) -> Iterator[Finding]:
                 f"{name}: {service.name} is down ({service.said}) where {service.needed} needs it: {effect}",
                 ranks=ranks_on_node(job, name), nodes=(name,), evidence=(_said(service),),
                 advice=_remedy([service]),
+            )  # fmt: skip
+
+
+def service_failed(job: Job) -> Iterator[Finding]:
+    """nvlink_fabric_down: the Fabric Manager's service ended with an error and was not started again.
+
+    Needs systemd's lines, or those of the service's starter.
+    """
+    for name in sorted(job.nodes):
+        told = list(events_on(job, job.nodes[name], "kernel.fabric_manager"))
+        last = max((at for at, event in enumerate(told) if event.data.get("what") == "started"), default=-1)
+        failed = [event for event in told[last + 1 :] if event.data.get("what") == "service"]
+        if failed:
+            yield Finding(
+                "nvlink_fabric_down", "warning", 0.7,
+                f"{name}: {MANAGER} fails: {failed[0].data.get('why')}",
+                ranks=ranks_on_node(job, name), nodes=(name,),
+                evidence=tuple(event_line(event) for event in failed[:4]),
+                advice=f"Where the node has NVSwitches no program can use its GPUs until it runs; its version must be "
+                f"the driver's. Where it has none, disable the service: systemctl disable {MANAGER}.",
             )  # fmt: skip
 
 

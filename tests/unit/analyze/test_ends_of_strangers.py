@@ -18,7 +18,68 @@ RAY = (
     "(raylet) node_manager.cc:29: System memory low at node with IP 10.1.2.3. Used memory (23GB) of (33GB)"
     " exceeds threshold 0.7, killing latest task with name actor:A.f to avoid running out of memory."
 )
+STACK = """/usr/lib/libsyn.so(syn::Log::handler(int, siginfo_t*, void*)+0x5e) [0x7fb9df5dd8fe]
+/lib/x86_64-linux-gnu/libc.so.6(gsignal+0xc7) [0x7fba3cba7e87]
+/lib/x86_64-linux-gnu/libc.so.6(abort+0x141) [0x7fba3cba97f1]"""
+REPORT = """  host      : n7
+  rank      : 1 (local_rank: 1)
+  exitcode  : -6 (pid: 11)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 11
+[2]:
+  time      : 2026-05-02_07:01:51
+  host      : n7
+  rank      : 2 (local_rank: 2)
+  exitcode  : -6 (pid: 12)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 12
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-05-02_07:01:51
+  host      : n7
+  rank      : 0 (local_rank: 0)
+  exitcode  : -6 (pid: 10)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 10"""
+HYDRA = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 108 RUNNING AT ann@n1
+=   EXIT CODE: 134
+=   CLEANING UP REMAINING PROCESSES
+=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)"""
+FULL = "May  2 07:24:44 n1 kernel: memory: usage 1048576kB, limit 1048576kB, failcnt 141"
+BUSY = "srun: Job 1355 step creation temporarily disabled, retrying (Requested nodes are busy)"
+FABRIC = (
+    "May  2 03:19:01 n1 systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1/FAIL"
+)
+ABORT = """ LIB Process 0: error code 911
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
+with errorcode 911."""
+TWICE = """Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000
+ Last error:
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library."""
 ENDS = [
+    ("RuntimeError: Failed to fetch index.json\nERROR:l:Rank 3 crashed with exit code 1.", "rank_crashed", "rank 3"),
+    (FULL, "rank_killed", "out of memory"),
+    (BUSY, "waiting", "a step of job 1355 is pending (Requested nodes are busy)"),
+    ("slurmstepd: error: Prolog hung on node n7", "launch_failed", "Prolog hung"),
+    (FABRIC, "nvlink_fabric_down", "nvidia-fabricmanager fails"),
+    (ABORT, "rank_crashed", "rank 0"),
+    (TWICE, "duplicate_gpu", "rank"),
+    ("May  2 16:03:58Z n1 agent GCP Metadata Service says termination is imminent", "rank_killed", "preempt"),
+    (HYDRA, "rank_crashed", "ABRT"),
+    ("2026/05/02 23:03:50 Failed to initialize NVML: could not load NVML library.", "gpu_lost", "NVML"),
+    ("CUDA Error: no CUDA-capable device is detected", "invalid_device", "does not have"),
+    (STACK, "rank_crashed", "aborted"),
+    (REPORT, "rank_crashed", "ranks 0,2 on n7"),
+    ("[1:2.3][GC      ][error][tid:44F] compile: Can not compile graph, status: 26[fail]", "rank_crashed", "compile"),
+    ("ls: cannot access /data/train: Stale file handle", "rank_crashed", "Stale file handle"),
+    (
+        "[  720.100001] INFO: task python3:226 blocked on a semaphore likely last held by task kworker:88",
+        "kernel_trouble",
+        "python3",
+    ),
     (TESTS, "rank_crashed", "unhandled cuda error"),
     (RAY, "host_out_of_memory", "memory"),
     (
@@ -29,6 +90,19 @@ ENDS = [
     ("PBS: job killed: walltime 432 exceeded limit 400", "rank_killed", "time limit"),
 ]
 NONE = [
+    "rank 3 crashed with exit codes of its own in the past\nEpoch 1/3",
+    FULL.replace("limit 1048576kB", "limit 2097152kB"),
+    BUSY + "\nsrun: Step created for job 1355\nEpoch 1/3",
+    "slurmstepd: Prolog done on node n7\nEpoch 1/3",
+    FABRIC + "\nMay  2 03:29:01 n1 systemd[1]: Started FabricManager service.\nEpoch 1/3",
+    "MPI_ABORT is called by nobody\nEpoch 1/3",
+    "Duplicate GPU detection is on\nEpoch 1/3",
+    "termination is imminent only where the Metadata Service says so\nEpoch 1/3",
+    "2026/05/02 23:03:50 NVML library loaded\nEpoch 1/3",
+    "CUDA Errors so far: 0\nEpoch 1/3",
+    "w.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\nEpoch 1/3",
+    "[error] 0 of 12 checks\nEpoch 1/3",
+    "task: blocked on a review\nEpoch 1/3",
     "memory is low on this node; lower batch sizes are advised\nEpoch 1/3",
     "The MPI_Barrier() function synchronises\nEpoch 1/3",
     "PBS: job started\nEpoch 1/3",
