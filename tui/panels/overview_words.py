@@ -76,7 +76,7 @@ class Totals:
         missing = sum(figures.missing for figures in found)
         if missing:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
-        if self.scene.ranks:
+        if self.scene.ranks and self.scene.session.live:  # nobody knows who was on a CPU when files were written
             on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
