@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import html
+import os
 import re
 import shutil
 import subprocess
@@ -28,9 +29,11 @@ FOLDER = Path(__file__).parent
 SIZE = (132, 38)
 NARROW = (80, 24)
 RANKS = 8
-VERDICT_SECONDS = 90.0
-TRAINED = 20
-"""Steps after which all figures of a job that trains are there."""
+VERDICT_SECONDS = 180.0
+TRAINED = 90
+"""Steps after which all figures of a job that trains are there, and charts of a minute have something to show."""
+AFTER = 60.0
+"""Seconds of training before the data loader hangs: the pictures of a job that trains are taken in them."""
 HEALTHY = ("overview", "ranks", "gpus", "fabric", "logs", "nodes")
 """Taken while the job trains; the others once it hangs."""
 
@@ -69,7 +72,7 @@ def save(app: HangtopApp, name: str) -> None:
 
 async def shoot(theme: str) -> None:
     """Run the job, the screen and the fault, and take every picture."""
-    with Demo(DemoOptions(nodes=2, ranks=RANKS, fault="dataloader", fault_rank=5, after=18.0, workers=0)) as demo:
+    with Demo(DemoOptions(nodes=2, ranks=RANKS, fault="dataloader", fault_rank=5, after=AFTER, workers=0)) as demo:
         options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=8.0, label=LABEL)
         session = live_session(options)
         app = HangtopApp(session, ScreenOptions(theme=theme))
@@ -78,6 +81,7 @@ async def shoot(theme: str) -> None:
                 lambda: len([r for n in session.state.nodes.values() for r in n.ranks.values() if r.looks]) == 8
             )
             await until(lambda: (session.progress.motion.last_step or 0) >= TRAINED)
+            await pilot.press("left_square_bracket")  # a minute of time
             for number, panel in enumerate(PANELS, start=1):
                 if panel.name in HEALTHY:
                     await pilot.press(str(number))
@@ -117,7 +121,8 @@ async def until(true: Callable[[], bool]) -> None:
 def main() -> None:
     """Read the options and take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--theme", default="", help="colours of the screen")
+    parser.add_argument("--theme", default="hangtop", help="colours of the screen")
+    os.environ.update(COLORTERM="truecolor", TERM="xterm-256color")  # all colours, wherever it runs
     asyncio.run(shoot(parser.parse_args().theme))
 
 

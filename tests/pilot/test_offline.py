@@ -89,6 +89,17 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert " live" not in words
         assert "■ offline" in words
+        assert " 0s " not in words, "nobody was heard just now"
+        assert "/1 nodes" not in lines[0]
+        await pilot.press("2")
+        await pilot.pause()
+        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+        assert "ranks told of" in words
+        assert "alive" not in words
+        await pilot.press("1")
+        await pilot.pause()
+        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+        assert "on CPU now" not in words
         await pilot.press("5")
         await pilot.pause()
         app.tick()

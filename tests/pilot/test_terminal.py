@@ -83,8 +83,9 @@ async def fresh(session: PaperSession, size: tuple[int, int], *keys: str) -> lis
     app = HangtopApp(session, OPTIONS)
     terminal = attached(app)
     async with app.run_test(size=size) as pilot:
-        await pilot.press(*keys)
-        await pilot.pause()
+        shown = Screen(app, session, pilot)
+        for key in keys:
+            await shown.press_quickly(key)
         app.redraw_all()
         await pilot.pause()
         return terminal.lines()
@@ -155,7 +156,8 @@ async def test_views_and_the_picture_of_waits_leave_nothing_behind(size: tuple[i
             panel.select((0, 0))
             panel.waitmap.move("first")
             panel.mosaic.move("first")
-            await shown.press(*keys)
+            for key in keys:
+                await shown.press_quickly(key)
             await shown.draw()
             await shown.draw()
             lines = terminal.lines()

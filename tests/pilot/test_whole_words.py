@@ -9,6 +9,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung
+from tui.theme import Tone
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
@@ -99,3 +100,21 @@ async def test_on_a_flat_screen_the_banner_is_one_line() -> None:
     session.verdict = replace(hung(), summary=LONG)
     async with screen(session, size=(80, 16)) as shown:
         assert shown.lines()[1].startswith("1[Overview]")
+
+
+async def test_on_a_narrow_screen_no_key_is_cut_and_keys_come_before_what_hangtop_costs() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session, size=(80, 24)) as shown:
+        shown.app.edges.footer._cost = [("hangtop 11% 87M ", Tone.TEXT)]
+        await shown.draw()
+        footer = shown.lines()[-1]
+        assert "d Dump" in footer
+        assert "hangtop 11%" not in footer
+        for number in range(1, 9):
+            session.clock.now += 10.0**number
+            await shown.draw()
+            story = next(line for line in shown.lines() if "ranks wait" in line)
+            assert "…" not in story
+            if "next" in story:
+                assert story.split("next")[1].split()[-1] in {"proof", "stacks", "graph", "report"}

@@ -132,13 +132,16 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         return "" if row.next_try is None else max(0.0, row.next_try - scene.now)
 
     def stood(row: NodeState) -> Value:
-        return scene.now - row.since if row.since else None
+        return scene.now - row.since if row.since and row.link != "offline" else None
+
+    def silent(row: NodeState) -> Value:
+        return None if row.link == "offline" else scene.silence(row)
 
     return (
         Column("node", "node", 14, lambda row: row.name, grow=1, tone=Tone.STRONG, also=("name",)),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
-        Column("age", "heard", 6, scene.silence, form=age, align="right", help="since the last sample came"),
+        Column("age", "heard", 6, silent, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
         Column("says", "says", 38, lambda row: _says(row)[0], _says, grow=4, least=24, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),

@@ -13,6 +13,7 @@ from tui.format import age, clock, plural
 from tui.measure import row_of
 from tui.rolling import Rolling
 from tui.scene import RankRow, Scene
+from tui.text import cells
 from tui.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.heat import GpuMetric, Metric, WaitMetric
@@ -21,6 +22,7 @@ from tui.widgets.lines import Piece
 
 SLOW_CONNECT = 2.0
 """Seconds after which a node that still connects is named."""
+NEXT = "   next "
 KEYS = (("7", "proof"), ("8", "stacks"), ("g", "graph"), ("x", "report"))
 
 
@@ -74,7 +76,7 @@ class Totals:
         missing = sum(figures.missing for figures in found)
         if missing:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
-        if self.scene.ranks:
+        if self.scene.ranks and self.scene.session.live:  # nobody knows who was on a CPU when files were written
             on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
@@ -107,10 +109,14 @@ class Totals:
         pieces: list[Piece] = []
         for part in told:
             pieces += [(" · " if pieces else " ", Tone.DIM), *part]
-        pieces.append(("   next ", Tone.DIM))
+        room = self.heatmap.app.size.width - sum(cells(text) for text, _ in pieces) - cells(NEXT)
+        keys: list[Piece] = []
         for key, what in KEYS:
-            pieces += [(f" {key} ", Tone.ACCENT), (what, Tone.DIM)]
-        return pieces
+            room -= cells(f" {key} {what}")
+            if room < 0:
+                break
+            keys += [(f" {key} ", Tone.ACCENT), (what, Tone.DIM)]
+        return [*pieces, *([(NEXT, Tone.DIM), *keys] if keys else [])]
 
     def _since(self) -> float | None:
         """Since when those who are blamed stand still, else the first of all."""

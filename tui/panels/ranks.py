@@ -82,7 +82,9 @@ class RanksPanel(TablePanel[RankRow]):
         count = self.scene.count
         of = "" if count.world_size is None else f" of {count.world_size}"
         narrow = self.shown_of("rank")
-        pieces = narrow or [(f" {count.ranks_alive}{of} ranks alive", Tone.STRONG)]
+        live = self.scene.session.live
+        known = f"{count.ranks_alive}{of} ranks alive" if live else f"{count.ranks}{of} ranks told of"
+        pieces = narrow or [(f" {known}", Tone.STRONG)]
         if count.ranks_unheard and not narrow:
             pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on silent nodes", Tone.WARN)]
         states: Counter[str] = Counter()

@@ -120,9 +120,8 @@ class Banner(Bar):
         if brief:
             whole = f"/{count.world_size}" if count.world_size is not None else ""
             up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
-            parts.append(
-                [(f"{count.nodes_up}/{count.nodes} nodes", up), (f" {count.ranks_alive}{whole} ranks", Tone.DIM)]
-            )
+            nodes = f"{count.nodes_up}/{count.nodes}" if self.scene.session.live else str(count.nodes)
+            parts.append([(f"{nodes} nodes", up), (f" {count.ranks_alive}{whole} ranks", Tone.DIM)])
         if self.scene.session.options.read_only and self.scene.session.can_act:
             parts.append([("read-only", Tone.INFO)])
         last = self._last(brief=False)

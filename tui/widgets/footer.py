@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import psutil
 
 
+NARROW = 100
+"""Cells below which what hangtop costs is left out where a key would be: panel 6 tells it, too."""
+
+
 class FooterKey(NamedTuple):
     """A key of the footer."""
 
@@ -57,8 +61,8 @@ class Footer(Bar):
         room = self.size.width - sum(cells(text) for text, _ in right) - 2
         width = self.size.width - 2
         least = sum(_width(one) for one in keys if one.action in self._always)
-        if least > room:  # the keys matter more than what hangtop costs
-            right, room = [], width
+        if least > room or (width < NARROW and sum(_width(one) for one in keys) > room):
+            right, room = [], width  # the keys matter more than what hangtop costs
         left: list[Piece] = [(" ", Tone.TEXT)]
         used, self._spans = 1, []
         for one in keys:
