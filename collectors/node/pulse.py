@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from collectors.node.files import list_folder, read_or_none
 from collectors.node.held import Held
@@ -52,7 +52,7 @@ def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, Optional[bytes], Op
     The kernel shows such a process as a zombie. As a rule it was killed, and a thread that is stuck in a driver keeps
     it, with its memory and its GPU.
     """
-    found = {}
+    found: Dict[str, str] = {}
     for name in list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
         folder = "%s/%d/task/%s/" % (proc, pid, name)
         stat = parse_stat(read_or_none(folder + "stat") or b"")
