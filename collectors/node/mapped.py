@@ -70,11 +70,12 @@ class Mapped:
         """
         due = [pid for pid, stat in stats.items() if self._due(pid, stat)]
         paths = {"%s/%d/maps" % (self._proc, pid): pid for pid in due}
-        answers = self._reader.ask({path: lambda path=path: read(path, MAPS_LIMIT) for path in paths})  # type: ignore[misc]
+        # judged where it is read: of a node full of ranks all of them together would be tens of megabytes
+        answers = self._reader.ask({path: lambda path=path: _library(path) for path in paths})  # type: ignore[misc]
         for path, pid in paths.items():
             stat, answer = stats[pid], answers.get(path)
             if answer is not None:  # else it hangs: asked again
-                library = library_of(answer) if isinstance(answer, bytes) else ""
+                library = answer.decode() if isinstance(answer, bytes) else ""
                 self._seen[pid] = _Seen(stat.start_ticks, stat.rss, library)
         found: Dict[int, str] = {}
         for pid, stat in stats.items():
@@ -97,6 +98,11 @@ def library_of(maps: bytes) -> str:
     """The training library that /proc/PID/maps shows: torch before JAX before NCCL; empty for none."""
     words = {index for found in _LIBRARY.finditer(maps) for index in (1, 2, 3) if found.group(index)}
     return next((word for index, word in ((1, "torch"), (2, "jax"), (3, "nccl")) if index in words), "")
+
+
+def _library(path: str) -> bytes:
+    """The same of a file that holds them. Raises :class:`OSError`."""
+    return library_of(read(path, MAPS_LIMIT)).encode()
 
 
 def is_foreign(words: Sequence[str], comm: str) -> bool:

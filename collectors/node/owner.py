@@ -53,9 +53,9 @@ def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
     """
     if os.geteuid() != 0:
         return owner.uid == os.geteuid()
-    spaces = ("mnt", "user", "pid")
+    places = ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
     return owner.uid != 0 or all(
-        link("%s/%d/ns/%s" % (proc, pid, space)) == link("%s/self/ns/%s" % (proc, space)) for space in spaces
+        link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != "" for place in places
     )
 
 

@@ -35,6 +35,11 @@ class Stat(NamedTuple):
     processor: int = -1
     """The CPU that it last ran on; -1 where the kernel (before 2.2.8) does not tell."""
 
+    @property
+    def has_ended(self) -> bool:
+        """True for one that nobody has waited for; while threads are left, it goes on, though it is shown as one."""
+        return self.state in "ZXx" and self.threads < 2
+
 
 class ProcessStatus(NamedTuple):
     """The fields of /proc/PID/status that stat lacks."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import Dict, Optional, Tuple
 
-from collectors.node.files import read_or_none
+from collectors.node.files import list_folder, read_or_none
 from collectors.node.held import Held
 from collectors.node.procfs import ProcessStatus, Stat, parse_io, parse_stat, parse_syscall, parse_wchan
 from collectors.samples.ranks import Helper, RankPulse
+
+THREADS = 512
+"""Threads of a process that are looked at for one that is left."""
 
 
 def read_stat(proc: str, pid: int) -> Optional[Stat]:
@@ -21,11 +24,14 @@ def rank_pulse(
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
     io = parse_io(held.read("io") or b"")
+    state, wchan, syscall = stat.state, held.read("wchan"), held.read("syscall")
+    if state in "ZX" and stat.threads > 1:
+        state, wchan, syscall = _thread_left(proc, pid) or (state, wchan, syscall)
     return RankPulse(
         pid=pid,
-        state=stat.state,
-        wchan=parse_wchan(held.read("wchan") or b""),
-        syscall=parse_syscall(held.read("syscall") or b""),
+        state=state,
+        wchan=parse_wchan(wchan or b""),
+        syscall=parse_syscall(syscall or b""),
         cpu_user=stat.cpu_user,
         cpu_system=stat.cpu_system,
         voluntary_switches=status.voluntary_switches,
@@ -38,6 +44,24 @@ def rank_pulse(
         helpers_cpu=round(helpers_cpu, 2),
         idle_since=idle_since,
     )
+
+
+def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, Optional[bytes], Optional[bytes]]]:
+    """State, wchan and syscall of a thread of a process whose first one has ended; one that cannot be killed first.
+
+    The kernel shows such a process as a zombie. As a rule it was killed, and a thread that is stuck in a driver keeps
+    it, with its memory and its GPU.
+    """
+    found: Dict[str, str] = {}
+    for name in list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
+        folder = "%s/%d/task/%s/" % (proc, pid, name)
+        stat = parse_stat(read_or_none(folder + "stat") or b"")
+        if stat is not None and stat.state not in "ZX":
+            found.setdefault(stat.state, folder)
+    if not found:
+        return None
+    state = min(found, key=lambda one: one != "D")
+    return state, read_or_none(found[state] + "wchan"), read_or_none(found[state] + "syscall")
 
 
 def _open_files(folder: str) -> Optional[int]:

@@ -174,9 +174,12 @@ class RankSource(Source):
     # --- what they do ------------------------------------------------------------------------------------------
 
     def _refresh(self, tracked: Tracked, now: float) -> Iterator[NamedTuple]:
-        """Read stat again; a process that is gone, or whose pid is another's now, is dropped."""
+        """Read stat again; a process that has ended, or whose pid is another's now, is dropped.
+
+        One that has ended stays in /proc until its parent asks, which a container's first process may never do.
+        """
         stat = parse_stat(tracked.held.read("stat") or b"")
-        if stat is None or stat.start_ticks != tracked.stat.start_ticks:
+        if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
         if (stat.parent, stat.comm) != (tracked.stat.parent, tracked.stat.comm):

@@ -113,7 +113,7 @@ class Search:
         stats = {}
         for pid in others:
             stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
-            if stat is not None:
+            if stat is not None and not stat.has_ended:
                 stats[pid] = stat
         mapped = self._mapped.look(stats, computing)
         commands = {pid: "%s/%d/cmdline" % (self._proc, pid) for pid in mapped}

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import status_of_job
@@ -43,6 +44,10 @@ FIRST_WORDS = 6.0
 """… or, after so many seconds of watching, without it: it is unknown then, and said to be."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks that were asked for last; what comes later is not known."""
+RAS_GAP = 1.5
+"""Seconds between an answer of NCCL's RAS and the next question, of a job that stands still while it is watched."""
+RAS_SECONDS = 12.0
+"""Seconds that an answer which names nobody waits for RAS, which itself takes up to 10 s where ranks are silent."""
 
 
 async def watch_until_sure(session: Session, watch: float, say: Callable[[str], None]) -> Verdict:
@@ -50,7 +55,8 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
 
     Stacks are looked at meanwhile, and native frames of one rank a point once the job stands still; nothing of that
     under ``--read-only``. A slow node delays nobody else's next look. Flight recorder dumps that lie there are fetched
-    meanwhile; recorders that are armed are asked for new ones where the job hangs and no rank is odd.
+    meanwhile; recorders that are armed are asked for new ones where the job hangs and no rank is odd. While the job
+    stands still NCCL's RAS is asked.
     """
     watching = _Watching(session)
     session.watched_from(session.now())
@@ -69,6 +75,10 @@ class _Watching:
         self._looks: list[asyncio.Task[object]] = []
         self._dumps: asyncio.Task[list[Dump]] | None = None
         """The flight recorder dumps that lie on the nodes."""
+        self._ras: asyncio.Task[None] | None = None
+        """The questions to NCCL's RAS."""
+        self._heard = 0
+        """Answers of RAS."""
         self._asked: set[int] = set()
         """Ranks whose native frames were asked for."""
         self._judge_at = 0.0
@@ -94,6 +104,7 @@ class _Watching:
             if past < LEAST:
                 continue
             self._fetch()
+            self._ask_ras()
             await self._ask_natively(say)
             if time.monotonic() < self._judge_at or (past < watch and not self._stands()):
                 continue
@@ -105,7 +116,7 @@ class _Watching:
             await self._last_looks(say)
             verdict = await session.judge()
             if self._settled(verdict, past) or past >= limit:
-                return await self._with_recorders(verdict, say)
+                return await self._with_recorders(await self._with_ras(verdict, say), say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
         if not self._heard(past):
@@ -136,9 +147,38 @@ class _Watching:
             found |= any(dump.data for dump in await session.witnesses.recorders(fresh=True))
         return await session.judge() if found else verdict
 
+    def _ask_ras(self) -> None:
+        """Ask NCCL's RAS about a job that stands still, where it has one; beside all else."""
+        if self._stands() and (self._ras is None or self._ras.done()) and not self._heard:
+            self._ras = asyncio.create_task(self._hear_ras())
+
+    async def _hear_ras(self) -> None:
+        """As many answers as tell counts that stand still, while the job does; none where there is no RAS."""
+        while await self._session.witnesses.ras(again=RAS_GAP) is not None:
+            self._heard += 1
+            if self._heard == POLLS:
+                return
+            await asyncio.sleep(RAS_GAP)
+            if not self._stands():
+                return
+
+    async def _with_ras(self, verdict: Verdict, say: Callable[[str], None]) -> Verdict:
+        """The verdict, once RAS has had its say: one answer where a culprit is named, all where none is."""
+        if verdict.outcome not in {"hung", "unknown"} or not self._stands() or self._ras is None:
+            return verdict
+        named = verdict.outcome == "hung" and not verdict.names_nobody
+        wanted, seconds = (1, LAST_LOOK) if named else (POLLS, RAS_SECONDS)
+        before, end = self._heard, time.monotonic() + seconds
+        while self._heard < wanted and not self._ras.done() and time.monotonic() < end:
+            say("waiting for what NCCL's RAS answers")
+            await asyncio.wait([self._ras], timeout=STEP)
+            self._session.tick()
+        self._raise_faults()
+        return await self._session.judge() if self._heard > before else verdict
+
     def stop(self) -> None:
         """Leave the looks alone that have not answered."""
-        for late in [*self._looks, *([self._dumps] if self._dumps is not None else [])]:
+        for late in [*self._looks, *(task for task in (self._dumps, self._ras) if task is not None)]:
             late.cancel()
 
     def _look(self) -> None:
@@ -167,7 +207,7 @@ class _Watching:
         await self._ask_natively(say)
 
     def _raise_faults(self) -> None:
-        for look in self._looks:
+        for look in [*self._looks, *([self._ras] if self._ras is not None else [])]:
             if look.done() and not look.cancelled():
                 look.result()
 

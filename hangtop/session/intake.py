@@ -14,6 +14,7 @@ from hangtop.session.keeping import Keeping
 from hangtop.session.locating import Locator
 from hangtop.session.options import SessionOptions
 from hangtop.session.progress import Progress
+from hangtop.session.ras_numbers import numbers_of
 from hangtop.session.sharing import shared_stack
 from hangtop.session.state import Change, JobState
 from hangtop.session.store import Store
@@ -86,6 +87,7 @@ class Intake:
             self.state.ras_events.append(said)
         else:
             self.state.ras.append(Look(self.now(), said))
+            self._store.number(numbers_of(said, self.state))
         self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
 
     def mark(self, at: float, text: str) -> None:

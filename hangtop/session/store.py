@@ -23,7 +23,7 @@ from hangtop.session.apply import gpus, host, inside, messages, network, ranks, 
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.clock import ClockOffset, shift_of
 from hangtop.session.sharing import STANDING, shared
-from hangtop.session.state import ChangeKind, JobState, NodeState
+from hangtop.session.state import ChangeKind, JobState, NodeState, RankState
 
 APPLIERS: dict[type, Applier] = {
     **stream.APPLIERS,
@@ -113,6 +113,13 @@ class Store:
         here.bad_lines += 1
         here.last_bad = f"{why}: {text[:200]}"
         here.version += 1
+
+    def number(self, told: Sequence[tuple[RankState, int]]) -> None:
+        """Give ranks the numbers that a witness tells of them."""
+        for rank, number in told:
+            here = Here(self.state, self.node(rank.node), self.clock())
+            ranks.process(here, rank.process._replace(rank=number))
+            here.node.version += 1
 
     def node(self, name: str) -> NodeState:
         """State of a node, made when first named."""

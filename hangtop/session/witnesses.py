@@ -32,6 +32,10 @@ RAS_SEEK = 5.0
 """Seconds between two looks for ranks that have RAS, while none has."""
 RAS_PERIOD = 15.0
 """Seconds between two questions; three answers in which counts stand still are needed to call a mismatch a hang."""
+RAS_DOORS = 3
+"""Nodes at which RAS is asked, at the most, where the first has no answer about this job,"""
+RAS_PATIENCE = 5.0
+"""if that was not slow to come: seconds."""
 RAS_RETRY = 120.0
 """Seconds after which a job whose RAS did not answer is asked again."""
 
@@ -94,8 +98,11 @@ class Witnesses:
             return
         self._session.witness(read._replace(written=dump.modified))
 
-    async def ras(self) -> RasReport | None:
-        """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's."""
+    async def ras(self, again: float = RAS_PERIOD) -> RasReport | None:
+        """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's.
+
+        ``again``: seconds from now at which the next question may come, if this one is answered.
+        """
         session = self._session
         now = session.now()
         if now < self._ras_at:
@@ -108,29 +115,50 @@ class Witnesses:
         ranks = [rank for rank in session.living() if has_ras(rank.process.versions)]
         if not ranks:
             return None
-        from collectors.probes import ras
-
         oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=release)
         if release(oldest) < RAS_SAFE:
             self._ras_at = now + RAS_RETRY
             self.ras_fault = f"NCCL {oldest} can crash a job that is asked for its state: RAS is not asked"
             return None
-        asked = min(ranks, key=lambda rank: rank.process.rank)
-        self._ras_at = now + RAS_PERIOD
+        self._ras_at = now + again
+        for asked in doors(ranks):
+            report = await self._ask(asked, ranks, now)
+            if report is not None:
+                self.ras_fault, self.answered = "", asked
+                session.witness(report)
+                return report
+            if session.now() - now > RAS_PATIENCE:
+                break
+        self._ras_at, self.answered = now + RAS_RETRY, None
+        return None
+
+    async def _ask(self, asked: RankState, ranks: Sequence[RankState], now: float) -> RasReport | None:
+        """The answer that this rank's RAS has about the job; None, and ``ras_fault``, where it has none."""
+        from collectors.probes import ras
+
+        session = self._session
         try:
             where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
             node, python = session.transport(asked.node), session.python(asked.node)
             report = await ras.ask(node, python, asked.process.pid, where, now)
         except TransportError as error:
-            self.ras_fault, self._ras_at, self.answered = str(error), now + RAS_RETRY, None
+            self.ras_fault = str(error)
             return None
         if not about(report, ranks):
-            self.answered = None
             self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
             return None
-        self.ras_fault, self.answered = "", asked
-        session.witness(report)
         return report
+
+
+def doors(ranks: Iterable[RankState]) -> list[RankState]:
+    """The ranks to ask through, in this order: RAS answers for the whole job at every node.
+
+    Of each node the first, for another job there may have its port; few, for they are asked one after another.
+    """
+    first: dict[str, RankState] = {}
+    for rank in sorted(ranks, key=lambda one: one.process.rank):
+        first.setdefault(rank.node, rank)
+    return list(first.values())[:RAS_DOORS]
 
 
 def has_ras(versions: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults.fault import Family, Outcome, Play
-from tests.faults.scene import MARK, Scene, disturbed
+from tests.faults.scene import MARK, Scene, Strike, disturbed
 from tests.faults.sshd import agents, kill_agent
 
 fault = Family("limits")
@@ -99,19 +99,22 @@ def _mounted(*commands: str) -> Callable[[Scene], None]:
     return begin
 
 
-def _read_only(scene: Scene) -> None:
-    """Have the node side start anew where nothing can be written.
+def in_own_mounts(scene: Scene, *commands: str) -> None:
+    """Have the node side start anew in mounts of its own, which these shell commands have changed.
 
-    In mounts of its own: those of the node are in use by the job, which writes its logs.
+    Those of the node are in use by the job, which writes its logs.
     """
-    folders = "/ /tmp /run /dev/shm"
-    mounts = f"for at in {folders}; do mount -o remount,bind,ro $at || exit 1; done"
-    proof = "! touch /var/tmp/hangtop-wrote-this 2>/dev/null || exit 1"
-    inside = shlex.quote(f'{mounts}; {proof}; exec "$@"')
+    inside = shlex.quote(" && ".join([*commands, 'exec "$@"']))
     python = scene.path(".sh")
     python.write_text(f'#!/bin/sh\nexec unshare -m sh -c {inside} sh {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
     _wrapped(f'exec {shlex.quote(str(python))} "$@"')(scene)
+
+
+def _read_only(scene: Scene) -> None:
+    """Have the node side start anew where nothing can be written."""
+    mounts = "for at in / /tmp /run /dev/shm; do mount -o remount,bind,ro $at || exit 1; done"
+    in_own_mounts(scene, mounts, "! touch /var/tmp/hangtop-wrote-this 2>/dev/null")
 
 
 def _forking(scene: Scene) -> None:
@@ -162,6 +165,14 @@ fault("nofile 24", "samples go on")(streams(_wrapped("ulimit -n 24")))
 fault("memory.max 60 MB", "samples go on")(streams(_grouped("memory", "memory.limit_in_bytes", str(60 << 20))))
 fault("core and file size 0", "samples go on")(streams(_wrapped("ulimit -c 0; ulimit -f 0")))
 fault("a stack of 256 KB, 1 GB of addresses", "samples go on")(streams(_wrapped("ulimit -s 256; ulimit -v 1048576")))
+fault("2 s of CPU", r"killed \(SIGXCPU\)|killed \(SIGKILL\)|samples go on")(streams(_wrapped("ulimit -t 2"), hold=6.0))
+fault("umask 777", "samples go on")(streams(_wrapped("umask 777"), hold=6.0))
+fault("memory.max 6 MB: killed as soon as it starts", r"killed \(SIGKILL\)")(
+    Strike(
+        _grouped("memory", "memory.limit_in_bytes", str(6 << 20)), lambda s: s.undo.close(),
+        link="lost", why=r"killed \(SIGKILL\).*", seconds=60.0,
+    )
+)  # fmt: skip
 fault("hidepid", "samples go on")(
     streams(_mounted("mount -o remount,hidepid=2 /proc", "mount -o remount,hidepid=0 /proc"))
 )

@@ -173,6 +173,32 @@ def _deleted(scene: Scene, _file: BinaryIO) -> None:
     scene.undo.callback(log.touch)
 
 
+def _name_taken(make: Callable[[Path], None]) -> Writes:
+    """The rank writes on into its file, whose name is something else's."""
+
+    def write(scene: Scene, _file: BinaryIO) -> None:
+        log = scene.job.log(RANK)
+        kept = log.with_suffix(".kept")
+        log.rename(kept)
+        scene.undo.callback(kept.replace, log)
+        make(log)
+        time.sleep(2.0)
+
+    return write
+
+
+_log("its name is a FIFO's now", _name_taken(os.mkfifo))
+_log("its name is a link to /dev/zero now", _name_taken(lambda log: log.symlink_to("/dev/zero")))
+_log("its name is a link to a folder now", _name_taken(lambda log: log.symlink_to("/proc")))
+_log("its name is a link to itself now", _name_taken(lambda log: log.symlink_to(log)))
+_log(
+    "a progress bar of 20 MB without a newline", _bytes(b"\rEpoch 3:  41%|####      | 410/1000 [00:41<00:59]", 400_000)
+)
+_log("UTF-16", _bytes("step 12 loss 0.1234\r\n".encode("utf-16"), 10_000))
+_log(
+    "times of the year 0 and of leap seconds",
+    _bytes(b"0000-02-30T23:59:60.999Z NCCL WARN x\n9999-12-31 23:59:60 a\n", 5_000),
+)
 _log("rotated by a new name", _moved)
 _log("rotated by copy and truncate", _copied_and_truncated)
 _log("deleted while it is written", _deleted)

@@ -12,7 +12,7 @@ from tests.faults.sshd import restart
 fault = Family("shells")
 
 
-def _login(scene: Scene, shell: str, files: dict[str, str] | None = None) -> None:
+def log_in_as(scene: Scene, shell: str, files: dict[str, str] | None = None) -> None:
     """Give root of the struck node this login shell, and a home with these files; connect anew."""
     home, passwd = scene.path(".home"), scene.path(".passwd")
     home.mkdir()
@@ -33,12 +33,12 @@ def _back(scene: Scene) -> None:
 
 def _works(name: str, shell: str, files: dict[str, str] | None = None) -> None:
     """Register a shell under which the node is as live as ever."""
-    fault(name, "live", needs=shell)(Strike(lambda s: _login(s, shell, files), _back, link="live"))
+    fault(name, "live", needs=shell)(Strike(lambda s: log_in_as(s, shell, files), _back, link="live"))
 
 
 def _refuses(name: str, shell: str, says: str) -> None:
     """Register a shell that runs no command."""
-    fault(name, says, needs=shell)(Strike(lambda s: _login(s, shell), _back, link="lost", why=says))
+    fault(name, says, needs=shell)(Strike(lambda s: log_in_as(s, shell), _back, link="lost", why=says))
 
 
 def _shell(name: str) -> str:

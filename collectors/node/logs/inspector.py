@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from statistics import median
 from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.samples.logs import CommSpeed
@@ -75,9 +74,11 @@ class Speeds:
         moved = sorted(self._kinds.items(), key=lambda item: -item[0].bytes * item[1].count)
         for kind, seen in moved[:KINDS]:
             rates = sorted(seen.rates)
+            half = len(rates) // 2
+            median = (rates[half] + rates[-half - 1]) / 2
             yield CommSpeed(
                 kind.comm, seen.name, kind.group_rank, seen.size, seen.nodes, None, seen.host, kind.pid, kind.op,
-                kind.peer, kind.bytes, seen.count, seen.last, round(median(rates), 3),
+                kind.peer, kind.bytes, seen.count, seen.last, round(median, 3),
                 round(rates[len(rates) // 4], 3), round(rates[(3 * len(rates)) // 4], 3), seen.at, self.source,
             )  # fmt: skip
 

@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import count, duration, ranks_on
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, STOOD_STILL_S
-from hangtop.diagnosis.tables.wchan import sleep_at
+from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 
 def stopped(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_stopped: its process is in state T (a stop signal) or t (a debugger) in every one of several looks.
+    """rank_stopped: its process is in state T (a stop signal), t (a debugger) or frozen in every one of several looks.
 
     Needs the state from /proc, in looks or in dumps.
     """
     for status in job_status.of("stopped"):
+        if is_frozen(status.motion.wchan):
+            yield _frozen(job_status, status)
+            continue
         state = status.motion.state or (status.activity.state if status.activity else "T")
         by = "a debugger holds it" if state == "t" else "somebody sent it a stop signal"
         how = "Detach the debugger" if state == "t" else f"kill -CONT {status.pid or 'PID'}"
@@ -30,6 +33,16 @@ def stopped(job_status: JobStatus) -> Iterator[Finding]:
             "that suspends jobs.",
             next=(NextStep("K", " ".join(["hangtop repair continue", *nodes_of((status,))])),) if state == "T" else (),
         )  # fmt: skip
+
+
+def _frozen(job_status: JobStatus, status: RankStatus) -> Finding:
+    return Finding(
+        "rank_stopped", "critical", 0.97,
+        f"{_who(status)} is frozen by its control group{_held_up(job_status)}",
+        ranks=(status.rank,), nodes=nodes_of((status,)), evidence=_evidence(job_status, status),
+        advice="No signal lets it go on: whoever froze it must thaw it (docker unpause, systemctl thaw, the batch "
+        f"system that suspended the job). /proc/{status.pid or 'PID'}/cgroup names the group.",
+    )  # fmt: skip
 
 
 def uninterruptible(job_status: JobStatus) -> Iterator[Finding]:

@@ -34,6 +34,16 @@ _BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 )
 
 
+_FREEZERS = ("__refrigerator", "refrigerator", "do_freezer_trap", "cgroup_enter_frozen", "cgroup_freezing")
+"""Where a process is that its control group has frozen: in state D by version 1, in S by version 2 (``docker pause``,
+``systemctl freeze``, a batch system that suspends a job). kernel/freezer.c, kernel/signal.c, kernel/cgroup/freezer.c"""
+
+
+def is_frozen(wchan: str) -> bool:
+    """Tell whether a process that sleeps there is frozen, and waits for nothing but to be thawed."""
+    return wchan.startswith(_FREEZERS)
+
+
 def sleep_at(wchan: str) -> Sleep:
     """Say what a sleep in this kernel function means; an unknown one counts as extraordinary."""
     for starts, meaning, ordinary in _BEGINNINGS:

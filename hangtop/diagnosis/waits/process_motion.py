@@ -8,6 +8,7 @@ from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.job import Look, Rank
 from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, QUIET_SWITCHES_PER_S, SELDOM, WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
@@ -105,7 +106,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
             first = look
         if since is not None and look.at < min(since, last.at - HELPERS_SPAN):
             break
-    state, wchan = last.value.state, last.value.wchan
+    state, wchan = state_of(last.value), last.value.wchan
     span = last.at - first.at
     unrun = 0.0 if last.value.idle_since is None else max(0.0, last.at - last.value.idle_since)
     if span <= 0:
@@ -124,10 +125,15 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     )
 
 
+def state_of(pulse: RankPulse) -> str:
+    """The kernel's letter; T, stopped, also for a process that is frozen, which the kernel shows as asleep."""
+    return "T" if is_frozen(pulse.wchan) else pulse.state
+
+
 def _halted_for(rank: Rank, last: Look[RankPulse]) -> float:
     since = last.at
     for look in reversed(rank.looks):
-        if look.value.state != last.value.state:
+        if state_of(look.value) != state_of(last.value):
             break
         since = look.at
     return last.at - since

@@ -15,7 +15,7 @@ from hangtop.diagnosis.tables.thresholds import (
     STILL_SWITCHES_PER_S,
     UNINTERRUPTIBLE_S,
 )
-from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, wakes
+from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
 
@@ -119,7 +119,7 @@ def status_of(
     job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, *, resists: bool, load: Load
 ) -> RankStatus:
     """Where a rank stands whose process is there, or of which there are dumps; not yet whether it is frozen."""
-    state = process.looks[-1].value.state if process and process.looks else ""
+    state = state_of(process.looks[-1].value) if process and process.looks else ""
     home = process.node if process else node
     if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)

@@ -40,6 +40,8 @@ def process(here: Here, sample: RankProcess) -> None:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
+        if sample.rank < 0 <= known.process.rank:
+            sample = sample._replace(rank=known.process.rank)  # a witness told it, which the node does not hear
         if known.process.rank != sample.rank:
             here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
         known.process = sample

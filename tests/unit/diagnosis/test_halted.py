@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
 
 
@@ -20,6 +22,21 @@ def test_stopped_by_a_debugger() -> None:
     job.ranks(0, 1, 2).at(ALL_REDUCE)
     job.ranks(3).at(COMPUTING, state="t")
     assert "debugger" in first(job.verdict()).summary
+
+
+@pytest.mark.parametrize(
+    ("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap"), ("S", "do_freezer_trap.isra.0")]
+)
+def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
+    """By version 1, and by version 2, of which its state tells nothing: the storage is not to blame, nor its code."""
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(READING, state=state).pulse(wchan=wchan)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stopped", (3,))
+    assert "is frozen by its control group and holds up 3 others" in found.summary
+    assert "/proc/1003/cgroup" in found.advice
+    assert not found.next, "no signal thaws it"
 
 
 def test_a_stop_that_one_look_saw_is_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -193,6 +194,37 @@ async def test_what_root_runs_out_of_a_users_folder_is_not_run_as_root(
     found = await seen(monkeypatch, bait, 0)
     assert found.python == ""
     assert (bait.folder / "log").read_text() == "0\n", "by the process itself alone"
+
+
+async def test_what_root_runs_in_a_container_is_not_run_here(
+    bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path leads, here, to another file or to none; a name beside it that could be run must not be."""
+    if os.getuid():
+        pytest.skip("only root makes containers")
+    place = tmp_path / "inside"
+    place.mkdir()
+    inner, theirs = shlex.quote(str(place)), shlex.quote(str(place / "python3.11"))
+    within = f"mount -t tmpfs inside {inner} && cp {shlex.quote(sys.executable)} {theirs} && exec {theirs} -c 'input()'"
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    home = {"PYTHONHOME": sys.base_prefix, "PATH": path}
+    process = await asyncio.create_subprocess_exec(
+        str(shutil.which("unshare", path=path)), "-m", "sh", "-c", within, stdin=-1, env=home
+    )
+    ran = place / "ran"
+    (place / "python3.11").write_text(f"#!/bin/sh\n>{ran}\necho 3.11\n")
+    (place / "python3.11").chmod(0o755)
+    try:
+        while not (await asyncio.to_thread(os.readlink, f"/proc/{process.pid}/exe")).endswith("python3.11"):
+            assert process.returncode is None
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(interpreter, "_SCRIPT", interpreter._SCRIPT.replace("[0-9]*/exe", f"{process.pid}/exe"))
+        found = await interpreter.find(Local("here"))
+    finally:
+        process.kill()
+        await process.wait()
+    assert found.python == ""
+    assert not ran.exists()
 
 
 def test_the_words_of_an_owners_interpreter() -> None:

@@ -150,7 +150,10 @@ def test_once_it_is_up_all_but_its_heartbeat_has_the_lowest_priority() -> None:
         agent.wait_for(lambda it: len(it.of(Tick)) > seen + 2)
         found = niceness(agent.process.pid)
     assert found.pop(agent.process.pid) == 19
-    assert sorted(found.values()) == [os.nice(0)] + [19] * len(MINE)
+    lowest = sorted(found.values())
+    assert lowest.pop(0) == os.nice(0)
+    assert set(lowest) == {19}
+    assert len(lowest) >= len(MINE), "sources may have threads of their own for what may hang"
 
 
 def test_a_control_line_that_makes_no_sense_is_a_fault_and_nothing_else() -> None:

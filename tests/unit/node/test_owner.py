@@ -112,12 +112,13 @@ def test_a_process_that_is_gone_lends_nothing() -> None:
 # --- what the kernel says of it -----------------------------------------------------------------------------------
 
 
-def process(root: Path, *, uids: str = "7 7 7 7", secure: int = 0, mnt: str = "mnt:[1]") -> str:
+def process(root: Path, *, uids: str = "7 7 7 7", secure: int = 0, mnt: str = "mnt:[1]", top: str = "/") -> str:
     """A /proc with one process, 55."""
     for pid in ("55", "self"):
         for space in ("mnt", "user", "pid"):
             target = mnt if (pid, space) == ("55", "mnt") else f"{space}:[1]"
             FakeProc.link(root / pid / "ns" / space, target)
+        FakeProc.link(root / pid / "root", top if pid == "55" else "/")
     ids = uids.replace(" ", "\t")
     (root / "55" / "status").write_text(f"Name:\tx\nUid:\t{ids}\nGid:\t7\t7\t7\t7\nGroups:\t8 9 \n")
     (root / "55" / "stat").write_text("55 (a b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0 " + "0 " * 30)
@@ -138,6 +139,34 @@ def test_one_whose_program_had_more_rights_than_its_caller_is_nobodys(tmp_path: 
     assert owner.owner_of(55, process(tmp_path, uids="0 0 0 0", secure=1)) is None
     (tmp_path / "55" / "auxv").unlink()
     assert owner.owner_of(55, str(tmp_path)) is None
+
+
+def test_of_root_in_a_folder_of_its_own_nothing_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner.os, "geteuid", lambda: 0)  # type: ignore[attr-defined]
+    proc = process(tmp_path, top="/srv/chroot")
+    assert not owner.may_be_imitated(55, owner.ProcessOwner(0, 0, (), 1), proc)
+    assert owner.may_be_imitated(55, owner.ProcessOwner(7, 7, (), 1), proc), "as that user"
+
+
+@as_root
+@pytest.mark.parametrize("way", ["container", "chroot"])
+def test_of_root_in_a_real_container_nothing_is_run(tmp_path: Path, way: str) -> None:
+    words = ["unshare", "-m", "-p", "--fork", "--kill-child"] if way == "container" else []
+    into = f"import os; os.chroot({str(tmp_path)!r}); " if way == "chroot" else ""
+    code = into + "print(flush=True); input()"
+    with subprocess.Popen([*words, sys.executable, "-c", code], stdin=-1, stdout=-1) as rank:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+        inner = children(rank.pid) or [rank.pid]
+        out, err = launched(inner[0], "{python}", "-c", "import os; print(os.environ.get('NCCL_MINE'))")
+        rank.communicate(b"\n")
+    assert out == "login\n"
+    assert f"nothing of process {inner[0]} may be used" in err
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,17 @@ def test_the_end_of_a_rank(bench: Bench) -> None:
     assert bench.shared.ranks == ()
 
 
+def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(3))
+    bench.look()
+    bench.shared.computing = frozenset({50})
+    bench.proc.add(50, env={}, state="Z", left=1)
+    samples = bench.look()
+    assert of(samples, RankGone)[0] == RankGone(50, 3, of(samples, RankGone)[0].at, ended=True)
+    assert not of(samples, RankPulse)
+    assert not of(bench.look(), RankProcess), "nor is it another one without a number"
+
+
 def test_a_pid_that_another_process_has_now(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(3), start=500)
     bench.look()

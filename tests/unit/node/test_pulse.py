@@ -1,0 +1,66 @@
+"""What moves in a rank, in cases that a plain process does not show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.node.held import Held
+from collectors.node.procfs import parse_status
+from collectors.node.pulse import rank_pulse, read_stat
+from collectors.samples.ranks import RankPulse
+
+
+def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
+    stat, status = read_stat(proc, pid), parse_status(Path(proc, str(pid), "status").read_bytes(), pid)
+    assert stat is not None
+    assert status is not None
+    return rank_pulse(proc, pid, Held(proc, pid), stat, status, 0.0, None)
+
+
+LEFT = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_told_by_one_that_is_left() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEFT]) as process:
+        deadline = time.monotonic() + 5
+        while (stat := read_stat("/proc", process.pid)) is None or stat.state != "Z":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        found = pulse_of(process.pid)
+        process.kill()
+    assert (found.state, found.threads) == ("S", 2)
+    assert found.syscall is not None
+
+
+STATUS = """Name:\tpython
+Uid:\t0\t0\t0\t0
+NSpid:\t7
+voluntary_ctxt_switches:\t5
+nonvoluntary_ctxt_switches:\t7
+"""
+
+
+@pytest.mark.parametrize(("states", "told"), [("ZSD", "D"), ("ZS", "S"), ("Z", "Z"), ("ZZ", "Z")])
+def test_one_that_cannot_be_killed_is_told_first(tmp_path: Path, states: str, told: str) -> None:
+    folder = tmp_path / "7"
+    for number, state in enumerate(states, start=7):
+        task = folder / "task" / str(number)
+        task.mkdir(parents=True)
+        fields = f"{number} (python) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {len(states)} 0 777 0 0 " + "0 " * 30
+        (task / "stat").write_text(fields)
+        (task / "wchan").write_text(f"waits_{state}")
+        if number == 7:
+            (folder / "stat").write_text(fields)
+    (folder / "wchan").write_text("0")
+    (folder / "status").write_text(STATUS)
+    found = pulse_of(7, str(tmp_path))
+    assert (found.state, found.wchan) == (told, "" if told == "Z" else f"waits_{told}")
