@@ -120,7 +120,7 @@ def test_a_name_that_leads_to_no_file_any_more_takes_nothing_away(tmp_path: Path
     if other == "fifo":
         os.mkfifo(path)
     else:
-        path.symlink_to({"device": "/dev/zero", "folder": "/proc", "loop": path}[other])
+        path.symlink_to({"device": "/dev/zero", "folder": "/proc", "loop": str(path)}[other])
     tail.refresh()
     append(kept, "two\n")
     tail.refresh()
