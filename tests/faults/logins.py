@@ -48,7 +48,6 @@ fault("a forced command that asks a question", NO_SHELL)(
 fault("SFTP alone", f"{NO_SHELL}|sftp")(
     _refused(f"{NO_SHELL}|sftp", "Subsystem sftp internal-sftp", "ForceCommand internal-sftp")
 )
-fault("ciphers that nobody else has", "(?i)cipher|encryption")(_refused("(?i)cipher|encryption", "Ciphers 3des-cbc"))
 fault("keys changed every 16 KB", "live")(_server("RekeyLimit 16K"))
 fault("asked each second whether it lives", "live")(_server("ClientAliveInterval 1", "ClientAliveCountMax 1"))
 fault("compression", "live")(_server("Compression yes"))

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.files import opened
+from collectors.node.files import opened, regular
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -64,7 +64,8 @@ class Tail:
             there = os.stat(self.path)
         except OSError:
             return
-        if (there.st_dev, there.st_ino) != self.inode:
+        # what is no file has no lines: who writes has the one in hand still, as when the name is gone
+        if regular(there) and (there.st_dev, there.st_ino) != self.inode:
             self.left.append((*self.inode, self._offset))
             self.close()
             self._open()

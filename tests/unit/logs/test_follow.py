@@ -109,6 +109,29 @@ def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> N
     tail.close()
 
 
+@pytest.mark.parametrize("other", ["fifo", "device", "folder", "loop"])
+def test_a_name_that_leads_to_no_file_any_more_takes_nothing_away(tmp_path: Path, other: str) -> None:
+    path, kept = tmp_path / "x.log", tmp_path / "kept.log"
+    path.write_text("one\n")
+    tail = Tail(str(path), 1 << 20, 1 << 16)
+    tail.refresh()
+    assert [chunk.data for chunk in tail.read()] == [b"one\n"]
+    path.rename(kept)
+    if other == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"device": "/dev/zero", "folder": "/proc", "loop": str(path)}[other])
+    tail.refresh()
+    append(kept, "two\n")
+    tail.refresh()
+    assert [chunk.data for chunk in tail.read()] == [b"two\n"]
+    assert tail.why == ""
+    path.unlink()
+    path.write_text("three\n")
+    tail.refresh()
+    assert [chunk.data for chunk in tail.read()] == [b"three\n"], "a file that has its name is the next one"
+
+
 def test_a_large_file_is_read_from_near_its_end(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"a" * 5000 + b"\nend\n")
