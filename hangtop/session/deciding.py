@@ -119,14 +119,14 @@ class _Watching:
                 return await self._with_recorders(await self._with_ras(verdict, say), say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
-        if not self._heard(past):
+        if not self._all_heard(past):
             return False
         if proven(verdict, whole=past >= self._watch):
             return True
         one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
         return past >= self._watch + one_more and not self._undecided(verdict)
 
-    def _heard(self, past: float) -> bool:
+    def _all_heard(self, past: float) -> bool:
         """Whoever may know a cause has said its first word, or is not waited for any longer."""
         nodes = [node for node in self._session.state.nodes.values() if node.tick is not None and node.link == "live"]
         return past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
