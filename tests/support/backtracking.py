@@ -198,9 +198,7 @@ def slow(found: Found) -> Slow | None:
     for parts in lines(found.pattern):
         repeats, took = _repeated(found, parts)
         if took >= FEW_S:
-            said = parts[0] + parts[1] * repeats + parts[2]
-            if min(seconds(found, said) for _ in range(2)) >= FEW_S:
-                return Slow(found.name, took, f"{parts!r:.300} {repeats} times")
+            return Slow(found.name, took, f"{parts!r:.300} {repeats} times")
         length = whole // SCREEN_PART
         took = glance(found, line_of(parts, length))
         while length < whole and DOUBT * WHOLE_S * (length / whole) ** 2 <= took < WHOLE_S:
@@ -216,7 +214,10 @@ def _repeated(found: Found, parts: Sequence[str]) -> tuple[int, float]:
     """How often the pump was repeated at last, and the CPU seconds that it took: few repetitions, then more."""
     repeats = FEW
     while True:
-        took = glance(found, parts[0] + parts[1] * repeats + parts[2])
+        said = parts[0] + parts[1] * repeats + parts[2]
+        took = glance(found, said)
+        if took >= FEW_S:  # if the machine was only busy, more is asked: never the long line while it may double
+            took = min(seconds(found, said) for _ in range(2))
         if repeats >= MORE or took >= FEW_S:
             return repeats, took
         repeats = min(MORE, int(repeats * (LEAP if took < QUIET_S else GROWTH)))
