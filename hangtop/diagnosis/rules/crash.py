@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
+from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
 from hangtop.diagnosis.rules.lost import fell_silent, left_early, lingers
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import Stance
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, finished_early, lingering_one, silent_ones
@@ -25,17 +24,11 @@ from hangtop.diagnosis.witnesses.ends import (
     is_bare,
     is_cut,
     is_unheard,
-    is_victim,
     of_children,
-    own_words,
-    time_of_end,
-    weight,
 )
 from hangtop.diagnosis.witnesses.failures import (
     VICTIM_SIGNALS,
     Failure,
-    by_rank,
-    failures,
     same_exit,
     same_failure,
     text_of,
@@ -44,8 +37,6 @@ from hangtop.diagnosis.witnesses.failures import (
 )
 from hangtop.diagnosis.witnesses.messages import said
 
-ENDED: tuple[Stance, ...] = ("gone", "missing", "leaving", "refused", "unseen")
-"""Stances in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
 TOLD_ELSEWHERE = frozenset(
     {
         "out_of_memory",
@@ -83,8 +74,8 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     Needs words about the ends of ranks: tracebacks, launchers' reports, kernel lines. Live, only ranks whose process is
     gone or shuts down count. Failures without any time come after those with one, in the order of their log.
     """
-    ended = _ended(job_status)
-    first = _first(ended)
+    ended = ended_ranks(job_status)
+    first = first_failure(ended)
     if first is None or _killed_by(first) or _told_elsewhere(job_status.job, first) or is_bare(first):
         return
     alike = [own for own in ended if own is first or _alike(own[0], first[0])]
@@ -116,12 +107,12 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     Needs a launcher's or a kernel's word (exit code -9 or 137, an OOM kill of its pid). Without one: of several ranks
     that lost their connections, the only one that left no word at all; rank_left_early where that one is still there.
     """
-    ended = _ended(job_status)
-    first = _first(ended)
+    ended = ended_ranks(job_status)
+    first = first_failure(ended)
     closed = lost_connections(job_status.job)
     if first is not None and _killed_by(first):
         yield _killed(job_status, first)
-    elif closed and (unheard := _unheard(ended)):
+    elif closed and (unheard := unheard_ranks(ended)):
         others = [words for words in ended if words[0].rank not in unheard]
         launcher = [words[0].event for words in ended if words[0].rank in unheard]
         yield fell_silent(job_status.job, UnheardRanks(unheard), others, closed, launcher)
@@ -148,8 +139,8 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     Needs torchrun's report or another launcher's last words; says nothing where the rank's own traceback is at hand.
     Ranks that ended in the same second with the same code are told together: which was first, nobody knows.
     """
-    ended = _ended(job_status)
-    first = _first(ended)
+    ended = ended_ranks(job_status)
+    first = first_failure(ended)
     if first is None and (not ended or taken_along(job_status.job, ended) or of_children(ended)):
         yield from launcher_alone(job_status.job)
     if first is None or not is_bare(first) or failing_warnings(job_status.job):
@@ -170,66 +161,8 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _ended(job_status: JobStatus) -> list[tuple[Failure, ...]]:
-    """Words about each rank that ended, the weightiest word first, ranks in the order of their failures."""
-    told = by_rank(failures(job_status.job))
-    kept = []
-    for rank, words in told.items():
-        status = job_status.statuses.get(rank)
-        if job_status.job.live and status is not None and status.stance not in ENDED:
-            continue
-        kept.append(tuple(sorted(own_words(words), key=weight)))
-    unnamed = [failure for failure in failures(job_status.job) if failure.rank is None]
-    if not job_status.job.live and _told_to_end(job_status.job):
-        # why a launcher ended them says more than where that met them: a traceback without its end, a bare exit code
-        kept = [words for words in kept if not all(is_cut(word) for word in words) and not is_bare(words)]
-        unnamed = [failure for failure in unnamed if not is_cut(failure) and not is_bare([failure])]
-    if not kept and unnamed and not job_status.job.live:
-        # after the fact a launcher's bare word is worth saying, though nothing tells of which rank it speaks
-        return [tuple(sorted(unnamed, key=weight))]
-    kept = sorted(kept, key=time_of_end)
-    return kept if job_status.job.live else _with_traceback(kept, unnamed)
-
-
-def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
-    """Give the only traceback, which bears no rank, to the rank whose bare exit code the same log tells first."""
-    raised = [word for word in unnamed if word.manner == "exception" and not word.consequence and not is_victim(word)]
-    own = [word for word in raised if not is_cut(word)]
-    nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]
-    if nccl and not raised and kept and all(map(is_bare, kept)):
-        return [tuple(nccl)]  # what a call of NCCL said to a rank that is not named says more than bare exit codes
-    if not kept or not own or not all(map(is_bare, kept)):
-        return kept
-    if len({word.what for word in own}) != 1 or len(own) < len(raised):
-        others = len({word.what for word in own}) - 1
-        more = f" (or one of {others + 1} tracebacks: which of them, nothing tells)" if others else ""
-        own = [replace(own[0], what=own[0].what + more)]
-    first = kept[0][0]
-    if own[0].event.source != first.event.source or (len(kept) > 1 and first.event.data.get("root") is not True):
-        return [(own[0],), *kept] if len(raised) > 1 else kept
-    return [(replace(own[0], rank=first.rank), *kept[0]), *kept[1:]]
-
-
-def _told_to_end(job: Job) -> bool:
-    """A batch system or a signal ended the job, and says so with a reason."""
-    reasons = {text_of(event, "reason") for event in job.events if event.kind == "slurm.cancelled"}
-    return bool(reasons - {"user"}) or any(event.kind == "elastic.signal" for event in job.events)
-
-
 def _in_rendezvous(failure: Failure) -> bool:
     return any("rendezvous" in frame for frame in words_of(failure.event, "frames"))
-
-
-def _first(ended: Sequence[tuple[Failure, ...]]) -> tuple[Failure, ...] | None:
-    """Words about the first rank that failed by itself; None where all are victims."""
-    return next((words for words in ended if not words[0].consequence and not is_victim(words[0])), None)
-
-
-def _unheard(ended: Sequence[tuple[Failure, ...]]) -> tuple[int, ...]:
-    """Ranks that are gone by their launcher's word alone, where nobody else failed by itself."""
-    failed = [words for words in ended if not words[0].consequence and not is_victim(words[0])]
-    ranks = tuple(sorted({words[0].rank for words in failed if words[0].rank is not None}))
-    return ranks if all(map(is_unheard, failed)) else ()
 
 
 def _killed_by(words: Sequence[Failure]) -> bool:

@@ -1,0 +1,73 @@
+"""Which ranks ended, and what is known of each: the words that the rules of crashes judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import Stance
+from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
+from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures, text_of
+
+ENDED: tuple[Stance, ...] = ("gone", "missing", "leaving", "refused", "unseen")
+"""Stances in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
+
+
+def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
+    """Words about each rank that ended, the weightiest word first, ranks in the order of their failures."""
+    told = by_rank(failures(job_status.job))
+    kept = []
+    for rank, words in told.items():
+        status = job_status.statuses.get(rank)
+        if job_status.job.live and status is not None and status.stance not in ENDED:
+            continue
+        kept.append(tuple(sorted(own_words(words), key=weight)))
+    unnamed = [failure for failure in failures(job_status.job) if failure.rank is None]
+    if not job_status.job.live and _told_to_end(job_status.job):
+        # why a launcher ended them says more than where that met them: a traceback without its end, a bare exit code
+        kept = [words for words in kept if not all(is_cut(word) for word in words) and not is_bare(words)]
+        unnamed = [failure for failure in unnamed if not is_cut(failure) and not is_bare([failure])]
+    if not kept and unnamed and not job_status.job.live:
+        # after the fact a launcher's bare word is worth saying, though nothing tells of which rank it speaks
+        return [tuple(sorted(unnamed, key=weight))]
+    kept = sorted(kept, key=time_of_end)
+    return kept if job_status.job.live else _with_traceback(kept, unnamed)
+
+
+def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
+    """Give the only traceback, which bears no rank, to the rank whose bare exit code the same log tells first."""
+    raised = [word for word in unnamed if word.manner == "exception" and not word.consequence and not is_victim(word)]
+    own = [word for word in raised if not is_cut(word)]
+    nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]
+    if nccl and not raised and kept and all(map(is_bare, kept)):
+        return [tuple(nccl)]  # what a call of NCCL said to a rank that is not named says more than bare exit codes
+    if not kept or not own or not all(map(is_bare, kept)):
+        return kept
+    if len({word.what for word in own}) != 1 or len(own) < len(raised):
+        others = len({word.what for word in own}) - 1
+        more = f" (or one of {others + 1} tracebacks: which of them, nothing tells)" if others else ""
+        own = [replace(own[0], what=own[0].what + more)]
+    first = kept[0][0]
+    if own[0].event.source != first.event.source or (len(kept) > 1 and first.event.data.get("root") is not True):
+        return [(own[0],), *kept] if len(raised) > 1 else kept
+    return [(replace(own[0], rank=first.rank), *kept[0]), *kept[1:]]
+
+
+def _told_to_end(job: Job) -> bool:
+    """A batch system or a signal ended the job, and says so with a reason."""
+    reasons = {text_of(event, "reason") for event in job.events if event.kind == "slurm.cancelled"}
+    return bool(reasons - {"user"}) or any(event.kind == "elastic.signal" for event in job.events)
+
+
+def first_failure(ended: Sequence[tuple[Failure, ...]]) -> tuple[Failure, ...] | None:
+    """Words about the first rank that failed by itself; None where all are victims."""
+    return next((words for words in ended if not words[0].consequence and not is_victim(words[0])), None)
+
+
+def unheard_ranks(ended: Sequence[tuple[Failure, ...]]) -> tuple[int, ...]:
+    """Ranks that are gone by their launcher's word alone, where nobody else failed by itself."""
+    failed = [words for words in ended if not words[0].consequence and not is_victim(words[0])]
+    ranks = tuple(sorted({words[0].rank for words in failed if words[0].rank is not None}))
+    return ranks if all(map(is_unheard, failed)) else ()
