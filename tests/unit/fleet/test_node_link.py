@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.fleet import backoff, node_link, stopped
+from collectors.fleet import backoff, decode, node_link, stopped
 from collectors.fleet.decode import TICK_LIMIT
 from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.node_link import NodeLink
@@ -413,7 +413,8 @@ def test_waits_double_up_to_a_limit_and_begin_anew(monkeypatch: pytest.MonkeyPat
     assert 36 <= waits.refused() <= 60
 
 
-async def test_a_node_that_goes_on_flooding_is_limited_until_it_stops() -> None:
+async def test_a_node_that_goes_on_flooding_is_limited_until_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "BURST", 1 << 20)
     async with scene() as it:
         process = await live(it)
         flood = line(TICK) * 20_000

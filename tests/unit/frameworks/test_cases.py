@@ -93,6 +93,7 @@ def test_the_table_replaces_only_what_is_between_its_marks(tmp_path: Path, monke
     assert text.startswith("# Right?\n\n## Logs\n\nmany\n\n## Real frameworks\n")
     assert text.count(table.BEGIN) == text.count(table.END) == 1
     assert text.endswith("## Below\n")
-    assert "2 cases: 0 of 1 faults named right (0 %), 0 of 1 healthy jobs accused.\nDeepSpeed was not built." in text
+    assert "2 cases: 0 of 1 faults named right (0 %), 0 of 1 healthy jobs accused. Played at " in text
+    assert "\nDeepSpeed was not built." in text
     assert "| JAX | 1 | SIGSTOP | 1 | hung | **wrong** |" in text
     assert "| JAX | 1 | nothing |  | healthy | right |" in text
