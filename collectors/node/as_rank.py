@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -47,7 +48,7 @@ print(json.dumps([
 SEND = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
 SCRIPT = """
 def _hangtop(folder):
-    import faulthandler, os, sys, threading
+    import faulthandler, os, sys
     def keep(name, write):
         try:
             with open(folder + "/" + name + ".part", "wb") as file:
@@ -57,6 +58,7 @@ def _hangtop(folder):
                 file.write(type(error).__name__ + ": " + str(error))
         else:
             os.rename(folder + "/" + name + ".part", folder + "/" + name)
+    open(folder + "/begun", "w").close()
     keep("stacks", lambda file: faulthandler.dump_traceback(file, all_threads=True))
     def recorder(file):
         torch = sys.modules.get("torch")
@@ -67,7 +69,10 @@ def _hangtop(folder):
         file.write(dump())
     keep("recorder", recorder)
     open(folder + "/done", "w").close()
-_hangtop(%r)
+try:
+    _hangtop(%r)
+except OSError:
+    pass  # the request was taken back, and its folder with it: nobody is there to be told
 """
 NOTHING = "/dev/null"
 """A script that does nothing: takes the place of one that was not run in time."""
@@ -175,7 +180,7 @@ def _send(order: "Dict[str, object]") -> "Dict[str, object]":
             return {"why": _why(done)}
         if not _await(folder + "/done", float(str(order["seconds"]))):
             _python(order, SEND, NOTHING)
-            if not _await(folder + "/done", 0.2):  # it may have begun a moment before
+            if not _await(folder + "/begun", 0.2) or not _await(folder + "/done", STARTING):
                 return {"why": "late"}
         found: Dict[str, object] = {}
         for name in ("stacks", "recorder"):
@@ -183,9 +188,7 @@ def _send(order: "Dict[str, object]") -> "Dict[str, object]":
             found[name + "_why"] = _content(folder, name + ".why").decode("utf-8", "replace")
         return found
     finally:
-        for name in os.listdir(folder):
-            os.unlink(folder + "/" + name)
-        os.rmdir(folder)
+        _remove(folder)
 
 
 def _folder() -> str:
@@ -200,6 +203,22 @@ def _folder() -> str:
         else:
             return path
     raise OSError(0, "nowhere to put a script: " + ", ".join(failed))
+
+
+def _remove(folder: str) -> None:
+    """Remove it, also while the rank still writes there: under another name first, where no more files are made."""
+    gone = folder + "-gone"
+    os.rename(folder, gone)
+    for attempt in range(5):
+        for name in os.listdir(gone):
+            os.unlink(gone + "/" + name)
+        try:
+            os.rmdir(gone)
+        except OSError as error:  # a file that was being made when the name changed
+            if error.errno != errno.ENOTEMPTY or attempt == 4:
+                raise
+        else:
+            return
 
 
 def _await(path: str, seconds: float) -> bool:

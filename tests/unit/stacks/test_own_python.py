@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -86,6 +88,35 @@ async def test_a_rank_in_c_does_not_answer_and_the_request_is_taken_back(new_pyt
         assert "inside a call of C" in looks[0].error
         assert "taken back" in dumps[0].why
     assert left() == []
+
+
+def test_a_rank_that_still_writes_keeps_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "hangtop-attach-1"
+    folder.mkdir()
+    begun = threading.Event()
+
+    def writes() -> None:
+        for number in itertools.count():
+            try:
+                (folder / str(number)).write_bytes(b"x" * 4096)
+            except OSError:
+                return
+            if number == 20:
+                begun.set()
+
+    writer = threading.Thread(target=writes)
+    writer.start()
+    assert begun.wait(10.0)
+    as_rank._remove(str(folder))
+    writer.join(10.0)
+    assert not writer.is_alive()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_that_runs_after_it_was_taken_back_raises_nothing_in_the_rank(tmp_path: Path) -> None:
+    gone = tmp_path / "hangtop-attach-2"
+    exec(as_rank.SCRIPT % str(gone), {})
+    assert not gone.exists()
 
 
 async def test_a_kernel_or_a_job_that_forbids_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
