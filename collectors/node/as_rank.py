@@ -79,7 +79,7 @@ NOTHING = "/dev/null"
 LIMIT = 64 << 20
 STARTING = 5.0
 """Seconds for the rank's interpreter to start and come back."""
-_NEWNS, _NEWPID = 0x00020000, 0x20000000
+_NO_NEW_PRIVS = 38
 _CALL = ctypes.CDLL(None, use_errno=True)
 
 
@@ -92,6 +92,8 @@ def main() -> None:
         if order["enter"]:
             _enter(int(order["pid"]))
         _become(order)
+        if order["enter"]:
+            _go_on_inside()
         said = _read(order) if order["do"] == "read" else _send(order)
     except OSError as error:
         said = {"why": error.strerror or str(error)}
@@ -103,16 +105,53 @@ def main() -> None:
 
 
 def _enter(pid: int) -> None:
-    """Go into the PID and mount namespaces of a process; the process that was started waits for its child there."""
-    spaces = [(os.open("/proc/%d/ns/%s" % (pid, name), os.O_RDONLY), flag)
-              for name, flag in (("pid", _NEWPID), ("mnt", _NEWNS))]  # fmt: skip
-    _must(_CALL.setns(spaces[0][0], _NEWPID))
+    """Go into the namespaces of a process, and under the limits of its group: which devices it may use is one of them.
+
+    Into its PID namespace come children alone (:func:`_go_on_inside`). Nothing that has more rights than the process
+    may ever be seen there: who may trace others in that container would take it over.
+    """
+    spaces = [os.open("/proc/%d/ns/%s" % (pid, name), os.O_RDONLY) for name in ("pid", "net", "ipc", "uts", "mnt")]
+    for number, space in enumerate(spaces):
+        _must(_CALL.setns(space, 0))
+        os.close(space)
+        if number == 0:  # from here on it is clear that this may be done at all
+            _join_groups(pid)
+    os.chdir("/")
+
+
+def _join_groups(pid: int) -> None:
+    """Join its control groups, where they are others than ours; if memory gets scarce there, this is what goes.
+
+    Raises :class:`OSError` where that cannot be done.
+    """
+    theirs, ours = (_read_text("/proc/%s/cgroup" % one).splitlines() for one in (pid, "self"))
+    mounts = [line.split() for line in _read_text("/proc/self/mounts").splitlines()]
+    for line in set(theirs) - set(ours):
+        _, names, path = line.split(":", 2)
+        if names not in ("", "devices"):
+            continue
+        for _, place, kind, options, *_ in mounts:
+            if kind == "cgroup2" if not names else kind == "cgroup" and names in options.split(","):
+                with open("/proc/self/oom_score_adj", "w") as file:
+                    file.write("1000")
+                with open(place + path + "/cgroup.procs", "w") as file:
+                    file.write("0")
+                break
+        else:
+            raise OSError(errno.ENOENT, "no way into its control group: it is not mounted here")
+
+
+def _read_text(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def _go_on_inside() -> None:
+    """Go on in a child; the process that was started waits for it."""
     child = os.fork()
     if child:
         _forward(child)
     _die_with_parent()
-    _must(_CALL.setns(spaces[1][0], _NEWNS))
-    os.chdir("/")
 
 
 def _forward(child: int) -> NoReturn:
@@ -135,6 +174,7 @@ def _become(order: "Dict[str, object]") -> None:
         os.setgroups(groups)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+        _must(_CALL.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))  # a container's root makes setuid programs
         _die_with_parent()  # a change of user takes that away
 
 

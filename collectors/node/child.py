@@ -25,13 +25,18 @@ class ChildEnded(NamedTuple):
     stderr: bytes
 
 
-def _start(argv: Sequence[str], fed: bool) -> Forked:
+BARE = ("PATH", "LD_LIBRARY_PATH")
+"""What a program needs of our environment to start at all; an interpreter may lie apart from its library."""
+
+
+def _start(argv: Sequence[str], fed: bool, bare: bool) -> Forked:
     """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
     setup = watchdog.child_setup()
     if setup is None:
         raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
     try:
-        return Forked(argv, dict(os.environ, LC_ALL="C"), setup, fed)
+        environment = {name: value for name, value in os.environ.items() if not bare or name in BARE}
+        return Forked(argv, dict(environment, LC_ALL="C"), setup, fed)
     except OSError as error:
         raise Absent("%s: %s" % (argv[0], error.strerror)) from error
 
@@ -43,9 +48,12 @@ class Child:
     (in ``look``), which lives as long as the node side does.
     """
 
-    def __init__(self, argv: Sequence[str], *, limit: int = 1 << 20, feed: bytes = b"") -> None:
-        """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read."""
-        self._process = _start(argv, bool(feed))
+    def __init__(self, argv: Sequence[str], *, limit: int = 1 << 20, feed: bytes = b"", bare: bool = False) -> None:
+        """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read.
+
+        ``bare``: it gets nothing of our environment but :data:`BARE`.
+        """
+        self._process = _start(argv, bool(feed), bare)
         if feed:
             self._process.write(feed)
         self._limit = limit
@@ -108,12 +116,14 @@ class Child:
         return b"".join(parts)
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"") -> ChildEnded:
+def run(
+    argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"", *, bare: bool = False
+) -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    ``feed`` is its standard input. Raises :class:`Absent` when it is not there.
+    ``feed`` is its standard input; ``bare`` as for :class:`Child`. Raises :class:`Absent` when it is not there.
     """
-    child = Child(argv, limit=limit, feed=feed)
+    child = Child(argv, limit=limit, feed=feed, bare=bare)
     out: List[bytes] = []
     err = b""
     size = 0

@@ -77,19 +77,20 @@ class Borrowed(NamedTuple):
     """Makes the child the rank's owner, before its exec."""
 
 
-def borrow(pid: Optional[int], wanted: str) -> Borrowed:
+def borrow(pid: Optional[int], wanted: str, *, within: bool = False) -> Borrowed:
     """What this rank lends; this login's own things where there is no rank, or nothing of it may be used.
 
-    All of it is read of one process: a pid that is given anew meanwhile counts as none.
+    All of it is read of one process: a pid that is given anew meanwhile counts as none. ``within``: who borrows goes
+    into the rank's container first.
     """
     if pid is not None:
         before = owner.owner_of(pid)
-        if before is not None and owner.may_be_imitated(pid, before):
+        if before is not None and owner.may_be_imitated(pid, before, within=within):
             lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), owner.becoming(before))
             if owner.owner_of(pid) == before:
                 return lent
         sys.stderr.write(
-            "hangtop: nothing of process %d may be used (gone, another user's, or root's in a container): "
+            "hangtop: nothing of process %d may be used (gone, another user's, or in a container): "
             "this runs with the node's own Python and settings\n" % pid
         )
     return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))

@@ -57,9 +57,11 @@ class LookUnderWay:
         self._at = time.time()
         self._method = "none"
         self._own_pid = process_state.identity(pid).own_pid
+        self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
         self._state = process_state.of(pid)
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
+        self._kept_out = False
         self._make_plan()
 
     @property
@@ -75,7 +77,9 @@ class LookUnderWay:
         elif self._spy is None:
             self.failure = pyspy_output.DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
         else:
-            if self._manner.native and self._state.state not in STOPPED:
+            native = self._manner.native and self._state.state not in STOPPED
+            self._kept_out = native and self._is_inside and inside.exposed(self.pid)
+            if native and not self._kept_out:
                 self._plan.append(Attempt("native", True))
             self._plan.append(Attempt("nonblocking", True))
             self._plan.append(Attempt("nonblocking", False))
@@ -91,7 +95,7 @@ class LookUnderWay:
         self._state = process_state.of(self.pid) or self._state
         program = self._spy.for_sudo if self._attempt.sudo else self._spy.path
         words = pyspy.dump_command(program, self.pid, self._attempt.method, self._attempt.with_locals)
-        if self._attempt.method == "native" and self._own_pid not in (None, self.pid) and os.geteuid() == 0:
+        if self._attempt.method == "native" and self._is_inside and self._own_pid is not None:
             return inside.command(self.pid, self._own_pid, words)
         return ["sudo", "-n", *words] if self._attempt.sudo else words
 
@@ -142,7 +146,7 @@ class LookUnderWay:
         """The answer."""
         seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
         failure = self.failure
-        way_out, error = "", ""
+        way_out, error = inside.KEPT_OUT if self._kept_out else "", ""
         if failure is not None:
             error = "%s: %s" % failure
             if failure.word == "denied":

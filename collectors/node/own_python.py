@@ -59,7 +59,7 @@ def unable(pid: int) -> str:
     whose = owner.owner_of(pid)
     if whose is None:
         return "it is gone, or not simply somebody's process"
-    if not owner.may_be_imitated(pid, whose):
+    if not owner.may_be_imitated(pid, whose, within=True):
         if os.geteuid() == 0:
             return "it is root's in a container, whose Python is not run by root here: go in by --via kubectl or docker"
         return "it belongs to uid %d: connect as that user, or as root" % whose.uid
@@ -85,7 +85,7 @@ def run(pid: int, do: str, seconds: float) -> Dict[str, object]:
     whose = owner.owner_of(pid)
     if why or whose is None:
         raise OSError(0, why or "it is gone")
-    lent = launch.borrow(pid, "")
+    lent = launch.borrow(pid, "", within=True)
     if owner.owner_of(pid) != whose:
         raise OSError(0, "it is gone")
     foreign = bool(foreign_mounts(pid))
@@ -99,7 +99,7 @@ def run(pid: int, do: str, seconds: float) -> Dict[str, object]:
     source = (loader.blob(PROGRAM) or b"").decode()
     words = [sys.executable, "-I", "-S", "-B", "-c", source]
     try:
-        done = child.run(words, seconds + SLACK, LIMIT, json.dumps(order).encode() + b"\n")
+        done = child.run(words, seconds + SLACK, LIMIT, json.dumps(order).encode() + b"\n", bare=True)
     except Absent as error:
         raise OSError(0, str(error)) from error
     if done.status is None:

@@ -13,6 +13,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from collectors.node.files import link, read_or_none, text
 from collectors.node.procfs import parse_stat
 
+_NO_NEW_PRIVS = 38
+"""Option of prctl(2): no program that is run from now on has more rights than who runs it."""
 _AT_SECURE = 23
 """Entry of the auxiliary vector (getauxval(3)): the program was started with more rights than its caller has."""
 
@@ -45,33 +47,44 @@ def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
     return ProcessOwner(int(uids[0]), int(gids[0]), tuple(map(int, fields.get("Groups", []))), stat.start_ticks)
 
 
-def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
+def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc", *, within: bool = False) -> bool:
     """True where a program may run with what this process has, once it runs as its owner.
 
-    As root: everybody's, but of root's own only what is on the host as we are. Root in a container has fewer rights
-    than we, and its paths lead elsewhere. As anybody else: one's own alone.
+    As root: of root's own only what is on the host as we are. Root in a container has fewer rights than we, and its
+    paths lead elsewhere. Of others everything, but nothing from a container whose root is root here as well: devices
+    that he makes may be opened by whoever is out of the container; ``within`` says that the program goes in first. A
+    container with a user namespace of its own has no such root. As anybody else: one's own alone.
     """
     if os.geteuid() != 0:
         return owner.uid == os.geteuid()
-    places = ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
-    return owner.uid != 0 or all(
-        link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != "" for place in places
-    )
+    ours = {
+        place: link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != ""
+        for place in ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
+    }
+    if owner.uid == 0:
+        return all(ours.values())
+    return within or ours["ns/mnt"] or not ours["ns/user"]
 
 
 def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
     """What a child calls between fork and exec to run as that user: nothing where this is not root, or it is root's.
 
-    Before it asks for a parent-death signal: a change of user takes that away.
+    Before it asks for a parent-death signal: a change of user takes that away. Setuid programs do not help that user:
+    in a folder that a container shares with the node he may have been root.
     """
     if owner is None or os.geteuid() != 0 or owner.uid == 0:
         return lambda: None
+    import ctypes  # not every Python has it
+
     uid, gid, groups = owner.uid, owner.gid, list(owner.groups)
+    prctl = ctypes.CDLL(None).prctl
 
     def become() -> None:
         os.setgroups(groups)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+        if prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            raise OSError(0, "the kernel does not let it do without more rights")
 
     return become
 

@@ -79,18 +79,18 @@ def parse_stat(data: bytes) -> Optional[Stat]:
 def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
     """Fields of /proc/PID/status; None when it is torn. Kernels before 4.1 have no NSpid: then it is ``pid``."""
     try:
-        inner = _colon_field(data, b"NSpid").split() or [b"%d" % pid]
+        inner = colon_field(data, b"NSpid").split() or [b"%d" % pid]
         return ProcessStatus(
-            uid=int(_colon_field(data, b"Uid").split()[1]),
+            uid=int(colon_field(data, b"Uid").split()[1]),
             inner_pid=int(inner[-1]),
-            voluntary_switches=int(_colon_field(data, b"voluntary_ctxt_switches")),
-            involuntary_switches=int(_colon_field(data, b"nonvoluntary_ctxt_switches")),
+            voluntary_switches=int(colon_field(data, b"voluntary_ctxt_switches")),
+            involuntary_switches=int(colon_field(data, b"nonvoluntary_ctxt_switches")),
         )
     except (ValueError, IndexError):
         return None
 
 
-def _colon_field(data: bytes, name: bytes) -> bytes:
+def colon_field(data: bytes, name: bytes) -> bytes:
     """Value of a ``Name:<white space>value`` line, empty when there is none; the others are not looked at."""
     wanted = name + b":"
     at = 0 if data.startswith(wanted) else data.find(b"\n" + wanted) + 1
@@ -109,7 +109,7 @@ class Io(NamedTuple):
 
 def parse_io(data: bytes) -> Io:
     """Fields of /proc/PID/io, each None where it is missing."""
-    return Io(_number(_colon_field(data, b"rchar")), _number(_colon_field(data, b"wchar")))
+    return Io(_number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar")))
 
 
 def _number(value: bytes) -> Optional[int]:

@@ -172,7 +172,7 @@ def children(pid: int) -> list[int]:
 @pytest.mark.parametrize(
     ("me", "uid", "mnt", "may"),
     [
-        (0, 7, "mnt:[1]", True), (0, 7, "mnt:[9]", True), (0, 0, "mnt:[1]", True), (0, 0, "mnt:[9]", False),
+        (0, 7, "mnt:[1]", True), (0, 7, "mnt:[9]", False), (0, 0, "mnt:[1]", True), (0, 0, "mnt:[9]", False),
         (7, 7, "mnt:[9]", True), (7, 8, "mnt:[1]", False), (7, 0, "mnt:[1]", False),
     ],
 )  # fmt: skip
@@ -182,3 +182,22 @@ def test_whose_things_may_be_used(
     monkeypatch.setattr(owner.os, "geteuid", lambda: me)  # type: ignore[attr-defined]
     proc = process(tmp_path, mnt=mnt)
     assert owner.may_be_imitated(55, owner.ProcessOwner(uid, uid, (), 1), proc) is may
+
+
+def test_of_a_container_whose_root_is_root_here_too_only_what_goes_into_it_uses_things(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner.os, "geteuid", lambda: 0)  # type: ignore[attr-defined]
+    proc = process(tmp_path, mnt="mnt:[9]")
+    users, root = owner.ProcessOwner(7, 7, (), 1), owner.ProcessOwner(0, 0, (), 1)
+    assert not owner.may_be_imitated(55, users, proc)
+    assert owner.may_be_imitated(55, users, proc, within=True)
+    assert not owner.may_be_imitated(55, root, proc, within=True)
+    FakeProc.link(tmp_path / "55" / "ns" / "user", "user:[9]")
+    assert owner.may_be_imitated(55, users, proc), "its root is nobody here"
+
+
+@as_root
+def test_who_became_a_ranks_owner_gets_no_more_rights_by_a_setuid_program(rank: Rank) -> None:
+    out, err = launched(rank(uid=65534), "grep", "NoNewPrivs", "/proc/self/status")
+    assert (out, err) == ("NoNewPrivs:\t1\n", "")
