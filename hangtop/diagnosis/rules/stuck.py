@@ -9,6 +9,7 @@ from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
+from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work
@@ -105,10 +106,12 @@ def kind_of(status: RankStatus) -> str:
     """Choose the kind of being stuck by what the rank does, then by what it does that for.
 
     A rank that sleeps in C code below its own line most likely wants a lock: ``with lock:`` has no frame of its own.
+    One that waits for what its own processes send it wants no lock.
     """
     doing = status.activity
     assert doing is not None
-    if doing.kind == "lock" or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
+    wants_lock = doing.kind == "lock" and doing.waits != "helper"
+    if wants_lock or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
         return "rank_stuck_on_lock"
     if doing.kind == "checkpoint" or "checkpoint" in doing.context:
         return "rank_stuck_in_checkpoint"
@@ -133,12 +136,13 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     manner = _manner(first)
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     what = first.where or doing.label
+    behind = holder + (f"; {told}" if (told := children_told(first)) else "")
     return Finding(
         kind,
         "critical",
         _weight(job_status, graph, members),
         ranks_on((m.rank for m in members), (m.node for m in members))
-        + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{holder}",
+        + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{behind}",
         ranks=tuple(member.rank for member in members),
         nodes=nodes_of(members),
         evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),

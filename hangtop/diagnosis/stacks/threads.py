@@ -7,7 +7,7 @@ only that it waits for a thread: what that thread does is what the rank does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.stacks import StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Kind, Role
@@ -36,9 +36,9 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> 
         return reading, own
     others = list(_others(dump, main))
     if reading.kind == "backward":
-        for inner, part in others:
-            if part == "autograd" and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
-                return inner, part
+        hooks = list(_called_by_the_engine(others))
+        if hooks:
+            return hooks[0]
     for inner, part in others:
         # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
         if inner.waits == "peers" and (passive or not started_by_python(inner.frames)):
@@ -52,6 +52,19 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> 
     if (hands_over or (passive and not reading.user)) and len(working) == 1:
         return working[0]
     return reading, own
+
+
+def _called_by_the_engine(others: Sequence[tuple[Reading, Role]]) -> Iterator[tuple[Reading, Role]]:
+    """Threads in which the engine of a backward pass calls into Python, those in torch's own files first.
+
+    A hook that is registered on a tensor is called from C++ with no file of torch's in between. While main is in a
+    backward pass, a thread that Python did not start is the engine's.
+    """
+    for named in (True, False):
+        for inner, part in others:
+            by_the_engine = part == "autograd" if named else part == "python" and not started_by_python(inner.frames)
+            if by_the_engine and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
+                yield inner, "autograd"
 
 
 def _run_by_a_library(reading: Reading) -> bool:

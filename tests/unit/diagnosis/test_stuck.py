@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from collectors.samples.ranks import Helper
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -72,6 +73,45 @@ def test_lock() -> None:
     acquire = ["acquire /usr/lib/python3.11/threading.py:451", "wait /usr/lib/python3.11/threading.py:331", *LOCKED]
     found = first(held_up_by(2, acquire[1:]).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
+
+
+FROM_A_PROCESS = [
+    "_recv /usr/lib/python3.11/multiprocessing/connection.py:378",
+    "recv_bytes /usr/lib/python3.11/multiprocessing/connection.py:215",
+    "get /usr/lib/python3.11/multiprocessing/queues.py:103",
+    "take_next results.py:20",
+    "main run.py:9",
+]
+
+
+def child(pid: int, state: str, command: str = "python3 run.py") -> Helper:
+    return Helper(pid, 1002, "data_worker", state, "", 0.0, 0, command)
+
+
+@pytest.mark.parametrize(
+    ("children", "words"),
+    [
+        ((), "no process that it started is left"),
+        ((child(71, "S"), child(72, "T")), "of the 2 processes that it started 72 is stopped"),
+        ((child(71, "Z"), child(72, "Z")), "of the 2 processes that it started 71 and 72 are dead"),
+        ((child(71, "D"), child(72, "S")), "of the 2 processes that it started 71 is uninterruptible in the kernel"),
+        ((child(71, "S", "git describe"),), "it waits for process 71 (git describe)"),
+    ],
+)
+def test_who_waits_for_its_own_processes_wants_no_lock_and_is_told_what_they_do(
+    children: tuple[Helper, ...], words: str
+) -> None:
+    job = held_up_by(2, FROM_A_PROCESS, syscall="read", waiting_on="pipe")
+    job.ranks(2).helpers(*children)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+    assert found.summary.endswith(words)
+
+
+def test_processes_of_a_rank_that_waits_for_none_of_them_are_not_told() -> None:
+    job = held_up_by(2, READING, syscall="read")
+    job.ranks(2).helpers(child(72, "T"))
+    assert "72" not in first(job.verdict()).summary
 
 
 @pytest.mark.parametrize("call", ["flock", "fcntl"])

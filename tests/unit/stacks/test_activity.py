@@ -84,6 +84,20 @@ def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
 
 
+@pytest.mark.parametrize("inner", ["synchronize {TORCH}/cuda/__init__.py:1160", "swap_in {SCRIPT}:70"])
+def test_a_hook_that_the_engine_calls_without_a_file_of_torchs_is_judged(inner: str) -> None:
+    main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
+    hook = thread(inner.format(TORCH=TORCH, SCRIPT=SCRIPT), f"fetch_parameters {SCRIPT}:60", name="", tid=101)
+    doing = activity([dump(main, hook)])
+    assert (doing.kind, doing.thread) == ("device" if "cuda" in inner else "code", "autograd")
+
+
+def test_a_thread_of_cs_is_not_autograds_while_main_is_elsewhere() -> None:
+    main = thread(ALL_REDUCE, STEP, f"<module> {SCRIPT}:90")
+    callback = thread(f"on_message {SCRIPT}:60", name="", tid=101)
+    assert activity([dump(main, callback)]).thread == "main"
+
+
 def test_a_python_thread_is_not_taken_for_autograds() -> None:
     main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
     other = thread(ALL_REDUCE, f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002", tid=101)
