@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM
+from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
+from hangtop.diagnosis.waits.process_motion import naps_briefly
 from hangtop.session.state import GpuState, RankState
 
 SWITCHES = 2
@@ -136,7 +137,7 @@ class MotionTrack:
         )
         worked |= self._reads(before, pulse, span, fading)
         worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
-        worked |= self._changed(cores, pulse)
+        worked |= self._changed(cores, pulse, naps=naps_briefly(switches, cores))
         glowed = self._glows(light(gpu))
         if launched:
             self.launched_at = at
@@ -167,13 +168,13 @@ class MotionTrack:
         self.even += 1
         self.lasted += span
         self.spent += cores * span
-        usual = self.spent / self.lasted
+        usual = max(0.0, self.spent - 2 * TICK_S) / self.lasted
         seldom = self.rate <= SELDOM
         least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches)) if seldom else min(AWAKE, A_WAKE * self.rate)
         if usual >= least and (not seldom or cores >= least):
             self.polling = False
             return wakes
-        if self.even >= RHYTHM and not self.polling:
+        if not self.polling and (self.even >= RHYTHM or naps_briefly(switches, cores)):
             self.polling, self.woke_at = True, self.woke_before
         return False
 
@@ -186,9 +187,9 @@ class MotionTrack:
         self.busy_io = busy
         return earnest
 
-    def _changed(self, cores: float, pulse: RankPulse) -> bool:
+    def _changed(self, cores: float, pulse: RankPulse, *, naps: bool) -> bool:
         """Whether it went from sleeping to computing or back. Who spins but is given no CPU does not sleep."""
-        asleep = cores < ASLEEP and pulse.state != "R"
+        asleep = naps or (cores < ASLEEP and pulse.state != "R")
         awake = False if asleep else True if cores > AWAKE else self.awake
         changed = self.awake is not None and awake != self.awake
         self.awake = awake

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.job import Look, Rank
-from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, QUIET_SWITCHES_PER_S, SELDOM, WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import (
+    A_POLL,
+    A_SCRIPTS_WAKE,
+    A_WAKE,
+    POLLS_PER_S,
+    QUIET_SWITCHES_PER_S,
+    SELDOM,
+    WORK_BYTES_PER_S,
+)
 from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
@@ -152,6 +160,11 @@ def wakes(moved: Motion) -> bool:
     return (moved.switches or 0.0) * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
 
 
+def naps_briefly(switches: float, cores: float) -> bool:
+    """True for a wait in C that looks again after every short sleep, by its switches per second and its CPU."""
+    return switches >= POLLS_PER_S and cores <= A_POLL * switches
+
+
 def works_between(moved: Motion) -> bool:
     """True where each time it woke it used more CPU than a look at a file or a flag takes."""
     rate = moved.switches or 0.0
@@ -159,7 +172,13 @@ def works_between(moved: Motion) -> bool:
     return wakes(moved) and moved.cpu is not None and not is_blocked(moved.cpu) and moved.cpu >= least
 
 
-def polls(process: Rank | None) -> bool:
+def told_to_poll(process: Rank | None) -> bool:
     """True where the settings make a rank poll while it waits."""
     env = process.process.env if process else {}
     return any(env.get(name, "0") not in ("", "0") for name in POLLING)
+
+
+def polls(process: Rank | None, moved: Motion) -> bool:
+    """True where a rank polls while it waits: by its settings, or as it wakes too often to do anything each time."""
+    told = moved.cpu is not None and moved.switches is not None
+    return told_to_poll(process) or (told and naps_briefly(moved.switches or 0.0, moved.cpu or 0.0))

@@ -170,7 +170,7 @@ def frozen(status: RankStatus) -> bool | None:
     if moved.cpu is None or moved.switches is None:
         return True if doing.cpu == "blocked" else None
     switched = wakes(moved)
-    if status.stance in ("waiting", "on_gpu") and switched and not polls(status.process):
+    if status.stance in ("waiting", "on_gpu") and switched and not polls(status.process, moved):
         return False
     return True if moved.blocked and not switched else None
 

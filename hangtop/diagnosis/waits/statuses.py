@@ -11,7 +11,7 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import polls, wakes
+from hangtop.diagnosis.waits.process_motion import told_to_poll, wakes
 from hangtop.diagnosis.waits.rank_status import (
     RankStatus,
     Stance,
@@ -100,7 +100,7 @@ def _company(status: RankStatus) -> Company:
     doing = status.activity
     assert doing is not None, "nobody waits who was not looked at"
     several = len(status.readings) >= LATE_LOOKS
-    return doing.place, doing.kind, doing.op, doing.cpu, doing.moving, several, polls(status.process)
+    return doing.place, doing.kind, doing.op, doing.cpu, doing.moving, several, told_to_poll(status.process)
 
 
 def _lasting(job: Job, status: RankStatus, answer: bool | None, *, steps: bool) -> RankStatus:

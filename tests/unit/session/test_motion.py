@@ -380,6 +380,28 @@ def test_a_small_model_whose_steps_take_a_few_milliseconds_is_motion() -> None:
     assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
+def test_a_tick_of_cpu_time_in_the_first_look_at_a_wait_is_no_motion() -> None:
+    """What a waiter used is told in hundredths: one of them may have come just then."""
+    job = Job()
+    job.run(1, poller(5, 0.02))
+    assert job.run(3, poller(5, 0.0)) == pytest.approx(4, abs=1)
+    assert motion(job)[0] is not True
+
+
+def test_a_wait_that_looks_thousands_of_times_a_second_is_still_however_unevenly_it_is_scheduled() -> None:
+    job = Job()
+    job.run(10, works)
+    for rate in (14_000, 3_000, 12_000, 900, 9_000):
+        job.run(1, poller(rate, rate * 8e-6))
+    assert job.progress.stood_still == pytest.approx(5, abs=1)
+
+
+def test_work_that_wakes_as_often_is_motion() -> None:
+    job = Job()
+    job.run(10, poller(1_000, 0.5))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
+
+
 def test_a_step_now_and_then_by_a_rank_that_sleeps_is_no_wait_that_polls() -> None:
     job = Job()
     longest = 0.0
