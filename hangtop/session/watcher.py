@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine
 
 from hangtop.diagnosis.finding import Unknown, Verdict
+from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.aside import aside
 from hangtop.session.state import Change
 from hangtop.session.watched import WatchedSession
@@ -30,6 +31,9 @@ SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
+EARLY = 0.5
+"""Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
+and the alarm has to wait for no look."""
 THEN_EVERY = 60.0
 RUSH = 2.0
 """Seconds that the first nodes have for connecting before the rules are loaded beside them."""
@@ -37,7 +41,7 @@ COMING = 15.0
 """Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
 alarm yet, but the banner can say what is being waited for."""
 FIRST_WAIT = 3.0
-AHEAD = 5.0
+AHEAD = 2.0
 """Seconds before the first look at a wait at which what looks is started on the nodes: its start takes longer than a
 look. It waits there for some seconds and goes when nobody asks it."""
 SUSPECT = 1.5
@@ -68,6 +72,8 @@ class Watcher:
         self._sample_at = 0.0
         self._dumped = False
         """Recorders that the job has armed were asked for dumps of the present wait."""
+        self._ripe = False
+        """The present wait was judged when it became an alarm."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -93,6 +99,8 @@ class Watcher:
     async def step(self) -> None:
         """Look once at progress, and do what it asks for."""
         await self._tick()
+        if self._ripens():
+            await self.think()
         due = self._look_due()
         if due:
             await self._look()
@@ -201,20 +209,26 @@ class Watcher:
 
         return judge() if len(sheet.nodes) <= SMALL else await aside(judge)
 
-    def _waits(self) -> bool:
-        """Tell whether the job stands still for so long that it is looked into."""
+    def _waits(self, seconds: float) -> bool:
+        """Tell whether the job has stood still for so long."""
         still = self._session.progress.stood_still
-        return still is not None and still >= self._limit()
+        return still is not None and still >= seconds
+
+    def _ripens(self) -> bool:
+        """Tell, once a wait, that it has lasted as long as an alarm needs: what was seen of it is judged then."""
+        before, self._ripe = self._ripe, self._waits(seen_after(self._session.alarm_after))
+        return self._ripe and not before and self._looked > 0
 
     def _listen(self) -> None:
         """Listen to NCCL's RAS for as long as the job waits."""
         witnesses = self._session.witnesses
-        witnesses.events.follow(witnesses.answered, standing=self._waits())
+        standing = self._waits(self._soonest(self._session.alarm_after))
+        witnesses.events.follow(witnesses.answered, standing=standing)
 
     def _look_due(self) -> bool:
         """Tell whether the wait has come to the next look."""
         session = self._session
-        if not self._waits():
+        if not self._waits(self._limit()):
             self._looked = 0
             self._dumped = False
             return False
@@ -253,7 +267,12 @@ class Watcher:
         return first and session.can_act and not session.options.read_only
 
     def _limit(self) -> float:
-        """Seconds that a wait must last to be looked into. Who has just come wants to know what is being waited for."""
+        """Seconds that a wait must last to be looked into: no fewer than a pause of a job that moves has."""
+        alarm_after = self._session.alarm_after
+        return self._soonest(min(alarm_after, max(FIRST_WAIT, EARLY * alarm_after)))
+
+    def _soonest(self, seconds: float) -> float:
+        """So many seconds, or fewer for who has just come and wants to know what is being waited for."""
         session = self._session
         just_come = session.now() - session.state.started < COMING
-        return min(FIRST_WAIT, session.alarm_after) if just_come else session.alarm_after
+        return min(FIRST_WAIT, seconds) if just_come else seconds

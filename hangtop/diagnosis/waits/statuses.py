@@ -33,6 +33,9 @@ FEW = 256
 evenly: the past is kept packed, and to unpack that of 16,384 ranks takes longer than all the rest of a verdict."""
 ENOUGH = 8
 """Of ranks that wait at one place, so many must have been read, and agree, to speak for the others there."""
+STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
+"""Seconds, and share of its standing still, by which it is not known when exactly a job stopped: a look in that time
+may have met a rank on its way, and does not count beside one that came later."""
 Company = tuple[object, ...]
 """What ranks have in common that wait for the same, in the same way."""
 
@@ -170,15 +173,18 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     found: dict[int, tuple[str, list[StackDump]]] = {}
     by_owner: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
     recent = _since_it_moved(job)
+    settled = recent + min(STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * (job.stood_still or 0.0))
     for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
         if dump.at >= recent:
             by_owner[node, dump.rank_pid].append(dump)
     owners: dict[int, tuple[str, int]] = {}
-    for owner, dumps in by_owner.items():
+    for owner, all_dumps in by_owner.items():
         rank = known.get(owner)
         if rank is None or newest.get(rank, owner) != owner:
             continue
-        dumps.sort(key=lambda dump: (dump.at, dump.pid))
+        all_dumps.sort(key=lambda dump: (dump.at, dump.pid))
+        late = [dump for dump in all_dumps if dump.at >= settled]
+        dumps = late if any(dump.pid == dump.rank_pid for dump in late) else all_dumps
         if rank in found and (-found[rank][1][-1].at, owners[rank]) < (-dumps[-1].at, owner):
             continue  # of several processes that were this rank, the one that was seen last
         found[rank], owners[rank] = (owner[0], dumps), owner

@@ -8,6 +8,7 @@ import pytest
 
 from collectors.samples.ranks import Helper
 from collectors.samples.stacks import Frame
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -128,6 +129,27 @@ def test_a_waiter_that_woke_for_a_moment_is_counted() -> None:
     job.ranks(0).pulse(cores=0.02, switches=40.0)
     verdict = job.verdict()
     assert "3 others" in first(verdict).summary
+
+
+ON_ITS_WAY = ["log_metrics train.py:60", "main run.py:8"]
+
+
+def stopped_at(stack: list[str], *before: list[str]) -> Finding:
+    """What is said of a rank that the first looks since the job stands met at ``before``, and the others at a point."""
+    job = held_up_by(1, *before, *[stack] * (5 - len(before)), syscall="recvfrom")
+    job.stood_still = 4.0
+    return first(job.verdict())
+
+
+def test_a_look_at_a_rank_on_its_way_there_does_not_blur_where_it_is() -> None:
+    found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY)
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
+    assert "next_prompt (run.py:40)" in found.summary
+
+
+def test_a_rank_that_is_met_at_several_points_long_after_the_job_stopped_moves() -> None:
+    found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY, ON_ITS_WAY)
+    assert "next_prompt" not in found.summary
 
 
 def test_busy_loop_says_busy() -> None:

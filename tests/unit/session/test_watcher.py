@@ -96,12 +96,29 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Watched]:
     return lambda **options: Watched(monkeypatch, SessionOptions(**options))
 
 
-async def test_it_looks_when_a_wait_passes_patience_and_looks_again(watch: Callable[..., Watched]) -> None:
+async def test_it_looks_half_way_to_the_alarm_and_looks_again(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=20.0)
     await watched.run(20, still=False)
     began = watched.feed.time
     await watched.run(150, still=True)
-    assert [at - began for at in watched.looked] == pytest.approx([20, 22, 30, 50, 110], abs=2)
+    assert [at - began for at in watched.looked] == pytest.approx([10, 12, 20, 40, 100], abs=2)
+
+
+async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=30.0)
+    monkeypatch.setattr(watcher, "LEAST_PAUSE", 1e9)  # else it is judged in every step
+    judged: list[float] = []
+    monkeypatch.setattr(watched.session, "publish", lambda verdict: judged.append(watched.feed.time) or verdict)
+    await watched.run(20, still=False)
+    began = watched.feed.time
+    judged.clear()
+    await watched.run(32, still=True)
+    assert [at - began for at in judged] == pytest.approx([15, 17, 25, 29], abs=2)
+    judged.clear()
+    await watched.run(5, still=False)
+    assert judged == []
 
 
 async def test_a_job_that_moves_is_sampled_now_and_then(
@@ -134,7 +151,7 @@ async def test_what_looks_is_started_once_and_shortly_before_it_is_needed(watch:
     assert watched.warmed == []
     await watched.run(60, still=True)
     assert len(watched.warmed) == 1
-    assert watched.looked[0] - watched.warmed[0] == pytest.approx(5, abs=2)
+    assert watched.looked[0] - watched.warmed[0] == pytest.approx(2, abs=2)
     read_only = watch(patience=20.0, read_only=True)
     await read_only.run(3, still=False)
     await read_only.run(60, still=True)
@@ -144,21 +161,21 @@ async def test_what_looks_is_started_once_and_shortly_before_it_is_needed(watch:
 async def test_a_job_that_moved_again_is_given_its_patience_again(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=20.0)
     await watched.run(20, still=False)
-    await watched.run(15, still=True)
+    await watched.run(8, still=True)
     await watched.run(2, still=False)
-    await watched.run(15, still=True)
+    await watched.run(8, still=True)
     assert watched.looked == []
 
 
-async def test_pauses_that_are_usual_for_the_job_are_waited_out_twice(watch: Callable[..., Watched]) -> None:
+async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=10.0)
     await watched.run(3, still=False)
     await watched.run(40, still=True)
     await watched.run(3, still=False)
     watched.looked.clear()
-    await watched.run(70, still=True)
+    await watched.run(36, still=True)
     assert watched.looked == []
-    await watched.run(20, still=True)
+    await watched.run(8, still=True)
     assert watched.looked
 
 
