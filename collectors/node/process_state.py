@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node import file_locks, files
+from collectors.node import file_locks, files, named_files
 from collectors.node.procfs import parse_stat
 from collectors.node.socket_tables import address, read_tables, sockets
 
@@ -116,6 +116,8 @@ def _syscall(folder: str) -> Tuple[str, str]:
     if words[0] in ("running", "-1"):
         return "none", ""
     name = _NAMES.get(int(words[0]), words[0])
+    if name in named_files.NAMING:
+        return name, named_files.named(folder, name, words[1:7])
     if name not in _ON_A_FILE or len(words) < 2:
         return name, ""
     return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
-from hangtop.diagnosis.stacks.system import FILE_LOCKS
+from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
@@ -20,6 +20,9 @@ COMING_UP = frozenset({"init", "store"})
 
 BY_NAME = 0.72
 """Most weight of a kind that names in user code alone gave."""
+
+NO_PARTNER = ("wait_for_partner", "fifo_open")
+"""Functions of the kernel in which the opening of a named pipe waits for somebody at its other end."""
 
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
@@ -169,6 +172,9 @@ def _manner(status: RankStatus) -> str:
     if status.busy:
         return ", busy"
     if status.blocked:
+        if doing and doing.waiting_on and doing.syscall in OPENS:
+            alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
+            return f", blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
         if doing and doing.waiting_on:
             return f", blocked on {doing.waiting_on}"
         outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall

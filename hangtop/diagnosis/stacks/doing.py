@@ -108,7 +108,7 @@ class Activity(NamedTuple):
     helper_pid: int | None
     """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
     by_name: bool
-    """Names in the user's own code alone gave the kind: a hint, no proof."""
+    """Names in the user's own code, or which way a file goes, alone gave the kind: a hint, no proof."""
     native_would_tell: bool
     """Another dump with native frames could settle what these frames leave open."""
     state: str

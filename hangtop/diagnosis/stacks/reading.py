@@ -20,6 +20,7 @@ _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "stor
 _WITHIN: tuple[tuple[Context, str], ...] = (
     ("checkpoint", "of a checkpoint"), ("evaluation", "of evaluation"), ("compile", "of compiling")
 )  # fmt: skip
+_KINDS_OF_FILES: dict[str, Kind] = {"reads": "data", "writes": "checkpoint"}
 _FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_bootstrap", "run_path"))
 
 
@@ -52,7 +53,7 @@ class Reading:
     """All frames of this process, innermost first."""
     native_would_tell: bool
     by_name: bool = False
-    """Names in the user's own code alone gave the kind: a hint, no proof."""
+    """Names in the user's own code, or which way a file goes, alone gave the kind: a hint, no proof."""
 
     @property
     def frame(self) -> Frame | None:
@@ -125,7 +126,9 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         user=user,
         frames=mine,
         native_would_tell=decided is None and _open(kind, waits, mine),
-        by_name=leaf is None and hint == kind and not any(row.kind == kind for row in phases),
+        by_name=leaf is None
+        and not any(row.kind == kind for row in phases)
+        and (hint == kind or _by_direction(system) == kind),
     )
 
 
@@ -160,7 +163,12 @@ def _without_leaf(
         return nearest.kind, waits, nearest.label
     if inside is not None:
         return "backward" if inside.context == "backward" else "forward", waits, inside.label
-    return "code", waits, system.label
+    return _by_direction(system) or "code", waits, system.label
+
+
+def _by_direction(system: System) -> Kind | None:
+    """What a program does that the kernel keeps in a call on a file: whatever it is called, it reads or it saves."""
+    return _KINDS_OF_FILES.get(system.direction)
 
 
 def _of_leaf(leaf: Leaf, context: set[Context]) -> str:

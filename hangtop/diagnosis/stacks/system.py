@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Waits
@@ -17,13 +18,22 @@ _STORAGE = frozenset(
 )
 """Calls that wait for a file, a pipe or a socket."""
 
+OPENS = frozenset(("open", "openat", "openat2"))
+"""Calls that wait until a file is open."""
 FILE_LOCKS = frozenset(("flock", "fcntl"))
 """Calls that wait for a lock on a file: of what fcntl(2) does nothing else blocks."""
 _CHILD = frozenset(("wait4", "waitid"))
 _NETWORK = frozenset(
     "connect accept accept4 sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
 )
-_WRITES = frozenset("write pwrite64 writev pwritev fsync fdatasync sync syncfs fallocate".split())
+_WRITES = frozenset("write pwrite64 writev pwritev fsync fdatasync sync syncfs fallocate truncate ftruncate".split())
+_READS = frozenset("read pread64 readv preadv getdents64".split())
+_NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")
+"""Beginnings of paths behind which there is a device, the kernel or memory."""
+_LOGS = (".log", ".out", ".err", ".txt", ".jsonl", ".csv")
+"""Ends of names of files that a program writes as it goes: no checkpoint is called so."""
+
+Direction = Literal["", "reads", "writes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,8 @@ class System:
     waiting_on: str = ""
     label: str = "is in user code"
     """For people; without the file, which differs from rank to rank."""
+    direction: Direction = ""
+    """Which way a file that it waits for goes: data come in, or something is saved. Empty for anything else."""
 
 
 def system(dump: StackDump) -> System:
@@ -56,13 +68,26 @@ def _system(state: str, call: str, target: str) -> System:
     if call in FILE_LOCKS:
         return System("lock", target, "waits for a lock on a file")
     if call in _STORAGE:
-        return System("storage", target, _file_label(call))
+        return System("storage", target, _file_label(call, target), _direction(call, target))
     if call == "futex":  # a lock, a queue, an operation begun earlier: C code that Python called
         return System("unknown", "", "waits in C code")
     return System("unknown", target)
 
 
-def _file_label(call: str) -> str:
+def _direction(call: str, target: str) -> Direction:
+    """Which way a file goes, by the call and what the file was opened for."""
+    path, _, purpose = target.partition(", to ")
+    if not path.startswith("/") or path.startswith(_NO_FILES):
+        return ""  # a pipe or a socket has a program at its other end: this says nothing about files
+    if call in _READS or (call in OPENS and purpose == "read"):
+        return "reads"
+    writes = call in _WRITES or (call in OPENS and purpose == "write")
+    return "writes" if writes and not path.endswith(_LOGS) and "tfevents" not in path else ""
+
+
+def _file_label(call: str, target: str) -> str:
     if call in _NETWORK:
         return "waits for the network"
+    if call in OPENS and _direction(call, target):
+        return f"waits to open a file that it {_direction(call, target)}"
     return "writes" if call in _WRITES else "reads" if "read" in call else f"waits in {call}"

@@ -65,6 +65,45 @@ def test_a_line_that_the_kernel_keeps_in_a_call_says_which() -> None:
     assert "file" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("call", "target", "kind"),
+    [
+        ("openat", "/ckpt/step-9.pt, to write", "rank_stuck_in_checkpoint"),
+        ("openat", "/data/shard-7, to read", "rank_stuck_in_data"),
+        ("write", "/ckpt/step-9.pt", "rank_stuck_in_checkpoint"),
+        ("fsync", "/ckpt/step-9.pt", "rank_stuck_in_checkpoint"),
+        ("pread64", "/data/shard-7", "rank_stuck_in_data"),
+        ("openat", "/ckpt/step-9.pt", "rank_stuck_in_code"),  # opened for both, or nobody could read what for
+        ("openat", "/logs/rank0.log, to write", "rank_stuck_in_code"),
+        ("write", "/logs/rank0.out", "rank_stuck_in_code"),
+        ("write", "/dev/pts/3", "rank_stuck_in_code"),
+        ("write", "pipe", "rank_stuck_in_code"),
+        ("read", "tcp 10.0.0.3:2049", "rank_stuck_in_code"),
+        ("statx", "/ckpt/step-9.pt", "rank_stuck_in_code"),
+    ],
+)
+def test_a_line_that_names_nothing_is_told_by_the_way_that_its_file_goes(call: str, target: str, kind: str) -> None:
+    found = first(held_up_by(0, ["main run.py:9"], syscall=call, waiting_on=target).verdict())
+    assert (found.kind, found.ranks) == (kind, (0,))
+    assert target.replace(", to", " to") in found.summary
+    assert kind == "rank_stuck_in_code" or found.certainty == "likely"
+
+
+@pytest.mark.parametrize(("wchan", "alone"), [("wait_for_partner", True), ("rpc_wait_bit_killable", False)])
+def test_a_named_pipe_that_nobody_else_opens_is_told_as_one(wchan: str, alone: bool) -> None:
+    job = held_up_by(0, ["main run.py:9"], syscall="openat", waiting_on="/ckpt/w.pt, to write")
+    job.ranks(0).pulse(wchan=wchan)
+    summary = first(job.verdict()).summary
+    assert "blocked opening /ckpt/w.pt to write" in summary
+    assert ("a named pipe whose other end nobody opens" in summary) == alone
+
+
+def test_what_the_program_calls_it_outweighs_the_way_that_a_file_goes() -> None:
+    caching = ["load_batch run.py:30", "main run.py:9"]
+    found = first(held_up_by(0, caching, syscall="openat", waiting_on="/cache/7.npy, to write").verdict())
+    assert found.kind == "rank_stuck_in_data"
+
+
 def test_checkpoint() -> None:
     found = first(held_up_by(0, SAVING, waiters=BARRIER).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_in_checkpoint", (0,))
