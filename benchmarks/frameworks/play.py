@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frameworks.cases import ACCUSING, NO_ACCUSATION, Case
+from benchmarks.held import held
 from benchmarks.verdicts import NOTHING
 
 ROOT = Path(__file__).parents[2]
@@ -50,18 +51,22 @@ class CaseOutcome:
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-def play(case: Case, python: Path, version: str, cache: Path, record: Path | None) -> CaseOutcome:
+def play(
+    case: Case, python: Path, version: str, cache: Path, record: Path | None, lock: Path | None = None
+) -> CaseOutcome:
     """Play one case to its end; a job that does not come up is a case that is not right.
 
-    ``record``: a folder in which what was seen is kept, for ``hangtop replay``.
+    ``record``: a folder in which what was seen is kept, for ``hangtop replay``. ``lock`` is held from when all ranks
+    train, as only from then on time matters.
     """
     with tempfile.TemporaryDirectory(prefix="hangtop-case-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         job = _Job(case, python, folder, cache)
         try:
             job.start()
-            job.strike()
-            answer = _ask(job, record)
+            with held(lock):
+                job.strike()
+                answer = _ask(job, record)
         except (TimeoutError, subprocess.TimeoutExpired) as error:
             return _outcome(case, version, {}, f"not played: {error}", str(error))
         finally:
@@ -110,7 +115,8 @@ class _Job:
         self._wait(lambda: len(self._told("moves")) >= framework.ranks, START_S, "the ranks do not train")
 
     def strike(self) -> None:
-        """Bring about what befalls it, or wait until it did; then let some seconds pass."""
+        """Let it go on, bring about what befalls it, or wait until it did; then let some seconds pass."""
+        (self._folder / "go").touch()
         mishap, culprit = self.case.mishap, self.case.culprit
         if mishap.signal:
             os.kill(self._told("begins")[culprit], signal.Signals[mishap.signal])

@@ -1,7 +1,8 @@
 """What goes wrong in these jobs; the environment says what (``MISHAP``), on which rank (``MISHAP_RANK``).
 
 Each job calls this where a user's own code would be: when it reads a sample, in its step, when it saves. ``MISHAP_DIR``
-is where ranks leave word for the runner: ``begins.RANK``, ``moves.RANK`` and ``struck.RANK``, each with their pid.
+is where ranks leave word for the runner: ``begins.RANK``, ``moves.RANK`` and ``struck.RANK``, each with their pid; once
+all move they wait for its ``go``.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def look_up(rank: int, step: int) -> None:
     """What the step does with a table that a thread keeps up to date."""
     if step == 3:
         leave_word("moves", rank)
+        wait_for_the_runner()
     if is_due("lock", rank, step):
         threading.Thread(target=refresh_table, daemon=True).start()
         time.sleep(0.2)
@@ -68,6 +70,12 @@ def look_up(rank: int, step: int) -> None:
             return
     if is_due("busy", rank, step):
         rebalance()
+
+
+def wait_for_the_runner() -> None:
+    """Go on when the runner, whom all ranks have told that they train, says so."""
+    while not (FOLDER / "go").exists():
+        time.sleep(0.1)
 
 
 def refresh_table() -> None:
