@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, ranks_on, ranks_text
-from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
 
+ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
 UNSEEN_LINKS = ("connecting", "stale", "lost")
 
 
@@ -36,19 +37,32 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     world = world_size(job_status.job)
     numbers = tuple(status.rank for status in absent)
     last = _last_node(job_status, numbers)
+    twice = told_twice(job_status)
     young = age < START_S and job_status.job.motion.last_step is None
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
-        f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}; "
+        f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}{twice}; "
         f"{count(len(graph.waiters), 'rank')} wait",
         ranks=numbers,
         evidence=(
             Evidence("environment of the ranks", None, f"WORLD_SIZE={world}, {len(job_status.present)} alive"),
             *waiters_of(graph),
         ),
-        advice="Look for them: did their launcher start, is their node in the list that hangtop was given, what do "
+        advice=ONE_NUMBER
+        if twice
+        else "Look for them: did their launcher start, is their node in the list that hangtop was given, what do "
         "their logs say last?",
     )  # fmt: skip
+
+
+def told_twice(job_status: JobStatus) -> str:
+    """``; rank 1 was started twice (processes 71 and 72 on node1)``; empty where every rank was started once."""
+    told = []
+    for one, other in started_twice(job_status.job):
+        pids = f"{one.process.pid} and {other.process.pid}" if one.node == other.node else ""
+        where = f"processes {pids} {on_nodes((one.node,))}" if pids else on_nodes((one.node, other.node))
+        told.append(f"{ranks_text((one.rank,))} was started twice ({where})")
+    return f"; {listed(told)}" if told else ""
 
 
 def _last_node(job_status: JobStatus, ranks: Sequence[int]) -> str:

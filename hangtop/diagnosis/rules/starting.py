@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
@@ -39,10 +40,11 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         why = f"{ranks_text(named)} {'looks' if len(named) == 1 else 'look'} for another master"
     else:
         why = "all are there, and do not reach each other"
+    twice = told_twice(job_status)
     yield Finding(
         "init_hang", "critical", 0.85 if named else 0.7,
         f"{count(len(coming), 'rank')} {'waits' if len(coming) == 1 else 'wait'} to start"
-        f"{f' at {address}' if address else ''}: {why}",
+        f"{f' at {address}' if address else ''}: {why}{twice}",
         ranks=named,
         nodes=nodes_of(late or coming),
         evidence=(
@@ -51,7 +53,9 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
             *_master_proof(coming),
             Evidence("watch", None, f"up for {duration(age)}"),
         ),
-        advice="Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
+        advice=ONE_NUMBER
+        if twice
+        else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
         "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
     )  # fmt: skip
 

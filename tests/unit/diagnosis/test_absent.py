@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from hangtop.diagnosis.job import Node
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -26,6 +30,38 @@ def test_missing() -> None:
     assert (found.kind, found.ranks, found.severity) == ("rank_missing", (2,), "critical")
     assert "of 4" in found.summary
     assert "node2" in found.summary
+
+
+def one_number_for_two(**differs: object) -> Sketch:
+    """Nobody is rank 2, and a second process says that it is rank 1."""
+    job = Sketch()
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).absent()
+    one = job.job().ranks[1]
+    job.others.append(replace(one, process=one.process._replace(pid=77, **differs)))
+    return job
+
+
+def test_a_rank_that_was_started_twice_is_told_beside_the_one_that_is_missing() -> None:
+    found = first(one_number_for_two().verdict())
+    assert (found.kind, found.ranks) == ("rank_missing", (2,))
+    assert "rank 1 was started twice (processes 1001 and 77 on node1)" in found.summary
+    assert "have one RANK" in found.advice
+
+
+@pytest.mark.parametrize("differs", [{"run_id": "yesterday"}, {"master_port": 1}, {"started": NOW - 5000.0}])
+def test_what_another_run_left_is_no_second_of_a_rank(differs: dict[str, object]) -> None:
+    found = first(one_number_for_two(**differs).verdict())
+    assert (found.kind, found.ranks) == ("rank_missing", (2,))
+    assert "twice" not in found.summary
+
+
+def test_a_start_that_one_number_for_two_holds_up() -> None:
+    job = one_number_for_two()
+    job.ranks(0, 1, 3).at(INIT)
+    found = first(job.verdict())
+    assert found.kind in ("init_hang", "rank_missing")
+    assert "rank 1 was started twice" in found.summary
 
 
 def test_most_are_missing() -> None:
