@@ -98,6 +98,9 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         return
     members = tuple(member for one in graph.accused for member in one.members)
     ranks = tuple(sorted(member.rank for member in members))
+    if all(member.activity is not None and member.activity.second for member in members):
+        yield _at_once(graph, members, ranks)
+        return
     what = listed([one.told for one in graph.accused])
     group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks)} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
@@ -111,6 +114,24 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         evidence=(*_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), watch_of(graph, _looks(graph))),
         advice=UNNAMED if open_ended else AGREED,
         next=(NextStep("a", f"hangtop probe {' '.join(nodes_of(members)) or 'NODES'}"),),
+    )  # fmt: skip
+
+
+def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int, ...]) -> Finding:
+    """collective_mismatch of two threads of each rank: whichever came first on one rank came second on another.
+
+    Stacks do not tell whether both are on one process group; where they are not, it is the network or a GPU.
+    """
+    seconds = {member.activity.second for member in members if member.activity}
+    return Finding(
+        "collective_mismatch", "critical", 0.7,
+        f"all {len(members)} ranks wait in two collectives at once: {graph.accused[0].told}, and {listed(seconds)}; "
+        "on one process group their order differs from rank to rank",
+        ranks=ranks,
+        nodes=nodes_of(members),
+        evidence=(*_stacks(members[:2]), *waiters_of(graph), watch_of(graph, _looks(graph))),
+        advice="Give the second thread a process group of its own (dist.new_group; process_group= of "
+        "torch.distributed.checkpoint.async_save): operations of one group must be called in one order on all ranks.",
     )  # fmt: skip
 
 

@@ -127,6 +127,8 @@ class Activity(NamedTuple):
     """Time of the newest look."""
     since: float
     """Time of the oldest look of the unbroken run, up to the newest, with this same ``place``."""
+    second: str
+    """A collective in which another of its threads waits at the same time, and which thread; empty as a rule."""
 
     @property
     def waits_for_peers(self) -> bool:

@@ -13,6 +13,7 @@ from hangtop.diagnosis.stacks.look import StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, System, system
+from hangtop.diagnosis.stacks.threads import second_collective
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -90,6 +91,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity
         looks=len(mine),
         at=dump.at,
         since=looks[0].dump.at if alike else _since(looks),
+        second=second_collective(dump, reading),
     )
 
 
@@ -129,6 +131,7 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
         looks=len(mine),
         at=newest.at,
         since=newest.at,
+        second="",
     )
 
 

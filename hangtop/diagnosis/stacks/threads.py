@@ -7,6 +7,7 @@ only that it waits for a thread: what that thread does is what the rank does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.stacks import StackDump, ThreadStack
@@ -16,6 +17,8 @@ from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import role, started_by_python
 from hangtop.diagnosis.stacks.system import System
 
+_NUMBER = re.compile(r"[-_]\d+$")
+"""What a pool adds to the names of its threads: it differs from rank to rank."""
 _SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo", "pin_memory", "store"))
 """Threads that work for the libraries, whatever the job does."""
 _HANDED_OVER = ("future", "thread to end", "pool of threads", "event loop")
@@ -65,6 +68,23 @@ def _called_by_the_engine(others: Sequence[tuple[Reading, Role]]) -> Iterator[tu
             by_the_engine = part == "autograd" if named else part == "python" and not started_by_python(inner.frames)
             if by_the_engine and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
                 yield inner, "autograd"
+
+
+def second_collective(dump: StackDump, judged: Reading) -> str:
+    """``gather_object in its thread AsyncCheckpointExecutor``: a collective in which another thread waits as well.
+
+    Empty where the judged thread is in none, or alone in one. Only threads that Python started count: those of C++ are
+    part of what the judged one does.
+    """
+    if judged.kind != "collective" or judged.waits != "peers" or len(dump.threads) == 1:
+        return ""
+    for thread in dump.threads:
+        if not started_by_python(thread.frames) or role(thread, dump) != "python":
+            continue
+        inner = read(thread.frames, System(), main=False)
+        if inner.kind == "collective" and inner.waits == "peers" and inner.op and inner.frames != judged.frames:
+            return f"{inner.op} in its thread {_NUMBER.sub('', thread.name) or 'without a name'}"
+    return ""
 
 
 def _run_by_a_library(reading: Reading) -> bool:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
@@ -14,6 +20,7 @@ from tests.support.jobs import (
     gpu,
     kinds,
 )
+from tests.support.stacks import thread
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
 SPINNING = {"utilization": 100, "power": 110.0}
@@ -206,3 +213,41 @@ def test_one_that_went_on_to_the_whole_job_is_odd_among_those_that_wait_in_group
     job.ranks(1).at(c10d("barrier", "checkpoint_step train.py:30"), arguments={"group_given": "no"})
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+
+
+def with_a_thread(job: Sketch, innermost: str, ranks: tuple[int, ...]) -> Job:
+    """The same ranks; some have a thread of a pool beside their main one, which runs a library's code alone."""
+    pool = ["run /usr/lib/python3.11/concurrent/futures/thread.py:58", "_bootstrap /usr/lib/python3.11/threading.py:1"]
+    stack = [innermost, f"save {_TORCH}/distributed/checkpoint/state_dict_saver.py:196", *pool]
+    made = job.job()
+    dumps = [
+        dump._replace(threads=[*dump.threads, thread(*stack, name=f"Saver_{dump.pid}", tid=1)])
+        if made.stack_ranks[node, dump.pid] in ranks
+        else dump
+        for node, dump in zip(made.stack_nodes, made.stacks, strict=True)
+    ]
+    return replace(made, stacks=tuple(dumps))
+
+
+def test_two_threads_of_each_rank_in_collectives_are_told_as_a_mismatch() -> None:
+    job = Sketch(stood_still=40.0)
+    job.ranks().at(ALL_REDUCE)
+    gathering = c10d("gather_object")[0]
+    found = first(diagnose(with_a_thread(job, gathering, (0, 1, 2, 3))))
+    assert (found.kind, found.ranks) == ("collective_mismatch", (0, 1, 2, 3))
+    assert "in all_reduce" in found.summary
+    assert "gather_object in its thread Saver;" in found.summary
+    assert "async_save" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("innermost", "ranks"),
+    [
+        ("wait /usr/lib/python3.11/threading.py:331", (0, 1, 2, 3)),  # waits for work
+        (c10d("gather_object")[0], (0, 1)),  # the others' threads are done: this is what it should be
+    ],
+)
+def test_a_thread_that_is_in_no_collective_on_every_rank_is_no_mismatch(innermost: str, ranks: tuple[int, ...]) -> None:
+    job = Sketch(stood_still=40.0)
+    job.ranks().at(ALL_REDUCE)
+    assert first(diagnose(with_a_thread(job, innermost, ranks))).kind == "collective_stalled"
