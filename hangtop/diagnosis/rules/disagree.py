@@ -122,10 +122,10 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
 
     Stacks do not tell whether both are on one process group; where they are not, it is the network or a GPU.
     """
-    seconds = {member.activity.second for member in members if member.activity}
+    seconds = listed(sorted({member.activity.second for member in members if member.activity}))
     return Finding(
         "collective_mismatch", "critical", 0.7,
-        f"all {len(members)} ranks wait in two collectives at once: {graph.accused[0].told}, and {listed(seconds)}; "
+        f"all {len(members)} ranks wait in two collectives at once: {graph.accused[0].told}, and {seconds}; "
         "on one process group their order differs from rank to rank",
         ranks=ranks,
         nodes=nodes_of(members),
