@@ -49,8 +49,11 @@ def usual_view(nodes: int) -> int:
     return 0 if nodes <= FEW else 1 if nodes <= SOME else 2
 
 
-def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False) -> Shares:
-    """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened."""
+def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False, need: int = 16) -> Shares:
+    """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened.
+
+    Of a small job that hangs, its ranks and the picture of waits fill ``need`` lines.
+    """
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
         # thousands of nodes need every line to stand in their groups
@@ -62,7 +65,7 @@ def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = 
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
         return _map(width, time, left, hangs=hangs)
-    return _hung(width, time, left, nodes) if hangs else _few(width, time, left)
+    return _hung(width, time, left, nodes, need) if hangs else _few(width, time, left)
 
 
 def _few(width: int, time: int, left: int) -> Shares:
@@ -74,15 +77,15 @@ def _few(width: int, time: int, left: int) -> Shares:
     return Shares(time, max(3, left - below), onset, beside)
 
 
-def _hung(width: int, time: int, left: int, nodes: int) -> Shares:
+def _hung(width: int, time: int, left: int, nodes: int, need: int) -> Shares:
     """Who waits matters, not how much each GPU does: the map becomes small."""
     beside = width >= BESIDE
     heat = max(3, min(nodes + 1, left // 4))
-    rest = left - heat - 1
+    rest = left - heat
     if beside:
-        graph = min(16, max(GRAPH, rest * 3 // 5))
+        graph = max(GRAPH, min(need, rest * 3 // 5))
         return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 5 else 0, lines=rest >= GRAPH + 5)
-    graph = min(12, rest - 4) if rest >= GRAPH + 4 else 0
+    graph = min(12, rest - 5) if rest >= GRAPH + 5 else 0
     spare = rest - graph - 6
     return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)
 

@@ -92,7 +92,7 @@ class WaitBox:
     """By the verdict's first finding."""
     waits_for: tuple[int, ...] = ()
     operation: str = ""
-    """What the first edge stands for, where a witness says it: ``all_reduce 41 of dp``."""
+    """What the first edge stands for, where a witness says it: ``all_reduce #41 in dp``."""
     operations: tuple[str, ...] = ()
     """The same for each of ``waits_for``; empty where no witness says it."""
 

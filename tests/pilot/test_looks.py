@@ -78,7 +78,7 @@ async def test_ranks_of_a_silent_node_are_not_said_to_be_alive() -> None:
         assert " 4 of 8 ranks alive   ◌ 4 on silent nodes   4 on CPU" in shown.text()
         assert "ended" not in shown.lines()[2]
         await shown.press("1")
-        assert "4 on CPU now, of 4 ranks" in shown.lines()[2]
+        assert "4 of 4 ranks on CPU now" in shown.lines()[2]
 
 
 async def test_a_lost_node_says_why_and_when_it_is_tried_again() -> None:
@@ -313,7 +313,7 @@ async def test_words_of_the_program_are_not_shown_as_words_for_people() -> None:
     for node, dump in [*paper.stacks(NOW - 6), *paper.stacks(NOW - 4)]:
         session.samples(node, [dump], 0)
     async with screen(session) as shown:
-        assert "31 on CPU now, of 32 ranks" in shown.lines()[2]
+        assert "31 of 32 ranks on CPU now" in shown.lines()[2]
         assert "1 GPU without figures" in shown.lines()[2]
         await shown.press("3")
         assert "1 GPU without figures" in shown.lines()[2]

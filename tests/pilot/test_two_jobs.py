@@ -30,7 +30,7 @@ def two_jobs() -> PaperSession:
 
 async def test_ranks_on_a_cpu_are_counted_of_the_job_alone() -> None:
     async with screen(two_jobs(), size=(120, 36)) as shown:
-        assert "32 on CPU now, of 32 ranks" in shown.text()
+        assert "32 of 32 ranks on CPU now" in shown.text()
 
 
 async def test_the_table_of_ranks_tells_another_jobs_processes_apart() -> None:

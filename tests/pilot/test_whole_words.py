@@ -21,7 +21,7 @@ async def test_who_waits_for_whom_is_told_to_its_end_in_findings(size: tuple[int
         told = " ".join(shown.text().split())
         await shown.press("right")
         told += " ".join(shown.text().split())
-        assert "at step (train.py:207) [all_reduce 134 of dp]" in told
+        assert "at step (train.py:207) [all_reduce #134 in dp]" in told
         assert "…]" not in told
 
 

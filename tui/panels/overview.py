@@ -11,6 +11,7 @@ from tui.panels.opening import opened
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
 from tui.sharing import FEW, VIEWS, Shares, shares, usual_view
+from tui.waits.drawing import LINES
 from tui.widgets.lines import Move
 
 WAITS_PLACE = "who waits for whom"
@@ -26,7 +27,7 @@ class OverviewPanel(OverviewParts):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._shares: tuple[Shares, int, bool, bool, bool] | None = None
+        self._shares: tuple[Shares, int, bool, bool, bool, int] | None = None
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -85,12 +86,19 @@ class OverviewPanel(OverviewParts):
         hangs, graph = bool(self.scene.waits), self.waitmap.active
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
-        found = shares(width, height, nodes, view, hangs=hangs), view, nodes <= FEW, hangs, graph
+        part = shares(width, height, nodes, view, hangs=hangs, need=self._needed())
+        found = part, view, nodes <= FEW, hangs, graph, self.onset.filled(width // 2)
         if found == self._shares:
             return
         self._shares = found
         self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs)
+        # beside the ranks the picture of waits has all that they do not fill
+        self.onset.styles.width = found[-1] if found[0].beside and found[0].graph else "1fr"
         self.call_after_refresh(self.draw)
+
+    def _needed(self) -> int:
+        """Lines that ranks and the picture of waits fill, each under its title."""
+        return 1 + max(len(self.scene.ranks), self.scene.waiting.tallest * (LINES + 2))
 
     def renew(self) -> None:
         """Add up the totals anew, and read what was written until then."""

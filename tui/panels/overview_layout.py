@@ -38,7 +38,7 @@ class OverviewParts(Panel):
     OverviewParts #maps { height: auto; }
     OverviewParts HeatMap { height: auto; }
     OverviewParts Mosaic { height: auto; }
-    OverviewParts #below { height: 1fr; min-height: 4; margin-top: 1; }
+    OverviewParts #below { height: 1fr; min-height: 4; }
     OverviewParts #upper { height: auto; }
     OverviewParts #lower { height: 1fr; min-height: 4; }
     OverviewParts Onset { height: 1fr; }
@@ -50,7 +50,7 @@ class OverviewParts(Panel):
     OverviewParts.-ranks.-beside #lower { width: 2fr; height: 1fr; margin-left: 1; }
     OverviewParts.-ranks.-beside.-waits #below { layout: vertical; }
     OverviewParts.-ranks.-beside.-waits #upper { layout: horizontal; width: 1fr; }
-    OverviewParts.-ranks.-beside.-waits #lower { layout: horizontal; width: 1fr; margin: 1 0 0 0; }
+    OverviewParts.-ranks.-beside.-waits #lower { layout: horizontal; width: 1fr; margin: 0; }
     OverviewParts.-ranks.-beside.-waits WaitMap { margin-left: 1; }
     OverviewParts.-ranks.-beside.-waits LastLines { margin-left: 1; }
     OverviewParts.-side #split { layout: horizontal; }

@@ -80,7 +80,7 @@ class Totals:
             on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
-            pieces += [(f"   {on_cpu}", Tone.TEXT), (" on CPU now, of ", Tone.DIM), (alive, Tone.TEXT)]
+            pieces += [(f"   {on_cpu} of {alive}", Tone.TEXT), (" on CPU now", Tone.DIM)]
         return [*pieces, *self._connecting()]
 
     def _legend(self) -> list[Piece]:

@@ -10,7 +10,9 @@ from tui.text import CUT, cells, fit, wrap
 from tui.waits.levels import Folded, FoldedBox, fold, nodes_within, ranks_within
 
 WIDEST = 44
-"""Cells of a box, borders included; what is longer is wrapped."""
+"""Cells of a box, borders included, as long as others need the room; what is longer is wrapped."""
+WHOLE = 72
+"""The same where there is room to spare."""
 EASY = 26
 """Cells of a box of a chain that is too long to be seen whole."""
 NARROWEST = 11
@@ -73,6 +75,7 @@ def drawing(boxes: Sequence[WaitBox], width: int, height: int) -> Drawing:
     gaps = [_gap(shown, level) for level in range(1, len(columns))]
     widths = [min(WIDEST, max(_natural(shown.boxes[at]) for at in column)) for column in columns]
     widths, between, words = _shrunk(widths, gaps, width)
+    widths = _widened(shown, widths, width - sum(between), words)
     lines = next((lines for lines in range(LINES, 1, -1) if _height(columns, lines) <= height), 1)
     placed = _placed(shown, widths, between, lines, words)
     drawn = tuple(placed[at] for at in range(len(shown.boxes)))
@@ -119,6 +122,29 @@ def _shrunk(widths: list[int], gaps: list[tuple[int, int]], width: int) -> tuple
     raise AssertionError("unreachable: without words there is always a picture")
 
 
+def _widened(shown: Folded, widths: Sequence[int], width: int, words: bool) -> list[int]:
+    """Columns as wide as their texts are without being wrapped, as far as there is room; the narrowest grow first."""
+    made, room = list(widths), width - sum(widths)
+    wanted = [min(WHOLE, max(_unwrapped(shown, at, words) for at in column)) for column in shown.columns]
+    while room > 0 and (narrow := [level for level, want in enumerate(wanted) if made[level] < want]):
+        made[min(narrow, key=made.__getitem__)] += 1
+        room -= 1
+    return made
+
+
+def _unwrapped(shown: Folded, at: int, words: bool) -> int:
+    """Cells in which each text of a box has one line, borders included."""
+    box = shown.boxes[at]
+    nodes = nodes_within(box.nodes, WHOLE)
+    who = f"{ranks_within(box.ranks, WHOLE)} · {nodes}" if nodes else ranks_within(box.ranks, WHOLE)
+    return 4 + max(map(cells, (who, _doing(box), *_labels(shown, at, words), *box.also)))
+
+
+def _labels(shown: Folded, at: int, words: bool) -> list[str]:
+    """What a box says because its arrows have no room for it."""
+    return [] if words else [arrow.label for arrow in shown.arrows if arrow.waiter == at and arrow.label]
+
+
 def _placed(
     shown: Folded, widths: Sequence[int], between: Sequence[int], lines: int, words: bool
 ) -> dict[int, DrawnBox]:
@@ -127,8 +153,7 @@ def _placed(
     for level, column in enumerate(shown.columns):
         y = 0
         for at in column:
-            labels = [] if words else [a.label for a in shown.arrows if a.waiter == at and a.label]
-            texts = _texts(shown.boxes[at], widths[level] - 4, lines, labels)
+            texts = _texts(shown.boxes[at], widths[level] - 4, lines, _labels(shown, at, words))
             placed[at] = DrawnBox(shown.boxes[at], x, y, widths[level], texts)
             y += len(texts) + 2
         x += widths[level] + (between[level] if level < len(between) else 0)

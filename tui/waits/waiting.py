@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from hangtop.diagnosis.finding import WaitBox
+from tui.waits.levels import levels_of
 
 
 class WaitLookup:
@@ -17,6 +19,8 @@ class WaitLookup:
         self.blamed = tuple(rank for box in boxes if box.blamed for rank in box.ranks)
         """Ranks of the boxes that the verdict blames."""
         self._blamed = frozenset(self.blamed)
+        self.tallest = max(Counter(levels_of(boxes)).values(), default=0)
+        """Boxes of the picture of waits that stand above each other, where it has room for all."""
 
     def blames(self, rank: int) -> bool:
         """True for a rank that the verdict blames."""

@@ -135,19 +135,20 @@ class TimeChart(Lines):
         series = history.series[figure.name]
         value = series.newest if timeline.at is None else series.at(timeline.at)
         now = "–" if value is None else figure.scale(value)
-        strips = []
+        if whole is not None and rows == 1:
+            now = f"{now}/{figure.scale(whole)}"
+        when, strips = "now" if timeline.at is None else "then", []
         for row, line in enumerate(lines):
             if row == 0:
                 left, right = figure.title, (figure.scale(top) if rows > 1 else now)
             else:
-                left, right = (now if row == 1 else ""), ("0" if row == rows - 1 else "")
-            label = fit(f" {left}", LABEL - 1 - cells(right)) + right + " "
-            strips.append(self._line(label, [(line, Tone.GRAPH)], width, strong=row == 1 or rows == 1))
+                left, right = (f"{when} {now}" if row == 1 else ""), ("0" if row == rows - 1 else "")
+            strips.append(self._line([*_label(left, right, rows, value=row == 1)], [(line, Tone.GRAPH)], width))
         return strips
 
-    def _line(self, label: str, pieces: list[Piece], width: int, *, strong: bool = False) -> Strip:
+    def _line(self, label: list[Piece], pieces: list[Piece], width: int) -> Strip:
         """A label, and a line of the chart with the moment that is shown."""
-        strip = strip_of([(label, Tone.TEXT if strong else Tone.DIM), *pieces], width, self.ink)
+        strip = strip_of([*label, *pieces], width, self.ink)
         at = self.scene.timeline.at
         column = None if at is None else self._window.column(at)
         if column is None:
@@ -180,7 +181,7 @@ class TimeChart(Lines):
                 pieces[-1] = (pieces[-1][0] + text, tone)
             else:
                 pieces.append((text, tone))
-        return self._line(" verdict".ljust(LABEL), pieces, width)
+        return self._line([(" verdict".ljust(LABEL), Tone.DIM)], pieces, width)
 
     def _placed(self) -> dict[int, Mark]:
         """Marks by column, of several in one the worst."""
@@ -202,7 +203,7 @@ class TimeChart(Lines):
         end = None if ends is None else self._window.column(ends)
         if end is not None and end >= at:
             pieces += [(" " * (end - at), Tone.TEXT), ("▐", Tone.DIM)]
-        return self._line(" events".ljust(LABEL), pieces, width)
+        return self._line([(" events".ljust(LABEL), Tone.DIM)], pieces, width)
 
     def _axis(self, width: int) -> Strip:
         """How far back it reaches, and the names of the last marks, as far as there is room."""
@@ -221,7 +222,18 @@ class TimeChart(Lines):
         for start, name, tone in reversed(names):
             pieces += [(" " * (start - at), Tone.TEXT), (name, tone)]
             at = start + cells(name)
-        return self._line(" " * LABEL, pieces, width)
+        return self._line([(" " * LABEL, Tone.DIM)], pieces, width)
+
+
+def _label(left: str, right: str, rows: int, *, value: bool) -> list[Piece]:
+    """What stands left of a line of a chart: a name above the value, and the scale at its axis.
+
+    A chart of one line has no scale: its value stands there.
+    """
+    if rows == 1:
+        return [(fit(f" {left}", LABEL - 1 - cells(right)), Tone.DIM), (right + " ", Tone.TEXT)]
+    said = fit(f" {left}", LABEL - 1 - cells(right))
+    return [(said, Tone.TEXT if value else Tone.DIM), (f"{right}┤" if right else "│", Tone.DIM)]
 
 
 _REVERSE = Style(reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from textual.strip import Strip
@@ -11,12 +12,16 @@ from hangtop.session.state import Change
 from tui.changes import MARKS, told
 from tui.format import clock
 from tui.scene import Scene
-from tui.text import cells
+from tui.text import cells, harmless, wrap
 from tui.theme import Tone
 from tui.widgets.lines import Lines, Piece, strip_of
 
 OUTCOMES = frozenset(get_args(Outcome))
 """Kinds of changes that are verdicts: their word comes first, for the sentence may be cut."""
+
+
+LEAST = 20
+"""Cells beside a change's time in which it is worth being wrapped."""
 
 
 class Happened(Lines):
@@ -25,20 +30,20 @@ class Happened(Lines):
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="changes")
         self.scene = scene
-        self._told: list[Change] = []
+        self._lines: list[list[Piece]] = []
         self._hidden = 0
-        self._newest: tuple[Change | None, int, int] = (None, 0, 0)
-        """The last change that was drawn, how many there were, and in how many lines all were."""
+        self._newest: tuple[Change | None, int, int, int] = (None, 0, 0, 0)
+        """The last change that was drawn, how many there were, in how many lines all were, and how wide."""
 
     def feed(self) -> None:
         """Take the latest changes and draw."""
-        changes, height = self.scene.state.changes, self.size.height
+        changes, (width, height) = self.scene.state.changes, self.size
         newest = changes[-1] if changes else None
-        if newest is not self._newest[0] or (len(changes), height) != self._newest[1:]:
-            self._newest = newest, len(changes), height
+        if newest is not self._newest[0] or (len(changes), height, width) != self._newest[1:]:
+            self._newest = newest, len(changes), height, width
             self._hidden = sum(change.kind == "hangtop" for change in changes)
             of_the_job = (change for change in reversed(changes) if change.kind != "hangtop")
-            self._told = told(of_the_job, max(1, height - 1))
+            self._lines = _laid(told(of_the_job, max(1, height - 1)), width, height - 1)
             self.redraw()
 
     def on_resize(self) -> None:
@@ -52,16 +57,30 @@ class Happened(Lines):
             title, right = " what happened ", f" {self._hidden} of hangtop's own hidden ─" if self._hidden else ""
             line = "─" * max(0, width - cells(title) - cells(right))
             return strip_of([(title + line + right, Tone.DIM)], width, self.ink)
-        if y - 1 >= len(self._told):
+        if y - 1 >= len(self._lines):
             text = "nothing yet" if y == 1 else ""
             return strip_of([(f" {text}", Tone.DIM)], width, self.ink)
-        change = self._told[y - 1]
+        return strip_of(self._lines[y - 1], width, self.ink)
+
+
+def _laid(changes: Sequence[Change], width: int, height: int) -> list[list[Piece]]:
+    """A line each; where lines are left over, what is longer than one has more, the newest first."""
+    lines: list[list[Piece]] = []
+    spare = height - len(changes)
+    for change in changes:
         sign = MARKS[change.kind]
-        pieces: list[Piece] = [
+        head: list[Piece] = [
             (f" {clock(change.at, millis=False)} ", Tone.DIM),
             (f"{sign.glyph} ", sign.tone),
             (f"{change.node} " if change.node else "", Tone.INFO),
             (f"{sign.label} " if change.kind in OUTCOMES else "", sign.tone),
-            (change.text, Tone.TEXT),
         ]
-        return strip_of(pieces, width, self.ink)
+        used, text = sum(cells(told) for told, _ in head), harmless(change.text)
+        room = width - used
+        parts = wrap(text, room) if spare > 0 and LEAST <= room < cells(text) else [text]
+        if len(parts) > 1 + spare:
+            parts = [*parts[:spare], " ".join(parts[spare:])]
+        spare -= len(parts) - 1
+        lines.append([*head, (parts[0], Tone.TEXT)])
+        lines += [[(" " * used, Tone.TEXT), (part, Tone.TEXT)] for part in parts[1:]]
+    return lines

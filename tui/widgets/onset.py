@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from textual.strip import Strip
 
 from hangtop.session.history.history import STILL, WOKE
 from hangtop.session.history.lanes import FULL, UNSEEN, Lanes
-from tui.format import age, number, spark
+from tui.format import age, clock, number, spark
 from tui.measure import cpu_percent, row_of
 from tui.scene import RankRow, Scene
 from tui.text import cells, fit
@@ -18,6 +19,10 @@ from tui.widgets.lines import Lines, Piece, strip_of
 
 MINUTE = 60
 """Cells of a second each; fewer on a narrow screen, of which none is left out: then they are of two or more seconds."""
+AFTER = 15
+"""Seconds after the last rank stopped that the minute goes on to when all stand still: the wedge stays on view."""
+KEPT = 3000
+"""Seconds for which what ranks did is kept (:class:`~hangtop.session.history.lanes.Lanes`), less that minute."""
 TREND = 20
 """Cells of a GPU's power."""
 _CELLS = {"moved": ("▇", Tone.GRAPH), "woke": ("▃", Tone.DIM), "still": ("·", Tone.DIM), "unseen": (" ", Tone.DIM)}
@@ -40,6 +45,8 @@ class Onset(Lines):
         super().__init__(id="onset")
         self.scene = scene
         self._rows: list[OnsetRow] = []
+        self._end: float | None = None
+        """End of the minute that is shown; None is now."""
 
     def feed(self) -> None:
         """Take the latest and draw."""
@@ -55,7 +62,7 @@ class Onset(Lines):
                 stopped = None if lanes is None else lanes.stopped(now)
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))
         rows.sort(key=_order)
-        self._rows = rows
+        self._rows, self._end = rows, _end_of(rows, now)
         self.resize_to(self.size.width, len(rows) + 1)
         self.redraw()
 
@@ -68,7 +75,7 @@ class Onset(Lines):
         """A title, then one rank a line."""
         cells_shown, trend, name = self._measured(width)
         if y == 0:
-            return self._title(width, name, cells_shown)
+            return self._title(width, name, cells_shown, trend=trend)
         place = self.top + y - 1
         if place >= len(self._rows):
             return strip_of([], width, self.ink)
@@ -77,18 +84,24 @@ class Onset(Lines):
     def _measured(self, width: int) -> tuple[int, bool, int]:
         """Cells of the last minute, whether GPU power fits, and cells of a node's name."""
         name = min(14, max((cells(each.row.node.name) for each in self._rows), default=4))
-        left = width - (2 + 5 + name + 1) - 8 - 6 - 6
+        left = width - _beside(name) - 1
         shown = next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
         return shown, left - shown >= TREND + 2, name
 
-    def _title(self, width: int, name: int, shown: int) -> Strip:
-        each = f"{MINUTE // shown} s a cell" if shown < MINUTE else "1 s a cell"
-        text = f" rank{' ' * (name + 3)}last {MINUTE} s, {each} "
-        words = "first to stop above "
-        return strip_of(
-            [(text, Tone.DIM), ("─" * max(0, width - cells(text) - len(words) - 2), Tone.DIM), (f" {words}", Tone.DIM)],
-            width, self.ink,
-        )  # fmt: skip
+    def filled(self, width: int) -> int:
+        """Of so many cells those that lines fill; the last one is the scrollbar's."""
+        shown, trend, name = self._measured(width)
+        return min(width, _beside(name) + shown + (TREND + 2 if trend else 0) + 1)
+
+    def _title(self, width: int, name: int, shown: int, *, trend: bool) -> Strip:
+        minute = f"last {MINUTE} s" if self._end is None else f"{MINUTE} s to {clock(self._end, millis=False)}"
+        each = f"{minute}, {MINUTE // shown} s a cell"
+        texts = f"{each}, first to stop above", each, minute
+        told = next((text for text in texts if cells(text) < shown), f"{MINUTE} s")
+        power = f" {fit(f'power {MINUTE} s', TREND)}" if trend else ""
+        heads = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{fit('power', 6, 'right')}{power}"
+        text = f" {fit('rank', 5, 'right')} {fit('node', name)} {fit(told, shown)}{heads}"
+        return strip_of([(text, Tone.DIM)], width, self.ink)
 
     def _line(self, each: OnsetRow, width: int, measured: tuple[int, bool, int]) -> Strip:
         shown, trend, name = measured
@@ -121,7 +134,7 @@ class Onset(Lines):
         if lanes is None:
             return [(" " * shown, Tone.DIM)]
         step = MINUTE / shown
-        end = (floor(self.scene.now / step) + 1) * step
+        end = (floor((self.scene.now if self._end is None else self._end) / step) + 1) * step
         pieces: list[Piece] = []
         for value in lanes.cells(end, step, shown):
             what = "unseen" if value == UNSEEN else "still" if value == STILL else "woke" if value <= WOKE else "moved"
@@ -131,6 +144,21 @@ class Onset(Lines):
             else:
                 pieces.append((glyph, tone))
         return pieces
+
+
+def _beside(name: int) -> int:
+    """Cells of a line but for the minute: mark, rank and node, and since when, CPU and power."""
+    return (2 + 5 + name + 1) + 8 + 5 + 6
+
+
+def _end_of(rows: Sequence[OnsetRow], now: float) -> float | None:
+    """When the minute ends that shows how all ranks came to stand still; None while some move, or just did."""
+    stopped = [each.stopped for each in rows]
+    last = max((at for at in stopped if at is not None), default=None)
+    if last is None or None in stopped:
+        return None
+    end = last + AFTER
+    return end if end < now < end + KEPT else None
 
 
 def _order(each: OnsetRow) -> tuple[bool, bool, float, int]:

@@ -13,10 +13,19 @@ from dataclasses import dataclass
 
 from collectors.samples.collectives import RecorderDump
 
-WHOLE = frozenset({"", "0", "default_pg"})
+WHOLE_NAME = "default_pg"
+"""What torch calls the group of all ranks."""
+WHOLE = frozenset({"", "0", WHOLE_NAME})
 """Names of the group of all ranks: the ranks of that group are the global ones."""
 HASH = 20
 """Letters of a name from which on it is a hash that says nothing to a reader (torch hashes the ranks)."""
+
+
+def name_of(name: str, description: str) -> str:
+    """A group's name with its description, as far as that says something of its own."""
+    if description == WHOLE_NAME and name in WHOLE:
+        return description
+    return name if description in ("", name, "undefined") else f"{name} ({description})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +38,16 @@ class Group:
 
     @property
     def label(self) -> str:
-        """``3``, ``3 (tp)``; a hash gives way to the description."""
+        """``3``, ``3 (tp)``; a hash, and the number of the group of all ranks, give way to the description."""
         name = self.name or "0"
         if len(name) > HASH:
             name = self.description or name[:8]
-        return name if self.description in ("", name, "undefined") else f"{name} ({self.description})"
+        return name_of(name, self.description)
 
     @property
     def whole(self) -> bool:
         """True for the group of all ranks."""
-        return self.name in WHOLE or self.description == "default_pg"
+        return self.name in WHOLE or self.description == WHOLE_NAME
 
     def rank_at(self, place: int | None) -> int | None:
         """The global rank at a place of the group; None where it is not known."""

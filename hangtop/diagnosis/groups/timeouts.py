@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.groups.edges import Waits
-from hangtop.diagnosis.groups.groups import WHOLE
+from hangtop.diagnosis.groups.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.witnesses.failures import number_of, text_of
@@ -39,7 +39,7 @@ class Timed:
     @property
     def whole(self) -> bool:
         """The group of all ranks."""
-        return bool(self.name) and (self.name in WHOLE or self.description == "default_pg")
+        return bool(self.name) and (self.name in WHOLE or self.description == WHOLE_NAME)
 
     def ranks(self, job: Job) -> set[int] | None:
         """Its global ranks; those of the job, where lines name no group. None where nothing tells."""
@@ -48,8 +48,7 @@ class Timed:
     @property
     def label(self) -> str:
         """``3 (dp)``, or what there is of it."""
-        plain = self.description in ("", self.name, "undefined")
-        return self.name if plain else f"{self.name} ({self.description})" if self.name else self.description
+        return name_of(self.name, self.description) if self.name else self.description
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:

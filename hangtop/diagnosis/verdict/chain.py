@@ -136,11 +136,14 @@ def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, i
     own = place_of.get(edge.waiter)
     if own is None or not edge.certain:
         return
-    number = "" if edge.seq is None else f" {edge.seq}"
+    number = "" if edge.seq is None else f" #{edge.seq}"
+    # a bare number would be read as a rank, or as one more count
+    group = f"group {edge.group}" if edge.group[:1].isdigit() else edge.group
+    told = f"{edge.operation}{number}{f' in {group}' if group else ''}"
     for rank in edge.for_ranks:
         other = place_of.get(rank)
         if other is not None and other != own:
-            edges.setdefault(own, {}).setdefault(other, f"{edge.operation}{number} of {edge.group}")
+            edges.setdefault(own, {}).setdefault(other, told)
 
 
 _STANCES = {

@@ -40,14 +40,14 @@ def test_where_nobody_is_to_blame_nobody_is_marked() -> None:
 def test_a_chain_is_followed_to_its_end() -> None:
     boxes = (
         WaitBox((5,), ("n2",), "works: read (data.py:1)", True),
-        WaitBox((4,), ("n2",), "waits: recv", False, (0,), "recv 7 of pp"),
-        WaitBox((0, 1), ("n1",), "waits: all_reduce", False, (1,), "all_reduce 3 of dp"),
+        WaitBox((4,), ("n2",), "waits: recv", False, (0,), "recv #7 in pp"),
+        WaitBox((0, 1), ("n1",), "waits: all_reduce", False, (1,), "all_reduce #3 in dp"),
         WaitBox((2,), ("n1",), "waits: send", False, (0,)),
     )
     assert chain_lines(boxes) == [
         "rank 5 on n2: works: read (data.py:1)   ◀ holds the others up",
-        "├─ rank 4 on n2: waits: recv   [recv 7 of pp]",
-        "│  └─ ranks 0-1 on n1: waits: all_reduce   [all_reduce 3 of dp]",
+        "├─ rank 4 on n2: waits: recv   [recv #7 in pp]",
+        "│  └─ ranks 0-1 on n1: waits: all_reduce   [all_reduce #3 in dp]",
         "└─ rank 2 on n1: waits: send",
     ]
 

@@ -83,7 +83,7 @@ def test_every_view_fits_and_leaves_room_for_what_happened(
     if part.row:
         stacked += 1 + max(4, part.graph, part.card)
     elif few and part.beside:
-        stacked += 1 + (part.graph + 1 if part.graph else 0) + 4
+        stacked += part.graph + 4
     elif part.beside:
         assert part.card + part.graph + 4 <= height - part.time
     else:

@@ -16,11 +16,11 @@ from tui.waits.svg import as_svg
 
 CHAIN = (
     WaitBox((5,), ("n2",), "in read (data.py:1)", True),
-    WaitBox((4, 6), ("n2",), "waits in all_reduce at f (l.py:3)", False, (0,), "all_reduce 41 of tp",
-            ("all_reduce 41 of tp",)),
-    WaitBox((8, 9), ("n3",), "waits in recv at g (p.py:7)", False, (1,), "recv 7 of pp", ("recv 7 of pp",)),
-    WaitBox((12, 13), ("n4",), "waits in all_reduce at h (t.py:9)", False, (0, 2), "all_reduce 3 of dp",
-            ("", "all_reduce 3 of dp")),
+    WaitBox((4, 6), ("n2",), "waits in all_reduce at f (l.py:3)", False, (0,), "all_reduce #41 in tp",
+            ("all_reduce #41 in tp",)),
+    WaitBox((8, 9), ("n3",), "waits in recv at g (p.py:7)", False, (1,), "recv #7 in pp", ("recv #7 in pp",)),
+    WaitBox((12, 13), ("n4",), "waits in all_reduce at h (t.py:9)", False, (0, 2), "all_reduce #3 in dp",
+            ("", "all_reduce #3 in dp")),
 )  # fmt: skip
 """Tensor in pipeline in data parallel."""
 SVG = "{http://www.w3.org/2000/svg}"
@@ -36,8 +36,8 @@ def test_a_chain_is_drawn_to_its_end_with_collective_and_number() -> None:
     assert [box.box.letter for box in drawn.boxes] == ["A", "B", "C", "D"]
     assert [box.x for box in drawn.boxes] == sorted({box.x for box in drawn.boxes})
     row = lines[1]
-    assert row.index("rank 5") < row.index("all_reduce 41 of tp") < row.index("ranks 4,6") < row.index("recv 7 of pp")
-    assert row.index("recv 7 of pp") < row.index("all_reduce 3 of dp") < row.index("ranks 12-13")
+    assert row.index("rank 5") < row.index("all_reduce #41 in tp") < row.index("ranks 4,6") < row.index("recv #7 in pp")
+    assert row.index("recv #7 in pp") < row.index("all_reduce #3 in dp") < row.index("ranks 12-13")
     assert row.count(HEAD) == 3
     assert "┏━ A" in lines[0]
     assert "┌─ B" in lines[0]
@@ -47,8 +47,21 @@ def test_a_chain_is_drawn_to_its_end_with_collective_and_number() -> None:
 def test_where_arrows_have_no_room_for_words_boxes_say_them() -> None:
     lines = text_of(drawing(CHAIN, 100, 10))
     assert max(map(len, lines)) <= 100
-    assert not any("all_reduce 41 of tp" in line and HEAD in line for line in lines)
-    assert "recv 7 of pp" in "\n".join(lines)
+    assert not any("all_reduce #41 in tp" in line and HEAD in line for line in lines)
+    assert "recv #7 in pp" in "\n".join(lines)
+
+
+def test_boxes_are_as_wide_as_their_texts_where_there_is_room_and_wrap_where_there_is_none() -> None:
+    doing = "in read_shard_of_the_tokenised_dataset (dataset_of_shards.py:1288)"
+    pair = (
+        WaitBox((5,), ("n2",), doing, True),
+        WaitBox((4, 6), ("n2",), "waits in x (l.py:3)", False, (0,), "all_reduce #217 in default_pg"),
+    )
+    wide, narrow = ("\n".join(text_of(drawing(pair, width, 10))) for width in (150, 70))
+    assert doing in wide
+    assert "all_reduce #217 in default_pg" in wide
+    assert doing not in narrow
+    assert max(map(len, narrow.splitlines())) <= 70
 
 
 def test_what_is_not_blamed_is_not_heavy() -> None:
@@ -58,13 +71,13 @@ def test_what_is_not_blamed_is_not_heavy() -> None:
 
 def test_ranks_that_wait_in_a_circle_are_drawn_once_each() -> None:
     circle = (
-        WaitBox((0,), (), "waits in send at a (b.py:1)", True, (1,), "send 1 of pp", ("send 1 of pp",)),
-        WaitBox((1,), (), "waits in send at a (b.py:1)", True, (0,), "send 2 of pp", ("send 2 of pp",)),
+        WaitBox((0,), (), "waits in send at a (b.py:1)", True, (1,), "send #1 in pp", ("send #1 in pp",)),
+        WaitBox((1,), (), "waits in send at a (b.py:1)", True, (0,), "send #2 in pp", ("send #2 in pp",)),
     )
     drawn = drawing(circle, 120, 10)
     assert [box.box.ranks for box in drawn.boxes] == [(1,), (0,)]
     assert len(drawn.arrows) == 1
-    assert "also for A: send 2 of pp" in "\n".join(text_of(drawn))
+    assert "also for A: send #2 in pp" in "\n".join(text_of(drawn))
 
 
 def test_of_many_boxes_those_that_matter_stay_and_the_others_are_counted() -> None:

@@ -1,0 +1,81 @@
+"""The overview of a small job: who stopped first, for as long as it stands; what happened, said whole; scales."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hangtop.session.state import Change
+from tests.support.piloted import screen
+from tests.support.screens import NOW, Paper, PaperSession, hung
+
+MOVED = "▇"
+WIDE = (200, 50)
+
+
+def watched(*, stood: int, gpus: int = 0) -> PaperSession:
+    """A job that moved for 40 s; all of its ranks have stood still for ``stood`` seconds."""
+    paper = Paper(nodes=2, gpus=gpus)
+    session = paper.session(ticks=0)
+    began = NOW - 40 - stood
+    for second in range(40 + stood + 1):
+        paper.clock.now = began + second
+        for index in range(paper.nodes):
+            paper.feed(session, index, min(second, 40))
+        session.tick()
+    return session
+
+
+def wedge(lines: list[str]) -> list[str]:
+    """The ranks' lines of the onset."""
+    start = next(at for at, line in enumerate(lines) if line.startswith("  rank node")) + 1
+    return lines[start : start + 4]
+
+
+async def test_the_wedge_stays_on_view_when_all_have_stood_for_longer_than_a_minute() -> None:
+    session = watched(stood=100)
+    async with screen(session, size=WIDE) as shown:
+        assert "60 s to 02:4" in shown.text()
+        assert all(MOVED in line and "·" in line for line in wedge(shown.lines()))
+
+
+async def test_while_ranks_move_the_minute_is_the_last_one() -> None:
+    session = watched(stood=0)
+    async with screen(session, size=WIDE) as shown:
+        assert "last 60 s, 1 s a cell" in shown.text()
+        assert all(MOVED in line for line in wedge(shown.lines()))
+
+
+async def test_figures_of_ranks_stand_under_their_names() -> None:
+    session = watched(stood=0, gpus=2)
+    async with screen(session, size=WIDE) as shown:
+        lines = shown.lines()
+        head = next(line for line in lines if line.startswith("  rank node"))
+        row = wedge(lines)[0]
+        ends = [head.index(name) + len(name) for name in ("still", " cpu", "power")]
+        assert [row[:end].split()[-1] for end in ends] == ["moves", "97%", f"{640 + 40 * 3 % 9}W"]
+
+
+@pytest.mark.parametrize(("width", "whole"), [(120, True), (300, False)])
+async def test_what_happened_is_wrapped_where_lines_are_left_and_the_line_is_too_short(width: int, whole: bool) -> None:
+    session = watched(stood=0)
+    text = "rank 3 on node1 is in " + " ".join(f"word{number}" for number in range(12))
+    session.state.changes.append(Change(NOW - 5, "", text, "other"))
+    async with screen(session, size=(width, 50)) as shown:
+        lines = shown.lines()
+        first = next(at for at, line in enumerate(lines) if "rank 3 on node1 is in" in line)
+        assert ("word11" in lines[first]) is not whole
+        assert "word11" in shown.text()
+
+
+async def test_a_value_of_a_chart_is_told_from_its_scale() -> None:
+    session = watched(stood=100)
+    session.verdict = replace(hung(1, "node1"), waits=())
+    async with screen(session, size=(120, 36)) as shown:
+        lines = shown.lines()
+        at = next(at for at, line in enumerate(lines) if line.startswith(" moving"))
+        assert lines[at].split("┤")[0].split() == ["moving", "4"]
+        assert lines[at + 1].split("┤")[0].split() == ["now", "0", "0"]
+    async with screen(session, size=(80, 24)) as shown:
+        assert any(line.startswith(" moving    0/4 ") for line in shown.lines())
