@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_missing() -> None:
     assert "node2" in found.summary
 
 
-def one_number_for_two(**differs: object) -> Sketch:
+def one_number_for_two(**differs: Any) -> Sketch:
     """Nobody is rank 2, and a second process says that it is rank 1."""
     job = Sketch()
     job.ranks(0, 1, 3).at(ALL_REDUCE)

@@ -110,7 +110,12 @@ async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
     watched = watch(patience=30.0)
     monkeypatch.setattr(watcher, "LEAST_PAUSE", 1e9)  # else it is judged in every step
     judged: list[float] = []
-    monkeypatch.setattr(watched.session, "publish", lambda verdict: judged.append(watched.feed.time) or verdict)
+
+    def publish(verdict: Verdict) -> Verdict:
+        judged.append(watched.feed.time)
+        return verdict
+
+    monkeypatch.setattr(watched.session, "publish", publish)
     await watched.run(20, still=False)
     began = watched.feed.time
     judged.clear()
