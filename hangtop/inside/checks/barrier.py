@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Union
 
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless
+from hangtop.inside.checks.meeting import confer, group_of, harmless
+from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import CheckResult
 
 
@@ -14,7 +15,7 @@ def barrier(seconds: float = 60.0, *, group: Any = None, number: int = 0) -> Che
 
     At the job's store, so that nothing is left waiting where some do not come. True where all came.
     """
-    return confer("barrier", group_of(group), seconds, {}, _judge, None, number)
+    return confer("barrier", group_of(group), seconds, dict, _judge, None, number)
 
 
 def _judge(round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:

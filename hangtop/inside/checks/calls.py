@@ -20,8 +20,9 @@ from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from hangtop.inside.checks.desk import Desk
-from hangtop.inside.checks.meeting import place_in_code, ranks_text, store_of_job
+from hangtop.inside.checks.meeting import store_of_job
 from hangtop.inside.checks.sends import SENDS, Sends
+from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.results import CheckResult, Noted, publish
 
 UNEVEN = ("alltoall", "all_to_all", "gather_", "scatter_", "allgather_")

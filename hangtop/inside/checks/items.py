@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
+from hangtop.inside.checks.dense import parts_of
 from hangtop.inside.own_rank import distributed_now
 
-SCALARS = (int, float, bool, str, type(None), tuple)
-"""Settings of a parameter group that are compared (learning rate, betas)."""
+SCALARS = (int, float, complex, bool, str, type(None))
+"""What is no tensor and is compared all the same: settings of a parameter group (learning rate, betas), counters."""
+
+LONG = 300
+"""Characters of such a thing that are shown to people."""
 
 
 class Item(NamedTuple):
@@ -40,19 +44,25 @@ def items_of(things: Tuple[Any, ...]) -> List[Item]:
     wanted = [thing for thing in things if not (isinstance(thing, str) and thing == "buffers")]
     alone = len(wanted) != len(things)
     found: List[Item] = []
-    for thing in wanted:
+    taken: Set[str] = set()
+    for place, thing in enumerate(wanted):
         if isinstance(thing, str) and thing == "rng":
-            found += _generators(torch)
-        elif isinstance(thing, torch.nn.Module):
-            named = [] if alone else list(thing.named_parameters())
-            found += [item_of(name, tensor) for name, tensor in [*named, *thing.named_buffers()]]
-        elif isinstance(thing, torch.optim.Optimizer):
-            found += _states(thing, torch)
+            items = list(_generators(torch))
+        elif isinstance(thing, torch.nn.Module) and alone:
+            items = [item for name, buffer in thing.named_buffers() for item in of_tensor(name, buffer)]
+        elif isinstance(thing, SCALARS):
+            raise TypeError("cannot compare a %s: %r" % (type(thing).__name__, thing))
         else:
-            found += [item_of(name, tensor) for name, tensor in _tensors(thing, torch, "tensor")]
+            items = list(_parts(thing, torch, ""))
+        # two models have parameters of the same names
+        same = taken & {item.name for item in items}
+        if same:
+            items = [item._replace(name="%s of argument %d" % (item.name, place + 1)) for item in items]
+        taken |= {item.name for item in items}
+        found += items
     if not found:
         raise TypeError('nothing to compare: give a module, an optimizer, tensors, or "rng"')
-    return [item for item in found if item.cell != _PARTIAL]
+    return found
 
 
 _PARTIAL = "partial"
@@ -63,23 +73,35 @@ SHARDED = ("_fsdp_flattened", "ds_id")
 """Marks of a plain tensor of which each rank has a part of its own: FSDP before DTensors, and ZeRO 3."""
 
 
-def item_of(name: str, tensor: Any, of: Any = None) -> Item:
+def of_tensor(name: str, tensor: Any, of: Any = None) -> Iterator[Item]:
     """One tensor, or the local part of a DTensor; ``of`` is the parameter that a state belongs to."""
+    cell, local = cell_of(tensor, of)
+    if cell == _PARTIAL:
+        return
+    for suffix, part in parts_of(local):
+        if isinstance(part, str):
+            yield Item(name + suffix, cell, None, part)
+        else:
+            yield Item(name + suffix, cell, part)
+
+
+def cell_of(tensor: Any, of: Any = None) -> Tuple[str, Any]:
+    """The cell of a tensor, and what this rank holds of it."""
     local = getattr(tensor, "to_local", None)
     if local is None:
-        return Item(name, _own_part() if any(hasattr(tensor if of is None else of, m) for m in SHARDED) else "", tensor)
+        return _own_part() if any(hasattr(tensor if of is None else of, mark) for mark in SHARDED) else "", tensor
     mesh = tensor.device_mesh
     coordinate = mesh.get_coordinate()
     if coordinate is None:
-        return Item(name, _PARTIAL, tensor)
+        return _PARTIAL, tensor
     names = mesh.mesh_dim_names or ["dim%d" % number for number in range(mesh.ndim)]
     cell = []
     for place, placement in enumerate(tensor.placements):
         if placement.is_partial():
-            return Item(name, _PARTIAL, tensor)
-        if placement.is_shard():
+            return _PARTIAL, tensor
+        if not placement.is_replicate():
             cell.append("%s=%d" % (names[place], coordinate[place]))
-    return Item(name, " ".join(cell), local().detach())
+    return " ".join(cell), local().detach()
 
 
 def _own_part() -> str:
@@ -109,17 +131,21 @@ def _states(optimizer: Any, torch: Any) -> Iterator[Item]:
     number = 0
     for place, group in enumerate(optimizer.param_groups):
         for name, value in sorted(group.items()):
-            if name != "params" and isinstance(value, SCALARS):
-                yield Item("optimizer group %d %s" % (place, name), "", None, repr(value))
+            if name != "params":
+                yield from _known(value, torch, "optimizer group %d %s" % (place, name))
         for parameter in group["params"]:
             state: Dict[str, Any] = optimizer.state.get(parameter, {})
             for name, value in sorted(state.items()):
-                label = "optimizer state %d %s" % (number, name)
-                if torch.is_tensor(value):
-                    yield item_of(label, value, parameter)
-                elif isinstance(value, SCALARS):
-                    yield Item(label, "", None, repr(value))
+                yield from _known(value, torch, "optimizer state %d %s" % (number, name), parameter)
             number += 1
+
+
+def _known(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
+    """What can be compared of an optimizer's own: it may keep functions and objects there, too."""
+    try:
+        yield from _parts(value, torch, name, of)
+    except TypeError:
+        return
 
 
 def _generators(torch: Any) -> Iterator[Item]:
@@ -136,19 +162,41 @@ def _generators(torch: Any) -> Iterator[Item]:
         yield Item("generator of torch.cuda", "", torch.cuda.get_rng_state())
 
 
-def _tensors(thing: Any, torch: Any, name: str) -> Iterator[Tuple[str, Any]]:
+def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
+    """All that ``thing`` holds, each by the way that leads to it."""
     if torch.is_tensor(thing):
-        yield name, thing
-    elif isinstance(thing, dict):
+        yield from of_tensor(name or "tensor", thing, of)
+    elif isinstance(thing, torch.nn.Module):
+        for own, tensor in [*thing.named_parameters(), *thing.named_buffers()]:
+            yield from of_tensor(_within(name, own), tensor)
+    elif isinstance(thing, torch.optim.Optimizer):
+        yield from (item._replace(name=_within(name, item.name)) for item in _states(thing, torch))
+    elif isinstance(thing, SCALARS) or (isinstance(thing, (tuple, list)) and thing and _numbers(thing)):
+        text = repr(thing)
+        short = len(text) <= LONG
+        yield Item(name or "value", "", None, text if short else _fingerprint(text.encode()), shown=short)
+    elif isinstance(thing, Mapping):
         for key, value in thing.items():
-            yield from _tensors(value, torch, str(key))
+            yield from _parts(value, torch, _within(name, str(key)), of)
     elif isinstance(thing, tuple) and len(thing) == 2 and isinstance(thing[0], str):
-        yield from _tensors(thing[1], torch, thing[0])
-    elif hasattr(thing, "__iter__") and not isinstance(thing, (str, bytes)):
+        yield from _parts(thing[1], torch, _within(name, thing[0]), of)
+    elif hasattr(thing, "__array__"):
+        yield from of_tensor(name or "array", torch.as_tensor(thing), of)
+    elif hasattr(thing, "__iter__") and not isinstance(thing, bytes):
         for number, value in enumerate(thing):
-            yield from _tensors(value, torch, "%s %d" % (name, number))
+            pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+            yield from _parts(value, torch, name if pair else "%s %d" % (name or "tensor", number), of)
     else:
         raise TypeError("cannot compare a %s" % type(thing).__name__)
+
+
+def _numbers(things: Sequence[Any]) -> bool:
+    """Whether these are numbers alone, as a pair of betas is."""
+    return all(isinstance(thing, SCALARS) and not isinstance(thing, str) for thing in things)
+
+
+def _within(name: str, own: str) -> str:
+    return "%s.%s" % (name, own) if name else own
 
 
 def _fingerprint(data: bytes) -> str:

@@ -9,43 +9,24 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
-from collectors.samples.page import PHASE_NAMES
 from hangtop.inside.checks.desk import Desk, Unreachable
+from hangtop.inside.checks.whereabouts import place_in_code, position, ranks_text
+from hangtop.inside.checks.words import Conclusion, Judge, More, Said, decoded, encoded
 from hangtop.inside.own_rank import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
-from hangtop.inside.steps import telling
 
 GRACE = 2.0
 """Seconds beyond the deadline in which the others wait for the leader's word."""
 NAMED = 8
 """Absent ranks of whom it is said where they were."""
 ROUNDS = 16
+GONE = None
+"""Lies in the place of what a rank had said, once its time is up."""
 
-Said = Dict[str, Any]
-"""What one rank says in one round; JSON."""
 Calls = TypeVar("Calls", bound=Callable[..., CheckResult])
-
-
-class More(NamedTuple):
-    """The leader wants to know more of everybody."""
-
-    request: Said
-
-
-class Conclusion(NamedTuple):
-    """What the leader concludes."""
-
-    summary: str
-    findings: Sequence[Noted] = ()
-
-
-Judge = Callable[[int, Dict[int, Said]], Union[More, Conclusion]]
-"""Given the number of the round and what each rank said; the leader alone calls it."""
 
 
 class MeetingGroup(NamedTuple):
@@ -61,6 +42,10 @@ class MeetingGroup(NamedTuple):
         return self.ranks[0]
 
 
+class Outside(Exception):
+    """A check among ranks of whom this one is none: as torch's collectives, it does nothing here."""
+
+
 _counts: Dict[Tuple[str, Tuple[int, ...]], int] = {}
 
 
@@ -72,9 +57,11 @@ def group_of(group: Any = None) -> MeetingGroup:
     me = distributed.get_rank()
     if group is None:
         return MeetingGroup(tuple(range(distributed.get_world_size())), me)
+    if group is distributed.GroupMember.NON_GROUP_MEMBER:  # what new_group() gives to whoever is not in it
+        raise Outside("rank %d is not in this group, and takes no part" % me)
     ranks = tuple(sorted(distributed.get_process_group_ranks(group)))
     if me not in ranks:
-        raise Unreachable("rank %d is not in this group" % me)
+        raise Outside("rank %d is not in this group, and takes no part" % me)
     return MeetingGroup(ranks, me)
 
 
@@ -96,14 +83,15 @@ def confer(
     check: str,
     group: MeetingGroup,
     seconds: float,
-    first: Said,
+    first: Callable[[], Said],
     judge: Judge,
     reply: Optional[Callable[[Said], Said]] = None,
     number: int = 0,
 ) -> CheckResult:
     """Meet, round by round, and give what the leader concluded; it is published, too.
 
-    ``first`` is what this rank says in the first round, ``reply`` makes of a request what it says in the next.
+    ``first`` gives what this rank says in the first round, ``reply`` makes of a request what it says in the next; a
+    rank on which they fail says so, and nobody waits for it.
     ``number`` is that of a question from outside, by which its ranks find one another; in code the calls are counted.
     """
     began = time.monotonic()
@@ -130,22 +118,25 @@ class Meeting:
         self.check = check
         self.group = group
         self.until = until
+        self._asked = bool(number)
+        """From outside: the place is that of whatever ended the step."""
         self.desk = Desk(store_of_job(), until + 2 * GRACE)
         count = "asked%d" % number if number else "%d" % _counts[check, group.ranks]
         ranks = "%d-%d-%08x" % (group.ranks[0], len(group.ranks), _mixed(group.ranks))
         self._at = "hangtop/%s/%s/%s" % (check, ranks, count)
 
-    def run(self, first: Said, judge: Judge, reply: Optional[Callable[[Said], Said]]) -> Conclusion:
+    def run(self, first: Callable[[], Said], judge: Judge, reply: Optional[Callable[[Said], Said]]) -> Conclusion:
         """Go through the rounds."""
-        said = {"where": place_in_code(), **position(), "said": first}
+        where = place_in_code()
+        said = {"where": where, **position(), **_saying(first)}
         for round_ in range(ROUNDS):
             self.desk.set(self._key(round_, self.group.me), json.dumps(said).encode())
             if round_ == 0:
-                self.desk.set("hangtop/last/%d" % self.group.me, json.dumps([self.check, said["where"]]).encode())
+                self.desk.set("hangtop/last/%d" % self.group.me, json.dumps([self.check, where]).encode())
             word = self._lead(round_, judge) if self.group.me == self.group.leader else self._follow(round_)
             if isinstance(word, Conclusion):
                 return word
-            said = {"said": reply(word.request) if reply is not None else {}}
+            said = _saying(functools.partial(reply or _nothing, word.request))
         return Conclusion("gave up after %d rounds" % ROUNDS)
 
     def _key(self, round_: int, rank: int) -> str:
@@ -155,30 +146,68 @@ class Meeting:
         keys = [self._key(round_, rank) for rank in self.group.ranks]
         all_came = self.desk.wait(keys, self.until)
         came = [rank for rank in self.group.ranks if all_came or self.desk.present([self._key(round_, rank)])]
-        rows = {rank: json.loads(self.desk.get(self._key(round_, rank))) for rank in came}
-        word = judge(round_, {rank: row["said"] for rank, row in rows.items()})
+        told = {rank: json.loads(self.desk.get(self._key(round_, rank))) for rank in came}
+        rows = {rank: row for rank, row in told.items() if row is not GONE}
+        failed = {rank: row["failed"] for rank, row in rows.items() if "failed" in row}
+        places = {rank: row["where"] for rank, row in rows.items()} if round_ == 0 and not self._asked else {}
+        word: Union[More, Conclusion]
+        if failed:
+            word = self._failure(failed)
+        elif len(set(places.values())) > 1 and self.check != "barrier":
+            word = self._elsewhere(places)
+        else:
+            word = self._judged(judge, round_, {rank: row["said"] for rank, row in rows.items()})
         absent = [rank for rank in self.group.ranks if rank not in rows]
         if absent:
             concluded = word if isinstance(word, Conclusion) else Conclusion("could not be finished")
             word = Conclusion(
-                "%s; %s" % (_did_not_come(absent), concluded.summary), [self._absence(absent), *concluded.findings]
+                "%s; %s" % (_did_not_come(absent), concluded.summary),
+                [self._absence(absent, [rank for rank in absent if rank in told]), *concluded.findings],
             )
-        self.desk.set("%s/%d/word" % (self._at, round_), _encode(word))
+        self.desk.set("%s/%d/word" % (self._at, round_), encoded(word))
         self.desk.delete(self._key(round_, rank) for rank in came)
         return word
 
     def _follow(self, round_: int) -> Union[More, Conclusion]:
         word = "%s/%d/word" % (self._at, round_)
         if self.desk.wait([word], self.until + GRACE):
-            return _decode(self.desk.get(word))
+            return decoded(self.desk.get(word))
         absent = [rank for rank in self.group.ranks if not self.desk.present([self._key(round_, rank)])]
         if not absent:
             absent = [self.group.leader]  # it came, and went no further
+        # whoever leads here later, or comes to its next check of this kind, must not take it for an answer
+        self.desk.set(self._key(round_, self.group.me), json.dumps(GONE).encode())
         return Conclusion(_did_not_come(absent), [self._absence(absent)])
 
-    def _absence(self, absent: List[int]) -> Noted:
+    def _judged(self, judge: Judge, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        """What the judge says; where it fails, that: all others wait for a word."""
+        try:
+            return judge(round_, said)
+        except Exception as error:  # noqa: BLE001 - it must not reach the job
+            return self._failure({self.group.me: "judging: %s" % _told(error)})
+
+    def _failure(self, failed: Dict[int, str]) -> Conclusion:
+        """Ranks that came, and could not say what they were to say."""
+        ranks = list(failed)
+        on = "" if len(ranks) == len(self.group.ranks) else " on %s" % ranks_text(ranks)
+        summary = "check %s could not be made%s: %s" % (self.check, on, failed[ranks[0]])
+        return Conclusion(
+            summary, [Noted("check_incomplete", "warning", summary, ranks, _by_text(failed) if on else ())]
+        )
+
+    def _elsewhere(self, places: Dict[int, str]) -> Conclusion:
+        """Ranks that make this check at different lines: what they hold there may well differ."""
+        lines = _by_text(places)
+        summary = "check %s: its ranks make it at different lines, so nothing was compared" % self.check
+        advice = "Look at the condition around the first of these lines: all ranks of the group must come to one check."
+        return Conclusion(summary, [Noted("check_incomplete", "warning", summary, (), lines, advice)])
+
+    def _absence(self, absent: List[int], gone: Sequence[int] = ()) -> Noted:
         lines = []
         for rank in absent[:NAMED]:
+            if rank in gone:
+                lines.append("rank %d was here and gave up waiting" % rank)
+                continue
             key = "hangtop/last/%d" % rank
             if self.desk.present([key]):
                 check, where = json.loads(self.desk.get(key))
@@ -201,6 +230,8 @@ def harmless(check: str) -> Callable[[Calls], Calls]:
         def safe(*arguments: Any, **named: Any) -> CheckResult:
             try:
                 return call(*arguments, **named)
+            except Outside as outside:
+                return CheckResult(check, (), str(outside))
             except Exception as error:  # noqa: BLE001 - it must not reach the job
                 why = str(error) if isinstance(error, Unreachable) else "%s: %s" % (type(error).__name__, error)
                 summary = "check %s could not be made: %s" % (check, why.split("\n")[0])
@@ -213,41 +244,28 @@ def harmless(check: str) -> Callable[[Calls], Calls]:
     return around
 
 
-def place_in_code() -> str:
-    """``train.py:88``: the innermost line that is neither ours nor torch's."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not any(part in file for part in ("/hangtop/inside/", "/torch/", "contextlib.py", "<frozen")):
-            return "%s:%d" % (os.path.basename(file), frame.f_lineno)
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return "?"
+def _nothing(request: Said) -> Said:
+    """Who is asked for more and has no more."""
+    del request
+    return {}
 
 
-def position() -> Said:
-    """Where this rank is: host, process, step and phase."""
-    page = telling.page
-    return {
-        "host": os.uname().nodename,
-        "pid": os.getpid(),
-        "step": None if page is None else page.last_step,
-        "phase": "" if page is None else PHASE_NAMES[page.phase_now],
-    }
+def _saying(say: Callable[[], Said]) -> Said:
+    """What is said, or why it cannot be."""
+    try:
+        return {"said": say()}
+    except Exception as error:  # noqa: BLE001 - it must not reach the job, and the others are to hear of it
+        return {"failed": _told(error)}
 
 
-def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-2,5``."""
-    parts: List[str] = []
-    ordered = sorted(set(ranks))
-    start = 0
-    for place, rank in enumerate(ordered):
-        if place + 1 < len(ordered) and ordered[place + 1] == rank + 1:
-            continue
-        parts.append(str(rank) if ordered[start] == rank else "%d-%d" % (ordered[start], rank))
-        start = place + 1
-    return ("rank " if len(ordered) == 1 else "ranks ") + ",".join(parts)
+def _told(error: Exception) -> str:
+    return "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:300])
+
+
+def _by_text(told: Dict[int, str]) -> List[str]:
+    """``ranks 0-2: train.py:88``, once a text."""
+    return ["%s: %s" % (ranks_text([rank for rank, text in told.items() if text == one]), one)
+            for one in sorted(set(told.values()))]  # fmt: skip
 
 
 def _did_not_come(absent: List[int]) -> str:
@@ -259,16 +277,3 @@ def _mixed(ranks: Tuple[int, ...]) -> int:
     for rank in ranks:
         mixed = (mixed * 1_000_003 + rank + 1) & 0xFFFFFFFF
     return mixed
-
-
-def _encode(word: Union[More, Conclusion]) -> bytes:
-    if isinstance(word, More):
-        return json.dumps({"more": word.request}).encode()
-    return json.dumps({"summary": word.summary, "findings": [finding.row() for finding in word.findings]}).encode()
-
-
-def _decode(data: bytes) -> Union[More, Conclusion]:
-    word = json.loads(data)
-    if "more" in word:
-        return More(word["more"])
-    return Conclusion(word["summary"], [Noted(**row) for row in word["findings"]])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, position, ranks_text
+from hangtop.inside.checks.meeting import confer, group_of, harmless
+from hangtop.inside.checks.whereabouts import position, ranks_text
+from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import CheckResult, Noted
 
 DRAWN = 64
@@ -51,8 +53,11 @@ def check_mesh(
     dimensions named in ``within_node`` lie on one node. The summary ends with a drawing.
     """
     members = group_of(group)
-    layout, groups, coordinate = layout_of(mesh, len(members.ranks), members.me)
-    said = {"layout": layout, "groups": groups, "coordinate": coordinate, "host": position()["host"]}
+
+    def said() -> Said:
+        layout, groups, coordinate = layout_of(mesh, len(members.ranks), members.me)
+        return {"layout": layout, "groups": groups, "coordinate": coordinate, "host": position()["host"]}
+
     judge = MeshJudging(members.ranks, tuple(within_node))
     return confer("mesh", members, seconds, said, judge, None, number)
 

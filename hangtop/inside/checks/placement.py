@@ -8,7 +8,9 @@ import re
 from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.checks.meeting import confer, group_of, harmless
+from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import CheckResult, Noted
 
 ROWS = 20_000
@@ -51,11 +53,14 @@ def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0, num
     are named. For gradients call it between ``backward()`` and ``zero_grad()``.
     """
     members = group_of(group)
-    rows = rows_of(model)
-    said = json.dumps(rows, sort_keys=True).encode()
-    first = {"rows": hashlib.blake2b(said, digest_size=8).hexdigest(), "count": len(rows),
-             "own": [finding.row() for finding in own_findings(model, rows)]}  # fmt: skip
-    return confer("placement", members, seconds, first, PlacementJudging(), lambda _: {"rows": rows}, number)
+
+    def first() -> Said:
+        rows = rows_of(model)
+        said = json.dumps(rows, sort_keys=True).encode()
+        return {"rows": hashlib.blake2b(said, digest_size=8).hexdigest(), "count": len(rows),
+                "own": [finding.row() for finding in own_findings(model, rows)]}  # fmt: skip
+
+    return confer("placement", members, seconds, first, PlacementJudging(), lambda _: {"rows": rows_of(model)}, number)
 
 
 def rows_of(model: Any) -> Dict[str, ParameterRow]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from hangtop.inside.checks import digests
+from hangtop.inside.checks.elements import compared, packed
 from hangtop.inside.checks.items import Item, items_of
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.checks.meeting import confer, group_of, harmless
+from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import FINDINGS, CheckResult, Noted
 
 FEW = 16384
@@ -33,22 +35,30 @@ def check_same(*things: Any, group: Any = None, seconds: float = 60.0, number: i
     must call it at the same point; who does not come within ``seconds`` is named.
     """
     members = group_of(group)
-    mine = Comparing(items_of(things))
-    return confer("same", members, seconds, mine.cells(), SameJudging(), mine.reply, number)
+    mine = Comparing(things)
+    return confer("same", members, seconds, mine.cells, SameJudging(), mine.reply, number)
 
 
 class Comparing:
     """This rank's side: fingerprints, from coarse to fine."""
 
-    def __init__(self, items: List[Item]) -> None:
+    def __init__(self, things: Tuple[Any, ...]) -> None:
+        self._things = things
+        self._items: Dict[str, Item] = {}
+        self._digests: Dict[str, str] = {}
+
+    def _read(self) -> None:
+        """Make the fingerprints of everything."""
+        items = items_of(self._things)
         self._items = {item.name: item for item in items}
         tensors = [item for item in items if item.tensor is not None]
-        self._digests: Dict[str, str] = {item.name: item.text for item in items if item.tensor is None}
+        self._digests = {item.name: item.text for item in items if item.tensor is None}
         for item, found in zip(tensors, digests.digests([item.tensor for item in tensors])):
-            self._digests[item.name] = "%016x" % found
+            self._digests[item.name] = "%016x %s %s" % (found, item.tensor.dtype, list(item.tensor.shape))
 
     def cells(self) -> Said:
         """By cell: how many items, and one fingerprint for all of them."""
+        self._read()
         cells: Dict[str, List[Any]] = {}
         for name, item in sorted(self._items.items()):
             known = cells.setdefault(item.cell, [0, 0])
@@ -75,7 +85,7 @@ class Comparing:
             last = flat.numel() if end < 0 else min(end, flat.numel())
             size = {"begin": begin, "end": last, "shape": list(item.tensor.shape), "dtype": str(item.tensor.dtype)}
             if last - begin <= FEW:
-                said[name] = {**size, "values": _packed(flat[begin:last])}
+                said[name] = {**size, "values": packed(flat[begin:last])}
             else:
                 said[name] = {**size, "blocks": digests.block_digests(flat, begin, last)}
         return said
@@ -164,6 +174,8 @@ class SameJudging:
             mine, other = (said.get(rank, {}).get(apart.name) for rank in (apart.like, apart.ranks[0]))
             if mine is None or other is None or "blocks" not in mine or "blocks" not in other:
                 continue
+            if any(mine[part] != other[part] for part in ("shape", "dtype")):
+                continue
             differing = [place for place, pair in enumerate(zip(mine["blocks"], other["blocks"])) if pair[0] != pair[1]]
             self._parts.setdefault(apart.name, "%d of %d parts" % (len(differing), len(mine["blocks"])))
             if differing:
@@ -211,68 +223,3 @@ class SameJudging:
 def counted(number: int, noun: str) -> str:
     """``1 other``, ``3 others``."""
     return "%d %s%s" % (number, noun, "" if number == 1 else "s")
-
-
-def compared(mine: Said, other: Said, like: int, rank: int) -> List[str]:
-    """How far apart two ranks are, in words."""
-    if "text" in mine or "text" in other:
-        if not mine.get("text"):
-            return []
-        return ["rank %d has %s, rank %d has %s" % (like, mine.get("text"), rank, other.get("text"))]
-    if mine["shape"] != other["shape"]:
-        return ["shapes: %s on rank %d, %s on rank %d" % (mine["shape"], like, other["shape"], rank)]
-    if mine.get("dtype") != other.get("dtype"):
-        return ["types: %s on rank %d, %s on rank %d" % (mine.get("dtype"), like, other.get("dtype"), rank)]
-    return ["ranks %d and %d: %s" % (like, rank, _elements(mine, other))]
-
-
-def _elements(mine: Said, other: Said) -> str:
-    import torch
-
-    one, two = _unpacked(mine), _unpacked(other)
-    width = one.element_size()
-    differ = (one.view(torch.uint8) != two.view(torch.uint8)).reshape(-1, width).any(dim=1)
-    places = differ.nonzero().reshape(-1).tolist()
-    if not places:
-        return "these %d elements are equal" % one.numel()
-    first = places[0]
-    at = _place(mine["begin"] + first, mine["shape"])
-    told = "%d of %d elements, the first at %s: %s and %s" % (
-        len(places), one.numel(), at, _shown(one[first]), _shown(two[first]),
-    )  # fmt: skip
-    if one.dtype.is_floating_point or one.dtype.is_complex:
-        finite = torch.isfinite(one) & torch.isfinite(two) & differ
-        if bool(finite.any()):
-            wide = torch.complex128 if one.dtype.is_complex else torch.float64
-            told += "; at most %.3g apart" % (one.to(wide) - two.to(wide)).abs()[finite].max().item()
-        for word, test in (("NaN", torch.isnan), ("infinity", torch.isinf)):
-            counts = int(test(one).sum()), int(test(two).sum())
-            if any(counts):
-                told += "; %s: %d and %d" % (word, counts[0], counts[1])
-    return told
-
-
-def _place(number: int, shape: Sequence[int]) -> str:
-    place: List[int] = []
-    for size in reversed(shape):
-        place.append(number % size if size else 0)
-        number //= size or 1
-    return "[%s]" % ", ".join(map(str, reversed(place)))
-
-
-def _shown(value: Any) -> str:
-    return "%.9g" % value.item() if value.dtype.is_floating_point else str(value.item())
-
-
-def _packed(flat: Any) -> str:
-    import torch
-
-    raw = flat.cpu().contiguous().view(torch.uint8) if flat.dtype is not torch.uint8 else flat.cpu()
-    return base64.b64encode(bytes(raw.tolist())).decode("ascii")
-
-
-def _unpacked(said: Said) -> Any:
-    import torch
-
-    raw = bytearray(base64.b64decode(said["values"]))
-    return torch.frombuffer(raw, dtype=getattr(torch, said["dtype"].partition(".")[2]))

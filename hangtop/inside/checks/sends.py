@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from hangtop.inside.checks.desk import PAUSES, Desk
-from hangtop.inside.checks.meeting import place_in_code
+from hangtop.inside.checks.whereabouts import place_in_code
 
 SENDS = ("send", "recv_", "recv_any_source_")
 BATCH = "batch_isend_irecv"

@@ -11,17 +11,9 @@ import statistics
 import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import (
-    Conclusion,
-    Judge,
-    MeetingGroup,
-    More,
-    Said,
-    confer,
-    group_of,
-    harmless,
-    ranks_text,
-)
+from hangtop.inside.checks.meeting import MeetingGroup, confer, group_of, harmless
+from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.words import Conclusion, Judge, More, Said
 from hangtop.inside.results import CheckResult, Noted
 
 SIZES = (1 << 20, 16 << 20, 64 << 20)
@@ -54,7 +46,13 @@ def bandwidth(
             return {"stuck": str(stuck)}
 
     return confer(
-        "bandwidth", members, seconds, {}, _concluding(lambda said: _bandwidths(members, sizes, said)), measured, number
+        "bandwidth",
+        members,
+        seconds,
+        dict,
+        _concluding(lambda said: _bandwidths(members, sizes, said)),
+        measured,
+        number,
     )
 
 
@@ -71,7 +69,7 @@ def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, nu
         except Stuck as stuck:
             return {"stuck": str(stuck)}
 
-    return confer("stragglers", members, seconds, {}, _concluding(_late_ones), measured, number)
+    return confer("stragglers", members, seconds, dict, _concluding(_late_ones), measured, number)
 
 
 def _concluding(conclude: Callable[[Dict[int, Said]], Conclusion]) -> Judge:

@@ -1,0 +1,87 @@
+"""Who fails before a check, in the midst of it, comes to another one, or has no part in it: nobody waits in vain."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from hangtop.inside import barrier, check_mesh, check_placement, check_same
+from hangtop.inside.checks.meeting import confer, group_of
+from hangtop.inside.checks.words import Conclusion
+from hangtop.inside.results import CheckResult
+from tests.support.torch_ranks import run_ranks
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+WORLD = 3
+
+
+def test_a_rank_that_cannot_say_its_part_is_named_and_nobody_waits_for_it() -> None:
+    def work(rank: int) -> CheckResult:
+        return check_same(3 if rank == 1 else torch.ones(2), seconds=600)
+
+    for result in run_ranks(WORLD, work):
+        (finding,) = result.findings
+        assert finding.kind == "check_incomplete"
+        assert list(finding.ranks) == [1]
+        assert "could not be made on rank 1: TypeError: cannot compare a int" in finding.summary
+
+
+def test_where_the_leader_cannot_judge_all_hear_why() -> None:
+    def judge(_round: int, _said: dict[int, Any]) -> Conclusion:
+        raise ArithmeticError("nothing adds up")
+
+    results = run_ranks(WORLD, lambda _: confer("odd", group_of(), 600, dict, judge))
+    assert {result.summary for result in results} == {
+        "check odd could not be made on rank 0: judging: ArithmeticError: nothing adds up"
+    }
+
+
+@pytest.mark.parametrize("check", [check_placement, check_mesh])
+def test_no_model_and_no_mesh_on_all_ranks_is_said_once(check: Any) -> None:
+    for result in run_ranks(2, lambda _: check(None, seconds=600)):
+        assert "could not be made: " in result.summary
+        assert [finding.kind for finding in result.findings] == ["check_incomplete"]
+
+
+def test_checks_at_two_lines_are_not_compared() -> None:
+    def work(rank: int) -> CheckResult:
+        if rank == 0:
+            return check_same(torch.zeros(2), seconds=20)
+        return check_same(torch.ones(2), seconds=20)
+
+    for result in run_ranks(WORLD, work):
+        (finding,) = result.findings
+        assert finding.kind == "check_incomplete", "what they hold there may well differ"
+        assert [line.partition(":")[0] for line in finding.evidence] == ["rank 0", "ranks 1-2"]
+
+
+def test_barriers_at_two_lines_are_one() -> None:
+    for result in run_ranks(2, lambda rank: barrier(20) if rank == 0 else barrier(20.0)):
+        assert result
+
+
+def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
+    def work(rank: int) -> CheckResult:
+        value = torch.zeros(2)
+        for turn in range(2):  # the same line: a rank that left one out is one behind in all later ones
+            if turn == 0 and rank == 0:
+                time.sleep(5)
+                continue
+            result = check_same(value + turn, seconds=1)
+        return result
+
+    for result in run_ranks(WORLD, work):
+        assert [finding.kind for finding in result.findings] == ["check_incomplete"]
+
+
+def test_who_is_not_in_the_group_takes_no_part() -> None:
+    def work(rank: int) -> CheckResult:
+        return check_same(torch.full((2,), float(rank == 1)), group=torch.distributed.new_group([0, 2]), seconds=20)
+
+    results = run_ranks(WORLD, work)
+    assert all(results)
+    assert [list(result.ranks) for result in results] == [[0, 2], [], [0, 2]]
+    assert results[1].summary == "rank 1 is not in this group, and takes no part"
