@@ -7,6 +7,7 @@ import sys
 from typing import Any, List, Mapping, Optional, Tuple
 
 from hangtop.inside.page import OwnRank
+from hangtop.inside.steps import telling
 
 _NAMES = {
     "rank": ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
@@ -40,14 +41,20 @@ def identity(mesh: Any = None) -> str:
     if coordinates:
         parts.append("mesh " + " ".join("%s=%d" % pair for pair in coordinates))
     line = ", ".join(parts)
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except (AttributeError, OSError, ValueError):
+        telling.problem("standard output is closed")
     return line
 
 
 def mesh_coordinates(mesh: Any) -> List[Tuple[str, int]]:
     """Name and coordinate of each dimension of a DeviceMesh; none where this rank is not in it."""
-    place = None if mesh is None else mesh.get_coordinate()
+    try:
+        place = None if mesh is None else mesh.get_coordinate()
+    except Exception:  # noqa: BLE001 - of what is no mesh, and of one whose groups are gone, nothing is told
+        place = None
     if place is None:
         return []
     names = mesh.mesh_dim_names or ["dim%d" % number for number in range(len(place))]

@@ -87,7 +87,7 @@ def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
     if speaks and not result.ok:
         try:
             sys.stderr.write("hangtop.inside: " + str(result) + "\n")
-        except (OSError, ValueError):
+        except (AttributeError, OSError, ValueError):  # a daemon may have none
             telling.problem("standard error is closed")
     return result
 

@@ -25,8 +25,14 @@ class Once:
         self.did: Optional[List[str]] = None
         self.opened: Optional[Opened] = None
 
+    def forked(self) -> None:
+        """In a forked child: what was opened is the parent's, and a child that is a rank starts for itself."""
+        self.did = None
+        hooks.remove()
+
 
 _once = Once()
+os.register_at_fork(after_in_child=_once.forked)
 
 
 def start(
@@ -52,7 +58,7 @@ def start(
     if not quiet and own_rank().local_rank <= 0:
         try:
             sys.stderr.write("".join("hangtop.inside: %s\n" % line for line in did))
-        except (OSError, ValueError):
+        except (AttributeError, OSError, ValueError):  # a daemon may have none
             telling.problem("standard error is closed")
     return did
 

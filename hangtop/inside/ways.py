@@ -52,6 +52,17 @@ def open_ways(*, tracer: bool, stacks: bool, recorder: bool) -> Opened:
     return Opened(did, pipe, number, file)
 
 
+class Registered(NamedTuple):
+    """What faulthandler was told: it stays for the process, and for what that forks."""
+
+    pid: int
+    signal: int
+    file: int
+
+
+_registered: List[Registered] = []
+
+
 def let_trace(scope_file: str = "/proc/sys/kernel/yama/ptrace_scope") -> str:
     """Let every process of this user trace this one, where Yama would let its parents alone."""
     try:
@@ -76,7 +87,11 @@ def dump_on_signal() -> Tuple[int, int, str]:
 
     Gives the signal and the file, (0, -1) where there is none, and what to say.
     """
-    number = free_signal(_caught(), signal.getsignal)
+    before = _registered[-1] if _registered else None
+    if before is not None and before.pid == os.getpid():
+        return before.signal, before.file, _told(before.signal)
+    # what a process forks has its signal, whose file is the parent's
+    number = free_signal(_caught(), signal.getsignal) if before is None else before.signal
     if not number:
         return 0, -1, "stacks on a signal: no real-time signal is free"
     try:
@@ -84,7 +99,14 @@ def dump_on_signal() -> Tuple[int, int, str]:
         faulthandler.register(number, file=file, all_threads=True, chain=False)
     except (OSError, RuntimeError, ValueError) as error:
         return 0, -1, "stacks on a signal: %s" % error
-    return number, file, "stacks: written into memory on signal %d (faulthandler)" % number
+    if before is not None:
+        os.close(before.file)
+    _registered[:] = [Registered(os.getpid(), number, file)]
+    return number, file, _told(number)
+
+
+def _told(number: int) -> str:
+    return "stacks: written into memory on signal %d (faulthandler)" % number
 
 
 def free_signal(caught: int, handler_of: Callable[[int], object]) -> int:

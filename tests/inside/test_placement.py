@@ -163,6 +163,50 @@ def test_replicas_of_shards_are_compared() -> None:
     assert all(run_ranks(4, lambda rank: work(rank, fault=False)))
 
 
+def over_tensor_parallel() -> Any:
+    """FSDP2 over tensor parallelism: parameters of the plan are sharded twice along the same dimension."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = plan(tower(), mesh := grid())
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh["dp"])
+    return fully_shard(model, mesh=mesh["dp"])
+
+
+def test_shards_of_shards_are_no_replicas_and_lie_well() -> None:
+    def work(rank: int, *, fault: bool) -> list[CheckResult]:
+        model = over_tensor_parallel()
+        if fault and rank == 3:
+            model.layers[0].norm.weight.to_local().detach()[1] += 1.0
+        return [check_same(model, seconds=20), check_placement(model, seconds=20)]
+
+    same, placement = run_ranks(4, lambda rank: work(rank, fault=False))[0]
+    assert same, same
+    assert placement, placement
+    same, placement = run_ranks(4, lambda rank: work(rank, fault=True))[0]
+    assert [finding.summary for finding in same.findings] == [
+        "layers.0.norm.weight (shard dp=1) differs on rank 3 from that of rank 2"
+    ]
+    assert placement, placement
+
+
+def test_a_parameter_on_a_mesh_of_other_ranks_or_another_order() -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    def build(rank: int) -> Any:
+        model = torch.nn.Linear(8, 8, bias=False)
+        usual, turned = DeviceMesh("cpu", [0, 1, 2, 3]), DeviceMesh("cpu", [0, 2, 1, 3])
+        mesh = turned if rank == 1 else usual
+        model.weight = torch.nn.Parameter(DTensor.from_local(torch.ones(2, 8), mesh, [Shard(0)]))
+        return model
+
+    (finding,) = placed(4, build)[0].findings
+    assert (finding.kind, finding.severity, list(finding.ranks)) == ("placement_wrong", "critical", [1])
+    assert finding.summary == "weight lies on a mesh on rank 1 that ranks 0,2-3 of it do not have"
+    assert finding.evidence[1] == "rank 0: a mesh of ranks [0, 1, 2, 3]"
+
+
 def test_a_mesh_that_fits_is_drawn() -> None:
     results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
     assert all(results)

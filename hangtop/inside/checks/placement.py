@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from hangtop.inside.checks.meeting import confer, group_of, harmless
+from hangtop.inside.checks.parameter_meshes import meshes_of, unshared
 from hangtop.inside.checks.whereabouts import ranks_text
 from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import CheckResult, Noted
@@ -57,8 +58,12 @@ def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0, num
     def first() -> Said:
         rows = rows_of(model)
         said = json.dumps(rows, sort_keys=True).encode()
-        return {"rows": hashlib.blake2b(said, digest_size=8).hexdigest(), "count": len(rows),
-                "own": [finding.row() for finding in own_findings(model, rows)]}  # fmt: skip
+        return {
+            "rows": hashlib.blake2b(said, digest_size=8).hexdigest(),
+            "count": len(rows),
+            "meshes": meshes_of(model),
+            "own": [finding.row() for finding in own_findings(model, rows)],
+        }
 
     return confer("placement", members, seconds, first, PlacementJudging(), lambda _: {"rows": rows_of(model)}, number)
 
@@ -118,7 +123,7 @@ def _uneven(parameter: Any) -> Iterator[str]:
     """Dimensions that do not divide by the ranks over which they are sharded."""
     parts: Dict[int, int] = {}
     for place, placement in enumerate(parameter.placements):
-        if placement.is_shard():
+        if not (placement.is_replicate() or placement.is_partial()):  # that of FSDP over tensor parallelism is none
             parts[placement.dim] = parts.get(placement.dim, 1) * parameter.device_mesh.size(place)
     for dim, ranks in parts.items():
         size = parameter.shape[dim]
@@ -187,7 +192,7 @@ class PlacementJudging:
     def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
         """First fingerprints, then all rows."""
         if round_ == 0:
-            self._own = _owned(said)
+            self._own = [*_owned(said), *unshared(said)]
             if len({row["rows"] for row in said.values()}) > 1:
                 return More({"rows": True})
             return _conclusion(self._own, next(iter(said.values()))["count"], len(said))
