@@ -14,6 +14,7 @@ import subprocess
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
+from collectors.fleet.slurm_words import slurm_words
 from collectors.fleet.target_error import TargetError
 
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
@@ -120,7 +121,7 @@ def _word(text: str) -> str:
 def _ask(command: list[str], complaints: list[str]) -> str:
     """What a command of Slurm prints; nothing and a complaint when it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_DEADLINE, check=False)
+        done = subprocess.run(slurm_words(command), capture_output=True, timeout=_DEADLINE, check=False)
     except FileNotFoundError:
         return ""
     except subprocess.TimeoutExpired:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
 from collectors.fleet.slurm import SlurmComponent
+from collectors.fleet.slurm_words import slurm_words
 from collectors.fleet.target_error import TargetError
 from collectors.fleet.targets import parse
 from collectors.fleet.transport import TransportError
@@ -89,7 +90,7 @@ def _unfolded(nodes: str) -> list[str]:
 async def _lines(command: list[str]) -> list[str]:
     """What a command of Slurm prints; nothing when it fails, for the next minute asks again."""
     try:
-        done = await Local("Slurm").run(command, timeout=_DEADLINE, limit=_LIMIT)
+        done = await Local("Slurm").run(slurm_words(command), timeout=_DEADLINE, limit=_LIMIT)
     except TransportError:
         return []
     return [line.strip() for line in clean_bytes(done.stdout).splitlines()] if done.status == 0 else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
+from collectors.fleet.slurm_words import slurm_words
 from collectors.fleet.transport import TransportError
 from collectors.formats.floor_plan import FloorPlan, of_slurm
 
@@ -15,7 +16,7 @@ _LIMIT = 32 << 20
 async def ask() -> FloorPlan:
     """What slurmctld knows; a cluster without a topology plugin knows nothing, and that is no fault."""
     try:
-        done = await Local("Slurm").run(["scontrol", "show", "topology"], timeout=_DEADLINE, limit=_LIMIT)
+        done = await Local("Slurm").run(slurm_words(["scontrol", "show", "topology"]), timeout=_DEADLINE, limit=_LIMIT)
     except TransportError as error:
         return FloorPlan(why=str(error))
     found = of_slurm(clean_bytes(done.stdout), SOURCE)

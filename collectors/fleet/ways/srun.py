@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 
 from collectors.fleet.slurm import SlurmComponent
+from collectors.fleet.slurm_words import slurm_words
 from collectors.fleet.targets import Target, parse
 from collectors.fleet.transport import Refused
 
@@ -58,11 +59,11 @@ class Srun:
 
     def words(self, target: Target) -> list[str]:
         """A step that runs a shell on the node."""
-        return [*self._lead(target), *_SHELL]
+        return slurm_words([*self._lead(target), *_SHELL])
 
     def terminal(self, target: Target) -> list[str]:
         """The same with a terminal."""
-        return [*self._lead(target), "--pty", *_SHELL]
+        return slurm_words([*self._lead(target), "--pty", *_SHELL])
 
     def advice(self, said: str) -> str:
         """What to do about a complaint of srun."""

@@ -56,7 +56,8 @@ def check_mesh(
 
     def said() -> Said:
         layout, groups, coordinate = layout_of(mesh, len(members.ranks), members.me)
-        return {"layout": layout, "groups": groups, "coordinate": coordinate, "host": position()["host"]}
+        return {"layout": layout, "groups": groups, "coordinate": coordinate, "host": position()["host"],
+                "slice": is_slice(mesh)}  # fmt: skip
 
     judge = MeshJudging(members.ranks, tuple(within_node))
     return confer("mesh", members, seconds, said, judge, None, number)
@@ -80,6 +81,17 @@ def layout_of(mesh: Any, world: int, me: int) -> Tuple[MeshLayout, Dict[str, Lis
     return layout, groups, tuple(coordinate or ())
 
 
+def is_slice(mesh: Any) -> bool:
+    """Whether this is a part of a larger mesh, as ``mesh["tp"]`` is: ranks then have different ones."""
+    root = getattr(mesh, "_get_root_mesh", None)  # since torch 2.9
+    if root is not None:
+        return root() is not mesh
+    from torch.distributed import device_mesh
+
+    known = getattr(device_mesh, "_mesh_resources", None)
+    return known is not None and hasattr(mesh, "mesh") and known.get_root_mesh(mesh) is not mesh
+
+
 class MeshJudging:
     """The leader's side."""
 
@@ -92,13 +104,28 @@ class MeshJudging:
         del round_
         layouts = {rank: MeshLayout(*(tuple(part) for part in one["layout"])) for rank, one in said.items()}
         hosts = {rank: one["host"] for rank, one in said.items()}
-        findings = list(self._fits(layouts))
+        findings = [] if self._sliced(layouts, said) else list(self._fits(layouts))
         usual = max(layouts.values(), key=list(layouts.values()).count)
+        slices = list(dict.fromkeys(layouts.values())) if self._sliced(layouts, said) else [usual]
         if not findings:
-            findings = [*self._groups(usual, said), *self._nodes(usual, hosts)]
+            for layout in slices:
+                own = {rank: one for rank, one in said.items() if len(slices) == 1 or rank in layout.ranks}
+                findings += [*self._groups(layout, own), *self._nodes(layout, hosts)]
         shape = " × ".join("%s=%d" % pair for pair in zip(usual.names, usual.sizes))
-        word = "; ".join(finding.summary for finding in findings) or "it fits, alike on %d ranks" % len(said)
+        alike = "it fits, alike on %d ranks" % len(said)
+        if len(slices) > 1:
+            alike = "one of %d slices of a larger mesh, each alike on its ranks; the first:" % len(slices)
+        word = "; ".join(finding.summary for finding in findings) or alike
         return Conclusion("mesh %s: %s\n%s" % (shape, word, drawing(usual, hosts)), findings)
+
+    def _sliced(self, layouts: Dict[int, MeshLayout], said: Dict[int, Said]) -> bool:
+        """Whether the ranks have slices of one mesh: of one shape, and each the same on all of its ranks."""
+        first = next(iter(layouts.values()))
+        return all(
+            said[rank]["slice"] and rank in layout.ranks and (layout.names, layout.sizes) == (first.names, first.sizes)
+            and all(layouts.get(other, layout) == layout for other in layout.ranks)
+            for rank, layout in layouts.items()
+        )  # fmt: skip
 
     def _fits(self, layouts: Dict[int, MeshLayout]) -> Iterator[Noted]:
         usual = max(layouts.values(), key=list(layouts.values()).count)

@@ -21,7 +21,7 @@ NAMED = 3
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)")
 
 ASPECTS = (
-    ("kind", "is a DTensor on some ranks only"),
+    ("kind", "is not of one kind on all ranks"),
     ("placements", "has other placements"),
     ("mesh", "lies on another mesh"),
     ("shape", "has another shape"),
@@ -36,7 +36,7 @@ class ParameterRow(NamedTuple):
     """One parameter on one rank."""
 
     kind: str
-    """``DTensor`` or ``plain``."""
+    """``DTensor``, ``plain`` or ``not initialised``."""
     placements: str
     mesh: str
     shape: Tuple[int, ...]
@@ -75,6 +75,8 @@ def rows_of(model: Any) -> Dict[str, ParameterRow]:
 
 def row_of(parameter: Any) -> ParameterRow:
     """One parameter as this rank has it."""
+    if type(parameter).__name__.startswith("Uninitialized"):  # a lazy module's, before its first forward
+        return ParameterRow("not initialised", "", "", (), "", bool(parameter.requires_grad), gradient=False)
     mesh = getattr(parameter, "device_mesh", None)
     placements = "" if mesh is None else " ".join(map(str, parameter.placements))
     names = "" if mesh is None else "%s %s" % (mesh.mesh_dim_names or "unnamed", tuple(mesh.shape))
@@ -87,8 +89,15 @@ def row_of(parameter: Any) -> ParameterRow:
 def own_findings(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
     """What one rank sees by itself."""
     yield from _wrong_shapes(model)
-    yield from _uncovered(model, rows)
-    yield from _unlike_neighbours(model, rows)
+    # what is frozen has no gradient that anybody must average: it is kept plain on purpose
+    trained = {name: row for name, row in rows.items() if row.trained or row.kind != "plain"}
+    lone = _uncovered(model, trained)
+    if lone:
+        yield Noted(
+            "placement_wrong", "critical", "covered by no FSDP unit: " + _few(lone), evidence=lone,
+            advice="Shard the module that holds it, or the root, or average its gradient yourself: nobody else does.",
+        )  # fmt: skip
+    yield from _unlike_neighbours(model, {name: row for name, row in trained.items() if name not in lone})
 
 
 def _wrong_shapes(model: Any) -> Iterator[Noted]:
@@ -133,25 +142,20 @@ def _uneven(parameter: Any) -> Iterator[str]:
             yield "%d rows over %d ranks, %d at most and %d at least" % (size, ranks, full, least)
 
 
-def _uncovered(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
+def _uncovered(model: Any, rows: Dict[str, ParameterRow]) -> List[str]:
     """Parameters outside every unit of FSDP, where there are units."""
     try:
         from torch.distributed import fsdp
     except ImportError:
-        return
+        return []
     kinds = tuple(kind for name in ("FSDPModule", "FullyShardedDataParallel")
                   if (kind := getattr(fsdp, name, None)) is not None)  # fmt: skip
     units = [name for name, module in model.named_modules() if kinds and isinstance(module, kinds)]
     if not units:
-        return
+        return []
     sharded = any(row.kind == "DTensor" for row in rows.values())
-    lone = [name for name, row in rows.items()
+    return [name for name, row in rows.items()
             if (row.kind == "plain" if sharded else not any(_within(name, unit) for unit in units))]  # fmt: skip
-    if lone:
-        yield Noted(
-            "placement_wrong", "critical", "covered by no FSDP unit: " + _few(lone), evidence=lone,
-            advice="Shard the module that holds it, or the root, or average its gradient yourself: nobody else does.",
-        )  # fmt: skip
 
 
 def _unlike_neighbours(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
