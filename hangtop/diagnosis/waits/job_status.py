@@ -8,6 +8,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     LONG_WORK_S,
@@ -143,7 +144,16 @@ def may_work(status: RankStatus) -> bool:
     if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
         return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met
     busy = status.busy or doing.cpu == "mixed" or bool(doing.moving)
-    return busy and (doing.kind in LEGITIMATE or bool(doing.context & LEGITIMATE))
+    return busy and (_takes_long(doing) or bool(doing.moving) and _mostly_takes_long(status.readings))
+
+
+def _takes_long(doing: Activity) -> bool:
+    return doing.kind in LEGITIMATE or bool(doing.context & LEGITIMATE)
+
+
+def _mostly_takes_long(readings: Sequence[Activity]) -> bool:
+    """At least half of the looks met it in such work: one that meets a frame being made may miss the innermost ones."""
+    return 2 * sum(_takes_long(reading) for reading in readings) >= len(readings) > 0
 
 
 def status_of_job(job: Job) -> JobStatus:

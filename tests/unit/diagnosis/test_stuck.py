@@ -305,6 +305,16 @@ def test_a_compile_that_is_given_little_cpu_is_waited_for() -> None:
     assert first(job.verdict()).ranks == (2,), "one that sleeps in it is stuck"
 
 
+def test_a_compile_is_waited_for_though_a_look_missed_its_innermost_frames() -> None:
+    compiling, torn = [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], ["main run.py:9"]
+    job = held_up_by(2, *[compiling] * 4, torn, waiters=BACKWARD, state="R")
+    job.stood_still = 30.0
+    job.ranks(2).pulse(cores=0.4)
+    assert alarms(job.verdict()) == []
+    job.ranks(2).at(compiling, *[["step run.py:20", *torn], torn] * 2, state="R")
+    assert first(job.verdict()).ranks == (2,), "most looks met it in code of its own"
+
+
 def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> None:
     job = held_up_by(2, COMPUTING, ["add model.py:34", *COMPUTING[1:]], waiters=BACKWARD, state="R")
     job.ranks(2).pulse(cores=1.0)
