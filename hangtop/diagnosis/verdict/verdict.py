@@ -2,9 +2,9 @@
 
 ``hung``: ranks wait and will not stop waiting. ``crashed``: ranks failed. ``at_risk``: hardware under a job that moves
 is broken. ``slow``: it moves, and something holds it back. ``starting``: its ranks are coming up. ``healthy``: it is
-seen to move, and nothing is wrong. ``idle``: nodes answer, no rank runs on them and no GPU is in use. ``unknown``: what
-was seen does not settle it; that nothing is known to be wrong is no proof of health. Findings about configuration
-alone change no word: a healthy job may be badly configured.
+seen to move, and nothing is wrong. ``idle``: nodes answer, no rank runs on them, no GPU is in use and no log goes on.
+``unknown``: what was seen does not settle it; that nothing is known to be wrong is no proof of health. Findings about
+configuration alone change no word: a healthy job may be badly configured.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def _quiet(job_status: JobStatus) -> Outcome:
     living = [rank for rank in job.ranks if rank.gone_at is None]
     if not living:
         away = any(node.link not in ("live", "limited") or _blind(node.sources) for node in job.nodes.values())
-        return "unknown" if away or _ended_unexplained(job_status) or gpus_in_use(job) else "idle"
+        runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
+        return "unknown" if away or runs or _ended_unexplained(job_status) else "idle"
     age = min(job.now - rank.process.started for rank in living)
     coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
     if (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing")):
@@ -194,6 +195,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
     used = gpus_in_use(job)
     if not ranks and used:
         return f"no rank is known on {count(nodes, 'node')}; GPUs in use there: {used}"
+    if not job.ranks and job.motion.moving:
+        return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
     return f"{seen}{watched}: nothing was seen to move and nothing is known to be wrong{_would_settle(job_status)}"
 
 

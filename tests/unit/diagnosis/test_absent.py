@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.job import JobMotion, Node
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
     COMPUTING,
     DESTROY,
     INIT,
+    MOVING,
     NOW,
     READING,
     Sketch,
@@ -261,3 +262,13 @@ def test_a_dead_node_that_is_none_of_the_jobs_comes_second() -> None:
     verdict = job.verdict()
     assert kinds(verdict) == ["rank_stuck_in_data", "node_unreachable"]
     assert verdict.outcome == "hung"
+
+
+def test_nodes_without_a_rank_whose_log_goes_on_are_not_idle() -> None:
+    """Its ranks are where nobody may see them, in a container or as another user."""
+    job = Sketch(world=0, motion=MOVING)
+    verdict = job.verdict()
+    assert (verdict.outcome, verdict.findings) == ("unknown", ())
+    assert "a log goes on: 4 ranks, steps 1,204 to 1,219" in verdict.summary
+    job.motion = JobMotion()
+    assert job.verdict().outcome == "idle"
