@@ -144,7 +144,7 @@ def may_work(status: RankStatus) -> bool:
     if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
         return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met
     busy = status.busy or doing.cpu == "mixed" or bool(doing.moving)
-    return busy and (_takes_long(doing) or bool(doing.moving) and _mostly_takes_long(status.readings))
+    return busy and (_takes_long(doing) or (bool(doing.moving) and _mostly_takes_long(status.readings)))
 
 
 def _takes_long(doing: Activity) -> bool:
