@@ -73,7 +73,13 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
 
 
 def _rests(status: RankStatus) -> bool:
-    """It is seen to wait for something: by its stack, its GPU or, unread, by using no CPU at all."""
+    """It is seen to wait for something: by its stack, its GPU or, unread, by using no CPU at all.
+
+    One that sleeps in its own code waits for nothing, and wakes by itself, whatever its GPU does meanwhile.
+    """
+    doing = status.activity
+    if status.stance == "working" and doing is not None and doing.kind == "sleep" and status.load != "spinning":
+        return False
     if status.stance in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
         return True
     return status.stance == "unseen" and status.motion.blocked
