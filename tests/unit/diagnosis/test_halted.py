@@ -56,6 +56,16 @@ def test_uninterruptible() -> None:
     assert "NFS" in found.summary
 
 
+def test_a_program_that_is_started_from_a_dead_mount() -> None:
+    """Who starts a program waits in state D until the kernel has loaded it."""
+    job = Sketch()
+    job.ranks(0, 2, 3).at(BACKWARD)
+    job.ranks(1).at(["describe run.py:7"], state="D").pulse(wchan="kernel_clone")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
+    assert "until a program that it starts is loaded" in found.summary
+
+
 def test_a_local_disk_is_waited_for() -> None:
     job = Sketch()
     job.ranks(0, 2, 3).at(BACKWARD)
