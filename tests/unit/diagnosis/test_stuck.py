@@ -6,9 +6,7 @@ import dataclasses
 
 import pytest
 
-from collectors.samples.ranks import Helper
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -115,45 +113,6 @@ def test_lock() -> None:
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
 
 
-FROM_A_PROCESS = [
-    "_recv /usr/lib/python3.11/multiprocessing/connection.py:378",
-    "recv_bytes /usr/lib/python3.11/multiprocessing/connection.py:215",
-    "get /usr/lib/python3.11/multiprocessing/queues.py:103",
-    "take_next results.py:20",
-    "main run.py:9",
-]
-
-
-def child(pid: int, state: str, command: str = "python3 run.py") -> Helper:
-    return Helper(pid, 1002, "data_worker", state, "", 0.0, 0, command)
-
-
-@pytest.mark.parametrize(
-    ("children", "words"),
-    [
-        ((), "no process that it started is left"),
-        ((child(71, "S"), child(72, "T")), "of the 2 processes that it started 72 is stopped"),
-        ((child(71, "Z"), child(72, "Z")), "of the 2 processes that it started 71 and 72 are dead"),
-        ((child(71, "D"), child(72, "S")), "of the 2 processes that it started 71 is uninterruptible in the kernel"),
-        ((child(71, "S", "git describe"),), "it waits for process 71 (git describe)"),
-    ],
-)
-def test_who_waits_for_its_own_processes_wants_no_lock_and_is_told_what_they_do(
-    children: tuple[Helper, ...], words: str
-) -> None:
-    job = held_up_by(2, FROM_A_PROCESS, syscall="read", waiting_on="pipe")
-    job.ranks(2).helpers(*children)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
-    assert found.summary.endswith(words)
-
-
-def test_processes_of_a_rank_that_waits_for_none_of_them_are_not_told() -> None:
-    job = held_up_by(2, READING, syscall="read")
-    job.ranks(2).helpers(child(72, "T"))
-    assert "72" not in first(job.verdict()).summary
-
-
 @pytest.mark.parametrize("call", ["flock", "fcntl"])
 def test_a_lock_on_a_file_names_who_keeps_it(call: str) -> None:
     kept = "/cache/index.lock, locked by process 81 (python3)"
@@ -168,27 +127,6 @@ def test_a_waiter_that_woke_for_a_moment_is_counted() -> None:
     job.ranks(0).pulse(cores=0.02, switches=40.0)
     verdict = job.verdict()
     assert "3 others" in first(verdict).summary
-
-
-ON_ITS_WAY = ["log_metrics train.py:60", "main run.py:8"]
-
-
-def stopped_at(stack: list[str], *before: list[str]) -> Finding:
-    """What is said of a rank that the first looks since the job stands met at ``before``, and the others at a point."""
-    job = held_up_by(1, *before, *[stack] * (5 - len(before)), syscall="recvfrom")
-    job.stood_still = 4.0
-    return first(job.verdict())
-
-
-def test_a_look_at_a_rank_on_its_way_there_does_not_blur_where_it_is() -> None:
-    found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY)
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
-    assert "next_prompt (run.py:40)" in found.summary
-
-
-def test_a_rank_that_is_met_at_several_points_long_after_the_job_stopped_moves() -> None:
-    found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY, ON_ITS_WAY)
-    assert "next_prompt" not in found.summary
 
 
 def test_busy_loop_says_busy() -> None:
@@ -303,16 +241,6 @@ def test_a_compile_that_is_given_little_cpu_is_waited_for() -> None:
     job.ranks(2).at([f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], state="S")
     job.ranks(2).pulse(cores=0.0)
     assert first(job.verdict()).ranks == (2,), "one that sleeps in it is stuck"
-
-
-def test_a_compile_is_waited_for_though_a_look_missed_its_innermost_frames() -> None:
-    compiling, torn = [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], ["main run.py:9"]
-    job = held_up_by(2, *[compiling] * 4, torn, waiters=BACKWARD, state="R")
-    job.stood_still = 30.0
-    job.ranks(2).pulse(cores=0.4)
-    assert alarms(job.verdict()) == []
-    job.ranks(2).at(compiling, *[["step run.py:20", *torn], torn] * 2, state="R")
-    assert first(job.verdict()).ranks == (2,), "most looks met it in code of its own"
 
 
 def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> None:
