@@ -191,7 +191,9 @@ def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
         parent, steps = members.get(member.parent), 0
         while parent is not None and not parent.env.assigned and steps < len(members):
             other = (parent.env.rank, parent.env.world_size) != (member.env.rank, member.env.world_size)
-            if other and not parent.takes_part:
+            # who is no first rank of its node has not started the first; an agent serves its ranks' store in threads
+            first = member.env.local_rank == 0 or member.env.rank == 0
+            if other and (first or not parent.takes_part):
                 found.add(parent.pid)
             parent, steps = members.get(parent.parent), steps + 1
     return found | _spawners(members)

@@ -235,6 +235,19 @@ def test_a_launcher_without_a_number_whose_workers_have_theirs() -> None:
     assert places == {10: Kin("launcher", 0), 20: RANK, 21: RANK}
 
 
+def test_an_agent_inside_of_a_program_that_serves_the_store_of_its_ranks_is_no_rank() -> None:
+    """As ``accelerate.notebook_launcher`` starts ranks: the store's threads look like a process group's."""
+    places = placed(
+        nameless(10, takes_part=True), member(20, rank_env(0), parent=10), member(21, rank_env(1), parent=10)
+    )
+    assert places == {10: Kin("launcher", 0), 20: RANK, 21: RANK}
+
+
+def test_a_rank_without_a_number_that_started_none_but_later_ones_stays_one() -> None:
+    places = placed(nameless(10, takes_part=True), member(21, rank_env(1), parent=10))
+    assert places[10] == RANK
+
+
 def test_processes_without_a_number_are_never_one_another() -> None:
     orphan = nameless(20)._replace(orphan=True, words=["x"])
     assert orphan.env.rank == NO_RANK
