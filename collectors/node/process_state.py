@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node import file_locks, files, named_files
+from collectors.node import far_ends, file_locks, files, named_files
 from collectors.node.procfs import parse_stat
 from collectors.node.socket_tables import address, read_tables, sockets
 
@@ -65,7 +65,7 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if stat is None:
         return None
     wchan = files.read_text(folder + "/wchan")
-    syscall, waiting_on = _syscall(folder)
+    syscall, waiting_on = _syscall(folder, pid, proc)
     if syscall in _LOCKS:
         keeper = file_locks.holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
@@ -108,7 +108,7 @@ def _numbers(machine: str) -> Dict[int, str]:
 _NAMES = _numbers(os.uname().machine)
 
 
-def _syscall(folder: str) -> Tuple[str, str]:
+def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     """Name of the call and what it waits on; empty without the right to see it."""
     words = files.read_text(folder + "/syscall").split()
     if not words:
@@ -120,19 +120,21 @@ def _syscall(folder: str) -> Tuple[str, str]:
         return name, named_files.named(folder, name, words[1:7])
     if name not in _ON_A_FILE or len(words) < 2:
         return name, ""
-    return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF)
+    return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF, pid, proc)
 
 
-def _target(folder: str, descriptor: int) -> str:
+def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
     target = files.link("%s/fd/%d" % (folder, descriptor))
     if target.startswith("socket:["):
-        return _far_end(folder, target[len("socket:[") : -1])
+        return _far_end(folder, target[len("socket:[") : -1], pid, proc)
     return "pipe" if target.startswith("pipe:[") else target
 
 
-def _far_end(folder: str, inode: str) -> str:
-    """``tcp address:port`` of the far end of a socket; ``socket`` where it is no TCP connection."""
-    for one in sockets(read_tables(folder + "/net")):
+def _far_end(folder: str, inode: str, pid: int, proc: str) -> str:
+    """``tcp address:port`` of the far end of a socket, and whose it is on this node; ``socket`` where it is not TCP."""
+    tables = read_tables(folder + "/net")
+    for one in sockets(tables):
         if str(one.inode) == inode:
-            return "tcp " + address(one.remote)
+            holder = far_ends.holder(one, tables, pid, proc)
+            return "tcp " + address(one.remote) + (", " + holder if holder else "")
     return "socket"

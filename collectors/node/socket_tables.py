@@ -14,7 +14,7 @@ ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
 
 _ROW = re.compile(
-    rb"^ *\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) ((?:[0-9A-F]{8}|[0-9A-F]{32}):[0-9A-F]{4}) ([0-9A-F]{2})"
+    rb"^ *\d+: ((?:[0-9A-F]{8}|[0-9A-F]{32}):[0-9A-F]{4}) ((?:[0-9A-F]{8}|[0-9A-F]{32}):[0-9A-F]{4}) ([0-9A-F]{2})"
     rb" \S+ \S+ \S+ +\d+ +\d+ (\d{1,20})(?!\d)",
     re.M,
 )
@@ -31,6 +31,8 @@ class TcpSocket(NamedTuple):
     """True for one that is bound to no address in particular."""
     remote: str
     """As it stands there: :func:`address` reads it."""
+    local: str
+    """The near end, in the same form."""
 
 
 def read_tables(net: str) -> List[bytes]:
@@ -41,10 +43,11 @@ def read_tables(net: str) -> List[bytes]:
 def sockets(tables: Iterable[bytes]) -> Iterator[TcpSocket]:
     """Every row that can be read."""
     for table in tables:
-        for local, port, remote, state, inode in _ROW.findall(table):
+        for local, remote, state, inode in _ROW.findall(table):
             yield TcpSocket(
-                int(port, 16), int(remote[-4:], 16), int(state, 16), int(inode), not local.strip(b"0"), remote.decode()
-            )
+                int(local[-4:], 16), int(remote[-4:], 16), int(state, 16), int(inode), not local[:-5].strip(b"0"),
+                remote.decode(), local.decode(),
+            )  # fmt: skip
 
 
 def of_ports(ports: Iterable[int], tables: Sequence[bytes]) -> Iterator[TcpSocket]:

@@ -166,6 +166,11 @@ def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
     return _stated(job, found, _stance(found, status.motion.state, resists=False))
 
 
+def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
+    """The same rank, which waits for another one, as something besides its frames tells."""
+    return _stated(job, status._replace(activity=told), "waiting")
+
+
 def _stated(job: Job, status: RankStatus, stance: Stance) -> RankStatus:
     doing, moves = status.activity, status.moves
     held = max(_held(stance, doing, moves), stood_still(job, doing)) if stance != "unseen" else 0.0

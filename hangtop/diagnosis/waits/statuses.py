@@ -10,6 +10,7 @@ from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
+from hangtop.diagnosis.waits.connections import told_by_connections
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import told_to_poll, wakes
 from hangtop.diagnosis.waits.rank_status import (
@@ -59,6 +60,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         )
     statuses |= told_at_same_point(job, statuses.values())
     statuses |= told_by_gpu(job, statuses.values())
+    statuses |= told_by_connections(job, statuses.values())
     looked_at = [one for one in statuses.values() if one.present and (one.activity or job.patience <= 0)]
     statuses |= _frozen(job, looked_at, steps=not _someone_stays(statuses.values()))
     statuses |= _unnamed_waiters(tuple(statuses.values()))

@@ -1,0 +1,50 @@
+"""Ranks that wait for one another over plain sockets: the wait is followed to whoever does not send."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.jobs import READING, Sketch, first, kinds
+
+RECEIVES = ["recvn ps.py:9", "main ps.py:32"]
+COMPUTES = ["grad ps.py:19", "main ps.py:32"]
+
+
+def from_rank(number: int) -> str:
+    return f"tcp 127.0.0.1:{40000 + number}, process {1000 + number} (python3)"
+
+
+def served(*, far: str = from_rank(0), far_of_server: str = from_rank(2)) -> Sketch:
+    """Rank 0 gives weights to the others and takes their gradients; rank 2 owes it one."""
+    job = Sketch(world=3, nodes=1, stood_still=40.0)
+    job.ranks(1).at(RECEIVES, syscall="recvfrom", waiting_on=far)
+    job.ranks(0).at(RECEIVES, syscall="recvfrom", waiting_on=far_of_server)
+    job.ranks(2).at(COMPUTES, state="R", syscall="none").pulse(cores=1.0)
+    return job
+
+
+def test_whoever_does_not_send_holds_the_others_up() -> None:
+    found = first(served().verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+    assert "2 others" in found.summary
+    assert "grad (ps.py:19)" in found.summary
+
+
+@pytest.mark.parametrize("far", ["tcp 127.0.0.1:40000", "tcp 127.0.0.1:40000, process 71 (postgres)", "pipe"])
+def test_who_waits_for_something_else_waits_for_no_rank(far: str) -> None:
+    verdict = served(far=far, far_of_server=far).verdict()
+    assert "rank_stuck_in_code" not in kinds(verdict)
+
+
+def test_a_reader_on_a_connection_to_another_rank_reads_data() -> None:
+    job = served()
+    job.ranks(2).at(READING, syscall="recvfrom", waiting_on=from_rank(1)).pulse()
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (2,))
+
+
+def test_all_receive_from_one_another() -> None:
+    job = served()
+    job.ranks(2).at(RECEIVES, syscall="recvfrom", waiting_on=from_rank(1)).pulse()
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("p2p_deadlock", (0, 1, 2))

@@ -1,0 +1,75 @@
+"""Who is at the other end of a connection: from real ones on this machine, and from tables of another's."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.node import far_ends, process_state
+from collectors.node.socket_tables import sockets
+
+RECEIVES = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9)"
+
+
+def test_a_real_process_that_receives_from_this_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with subprocess.Popen([sys.executable, "-c", RECEIVES, str(port)]) as waiting:
+            try:
+                accepted, _ = server.accept()
+                told = f"tcp 127.0.0.1:{port}, process {os.getpid()} ("
+                ends = time.monotonic() + 20
+                while (seen := process_state.of(waiting.pid)) is not None and not seen.waiting_on.startswith(told):
+                    assert time.monotonic() < ends, seen
+                    time.sleep(0.02)
+                assert seen is not None
+                assert seen.syscall in ("recvfrom", "read")
+            finally:
+                waiting.kill()
+                accepted.close()
+
+
+def table(*rows: tuple[str, str, str, int]) -> bytes:
+    lines = (
+        f"   {index}: {near} {far} {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0 20 4 30 10 -1"
+        for index, (near, far, state, inode) in enumerate(rows)
+    )
+    return "\n".join(["  sl  local_address rem_address   st", *lines, ""]).encode()
+
+
+HERE, THERE = "0100007F:9C40", "0100007F:0801"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (((HERE, THERE, "01", 99), (THERE, HERE, "01", 55)), "process 8 (server)"),
+        (((HERE, THERE, "01", 99),), ""),  # of another node
+        (((HERE, THERE, "01", 99), ("0200007F:0801", HERE, "01", 55)), ""),  # the same ports, another address
+        (((HERE, THERE, "02", 99), (THERE, HERE, "01", 55)), ""),  # not connected yet
+        (((HERE, THERE, "01", 99), (THERE, HERE, "01", 56)), ""),  # nobody is seen to have it open
+    ],
+)
+def test_the_far_end_in_the_tables(tmp_path: Path, rows: tuple[tuple[str, str, str, int], ...], found: str) -> None:
+    for pid, name, inode in ((7, "client", 99), (8, "server", 55)):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "fd" / "3").symlink_to(f"socket:[{inode}]")
+        stat = f"{pid} ({name}) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10"
+        (tmp_path / str(pid) / "stat").write_text(stat)
+    tables = [table(*rows), b""]
+    near = next(one for one in sockets(tables) if one.inode == 99)
+    assert far_ends.holder(near, tables, 7, str(tmp_path)) == found
+
+
+def test_no_more_descriptors_are_looked_at_than_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(far_ends, "LINKS", 2)
+    test_the_far_end_in_the_tables(tmp_path, ((HERE, THERE, "01", 99), (THERE, HERE, "01", 55)), "process 8 (server)")
+    for number in (0, 1, 2):
+        (tmp_path / "8" / "fd" / str(number)).symlink_to("/dev/null")
+    assert far_ends._owner(55, 7, str(tmp_path)) is None
