@@ -49,6 +49,9 @@ FRAMEWORKS = (
               each_rank=True),
     Framework("embeddings", "torch", "embeddings.py", 3, _MPIRUN),
     Framework("mpi4py", "mpi4py", "mpi_mean.py", 3, _MPIRUN),
+    Framework("notebook_launcher", "accelerate", "notebook_loop.py", 2, _ITSELF),
+    Framework("plain sockets", "numpy", "socket_server.py", 3,
+              ("env", "RANK={rank}", "WORLD_SIZE={ranks}", "{python}", "{script}"), each_rank=True),
 )  # fmt: skip
 
 
@@ -119,6 +122,8 @@ _PLAN: dict[str, str] = {
     "JAX": "reader lock:0 busy:2 stopped killed healthy healthy_slow healthy_eval",
     "embeddings": "reader lock:0 busy:2 only_here:1 checkpoint:0 stopped:2 early healthy healthy_slow healthy_eval",
     "mpi4py": "reader lock:0 busy:2 only_here:1 checkpoint:0 stopped:2 healthy healthy_slow healthy_eval",
+    "notebook_launcher": "only_here:0 reader busy stopped killed healthy healthy_eval",
+    "plain sockets": "busy:2 reader lock checkpoint:0 stopped healthy healthy_slow healthy_eval",
 }
 """Cases of each framework: the mishap, and the rank that it befalls unless that is rank 1."""
 

@@ -12,7 +12,7 @@ TOGETHER = ("torch", "numpy", "lightning", "accelerate", "transformers", "ray[tr
 """What comes as wheels."""
 BUILT = ("deepspeed",)
 """What is built from source, needs torch for that, and may fail: it is left out then."""
-NAMES = ("torch", "lightning", "accelerate", "transformers", "deepspeed", "ray", "jax", "mpi4py")
+NAMES = ("torch", "lightning", "accelerate", "transformers", "deepspeed", "ray", "jax", "mpi4py", "numpy")
 LIMIT_S = 1800.0
 _ASK = """
 import importlib.metadata as metadata, json, sys
