@@ -95,20 +95,27 @@ def _fill(descriptor: int) -> str:
     return "" if left < TRIGGER else "nothing could be written into the pipe"
 
 
-def written(pattern: str, since: float, seconds: float, uid: Optional[int]) -> str:
-    """Wait for a dump that was begun after ``since`` and grows no more; its path, empty where none came in time."""
-    until, sizes = time.monotonic() + seconds, {}  # type: float, Dict[str, int]
+class WrittenDump(NamedTuple):
+    """A dump that was written to its end."""
+
+    path: str
+    size: int
+
+
+def written(pattern: str, since: float, seconds: float, uid: Optional[int]) -> Optional[WrittenDump]:
+    """Wait for a dump that was begun after ``since`` and grows no more; None where none came in time."""
+    until, seen = time.monotonic() + seconds, []  # type: float, List[WrittenDump]
     while time.monotonic() < until:
-        for path in _fresh(pattern, since, uid):
-            size = os.path.getsize(path)
-            if size > 0 and sizes.get(path) == size:
-                return path
-            sizes[path] = size
+        found = _fresh(pattern, since, uid)
+        for dump in found:
+            if dump.size > 0 and dump in seen:
+                return dump
+        seen = found
         time.sleep(0.5)
-    return ""
+    return None
 
 
-def _fresh(pattern: str, since: float, uid: Optional[int]) -> List[str]:
+def _fresh(pattern: str, since: float, uid: Optional[int]) -> List[WrittenDump]:
     found = []
     for path in glob.glob(pattern):
         try:
@@ -116,5 +123,5 @@ def _fresh(pattern: str, since: float, uid: Optional[int]) -> List[str]:
         except OSError:
             continue
         if stat.S_ISREG(known.st_mode) and known.st_mtime >= since - 1.0 and uid in (None, known.st_uid):
-            found.append(path)
+            found.append(WrittenDump(path, known.st_size))
     return found

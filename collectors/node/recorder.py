@@ -98,11 +98,14 @@ def settled(path: str, since: float, deadline: float) -> bool:
     """Wait until a file that was changed after ``since`` no longer grows; False when the time is up."""
     size = -1
     while time.monotonic() < deadline:
-        if modified(path) > since:
-            now = os.path.getsize(path)
-            if now == size and now > 0:
+        try:
+            found = os.stat(path)
+        except OSError:  # not there yet, or taken away again: the rank's user may do both at any time
+            found = None
+        if found is not None and found.st_mtime > since:
+            if found.st_size == size and size > 0:
                 return True
-            size = now
+            size = found.st_size
         time.sleep(0.2)
     return False
 

@@ -76,7 +76,7 @@ def test_documents_that_swell(tmp_path: Path, name: str, begin: bytes, pump: byt
 )
 def test_output_of_tools_without_end(tmp_path: Path, name: str, begin: str, pump: str) -> None:
     path = tmp_path / name
-    path.write_text(begin + pump * (MIB // 2 // len(pump)))
+    path.write_text(begin + pump * (MIB // 8 // len(pump)))
     read_bounded(path)
     path.write_text(begin + pump * (17 * MIB // len(pump)))
     (one,) = read_bounded(path, seconds=5.0)

@@ -63,7 +63,7 @@ def _on_a_terminal(question: str, typed: bytes) -> tuple[str, bytes]:
                     os.write(master, pending.pop())
 
     pending = [typed]
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     found = os.read(answered, 1000).decode()
     os.waitpid(child, 0)

@@ -138,7 +138,7 @@ class Seen:
 
     async def until(self, link: str, why: str = "") -> LinkChange:
         """Wait for a state with such a reason."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while True:
                 for change in self.changes:
                     if change.link == link and why in change.why:
@@ -154,7 +154,7 @@ class Scene(NamedTuple):
 
     async def process(self) -> FakeProcess:
         """The next program started on the node."""
-        return await asyncio.wait_for(self.node.started.get(), 5)
+        return await asyncio.wait_for(self.node.started.get(), 60)
 
 
 @asynccontextmanager

@@ -143,7 +143,7 @@ async def test_places_for_channels() -> None:
     channels.give_back()
     first.cancel()  # in the very moment in which its turn has come
     await asyncio.wait({first})
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(60):
         await second
     assert channels.open == 2
     assert channels.refused() is False, "one is left: the stream"

@@ -96,7 +96,7 @@ async def test_only_the_silent_get_keepalives_and_a_dead_link_is_noticed(
         server = host.connections[0]._transport
         assert server is not None
         server.pause_reading()
-        await asyncio.wait_for(connection.wait_closed(), 5)
+        await asyncio.wait_for(connection.wait_closed(), 60)
         assert "no answer" in node.why
 
 

@@ -10,7 +10,7 @@ from hangtop.inside import names
 
 def test_threads_get_the_names_that_python_knows() -> None:
     done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="reader of shards")
+    thread = threading.Thread(target=done.wait, name="reader of shards", daemon=True)
     thread.start()
     try:
         names.name_threads(threading.enumerate())

@@ -206,7 +206,7 @@ def test_the_file_behind_a_pipe_is_found(tmp_path: Path) -> None:
     reader = subprocess.Popen(["tee", str(path)], stdin=read, stdout=subprocess.DEVNULL)
     try:
         os.write(write, b"hello\n")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         pipe = str(Path(f"/proc/self/fd/{write}").readlink())
@@ -215,7 +215,7 @@ def test_the_file_behind_a_pipe_is_found(tmp_path: Path) -> None:
     finally:
         os.close(write)
         os.close(read)
-        reader.wait(5)
+        reader.wait(60)
 
 
 def test_a_deleted_file_is_still_read(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
@@ -531,23 +531,25 @@ def test_a_flood_of_events_is_bounded_and_said(tmp_path: Path, monkeypatch: pyte
     path.write_text("".join(TRACEBACK % f"{word} {count}" for count, word in enumerate(WORDS)) + "end\n")
     other.write_text(TRACEBACK % "alone" + "end\n")
 
-    def exceptions(looks: int) -> tuple[list[LogEvent], list[LogEvent]]:
+    def told(looks: int) -> tuple[list[LogEvent], list[LogEvent]]:
         looker = Looker(log_globs=[str(tmp_path / "*.log")])
         samples = [sample for count in range(looks) for sample in looker.look(3.0 * count)]
         events = [event for event in samples if isinstance(event, LogEvent)]
-        return [event for event in events if event.kind == "python.exception"], [
+        return [event for event in events if event.kind != "log.crowded"], [
             event for event in events if event.kind == "log.crowded"
         ]
 
-    every, unsaid = exceptions(20)
+    monkeypatch.setattr(source, "SHARE", 100.0)  # a slow machine says that it samples, which takes a place, too
+    every, unsaid = told(20)
     assert not unsaid
     monkeypatch.setattr(waiting, "MOST", 20_000)
     monkeypatch.setattr(source, "SENT", 5_000)
-    early, _ = exceptions(2)
+    early, _ = told(2)
     assert str(other) in {event.source for event in early}, "the other log comes in its turn"
-    sent, said = exceptions(20)
+    sent, said = told(20)
     left_out = sum(count for event in said if isinstance(count := event.data["events"], int))
     assert {event.source for event in said} == {str(path)}
     assert left_out > 100
     assert len(sent) + left_out == len(every)
-    assert sent[0].data["message"] == every[0].data["message"], "what came first"
+    first, shown = (next(event for event in all_ if event.source == str(path)) for all_ in (every, sent))
+    assert shown.data["message"] == first.data["message"] == f"{WORDS[0]} 0", "what came first"

@@ -89,7 +89,7 @@ def test_under_every_interpreter(python: str, ranks: list[subprocess.Popen[bytes
     with watch(python) as agent:
         agent.wait_for(lambda it: len(it.of(RankPulse)) > 5 and len(it.of(Helper)) > 1 and it.of(Interface))
         agent.end_input()
-        assert agent.process.wait(5) == 0
+        assert agent.process.wait(60) == 0
         assert agent.errors() == ""
     (hello,) = agent.of(Hello)
     assert (hello.version, hello.sources, hello.uid) == ("1.2", MINE, os.getuid())

@@ -69,7 +69,7 @@ def test_it_dies_with_the_thread_that_started_it() -> None:
     def begin() -> None:
         pids.append(Child(["sleep", "60"]).pid)
 
-    thread = threading.Thread(target=begin)
+    thread = threading.Thread(target=begin, daemon=True)
     thread.start()
     thread.join()
     reaped, status = os.waitpid(pids[0], 0)

@@ -74,7 +74,7 @@ def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found is not None
     assert "did not end" in found.why
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60
     while alive(pid):
         assert time.monotonic() < deadline, "it outlived the probe"
         time.sleep(0.01)

@@ -10,11 +10,13 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from collectors.fleet import payload
+from collectors.node import recorder
 from collectors.node.recorder import ask, places
 from collectors.samples.asked import RecorderFile
 
@@ -65,15 +67,28 @@ def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
     assert process.stdout is not None
     process.stdin.write(payload.pack("collectors.node.recorder", {"ranks": rows, "fresh": fresh}))
     process.stdin.flush()
+    beating = threading.Thread(target=beat, args=(process,), daemon=True)
+    beating.start()
     found = []
     for line in process.stdout:
         _, fields = json.loads(line)
         if fields[0] < 0:
             break
         found.append(RecorderFile(*fields))
+    assert process.wait(60) == 0
+    beating.join()
     process.stdin.close()
-    assert process.wait(10) == 0
+    process.stdout.close()
     return found
+
+
+def beat(process: subprocess.Popen[bytes]) -> None:
+    """Have it live, however slow this machine is, until it has ended."""
+    assert process.stdin is not None
+    while process.poll() is None:
+        with suppress(BrokenPipeError):
+            os.write(process.stdin.fileno(), b"\n")
+        time.sleep(0.1)
 
 
 def test_a_running_rank_is_asked_and_a_silent_one_is_evidence(tmp_path: Path) -> None:
@@ -88,7 +103,7 @@ def test_a_running_rank_is_asked_and_a_silent_one_is_evidence(tmp_path: Path) ->
             reader.read(1)
         (tmp_path / "fr_0").write_bytes(b"fresh dump")
 
-    thread = threading.Thread(target=monitor)
+    thread = threading.Thread(target=monitor, daemon=True)  # where nobody asks it waits for ever
     thread.start()
     try:
         dumped, silent = run([[0, rank.pid, 0.0], [1, rank.pid, 0.0]], fresh=True)
@@ -124,3 +139,21 @@ def test_root_reads_no_more_than_the_rank_s_user_may(planted: str) -> None:
             rank.kill()
         assert base64.b64decode(found.data) == (b"dump" if planted == "its own" else b"")
         assert bool(found.why) == (planted != "its own")
+
+
+def test_a_dump_that_is_taken_away_while_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = tmp_path / "fr_0"
+    dump.write_bytes(b"dump")
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        dump.unlink(missing_ok=True)
+        if len(looks) > 3:
+            dump.write_bytes(b"again")
+
+    monkeypatch.setattr(recorder.time, "sleep", sleep)  # type: ignore[attr-defined]
+    assert recorder.settled(str(dump), 1.0, recorder.time.monotonic() + 60)  # type: ignore[attr-defined]
+    assert len(looks) == 5
+    dump.unlink()
+    assert not recorder.settled(str(dump), 1.0, 0.0)

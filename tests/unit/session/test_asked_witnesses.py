@@ -229,7 +229,22 @@ def test_an_old_dump_and_a_link_are_none(tmp_path: Path) -> None:
     old.write_bytes(b"x")
     os.utime(old, (1.0, 1.0))
     (tmp_path / "core_2").symlink_to("/etc/hostname")
-    assert cuda_core.written(f"{tmp_path}/core_*", time.time(), 0.1, None) == ""
+    assert cuda_core.written(f"{tmp_path}/core_*", time.time(), 0.1, None) is None
+
+
+def test_a_dump_is_done_when_it_grows_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core, asleep = tmp_path / "core_3", list[float]()
+
+    def sleep(seconds: float) -> None:
+        asleep.append(seconds)
+        if len(asleep) == 2:
+            core.unlink()  # its owner may take it away at any time
+        elif len(asleep) < 5:
+            core.write_bytes(b"x" * len(asleep))
+
+    monkeypatch.setattr(cuda_core.time, "sleep", sleep)  # type: ignore[attr-defined]
+    assert cuda_core.written(f"{tmp_path}/core_*", time.time(), 60.0, None) == (str(core), 4)
+    assert len(asleep) == 5
 
 
 @pytest.mark.parametrize(

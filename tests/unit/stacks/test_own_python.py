@@ -20,10 +20,17 @@ from tests.support.made import stack
 from tests.support.new_python import NewPython, real, stand_in
 
 
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that is run and sent along, with folders by names of this process's tests."""
+    named = source().replace(b"hangtop-attach-", MINE.encode())
+    monkeypatch.setitem(loader._blobs, own_python.PROGRAM, named)
+    monkeypatch.setattr("collectors.probes.own_python.as_rank", lambda: named)
+
+
 @pytest.fixture(params=["real", "stand-in"])
-def new_python(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewPython:
+def new_python(request: pytest.FixtureRequest, tmp_path: Path) -> NewPython:
     """A Python 3.14, or what stands for one."""
-    monkeypatch.setitem(loader._blobs, own_python.PROGRAM, source())
     if request.param == "stand-in":
         return stand_in(tmp_path)
     found = real()
@@ -32,8 +39,12 @@ def new_python(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     return found
 
 
+MINE = f"hangtop-attach-{os.getpid()}-"
+"""Beginning of the folders that are made for the tests of this process: others may make theirs at the same time."""
+
+
 def left() -> list[str]:
-    return [str(path) for place in ("/dev/shm", "/tmp") for path in Path(place).glob("hangtop-attach-*")]
+    return [str(path) for place in ("/dev/shm", "/tmp") for path in Path(place).glob(MINE + "*")]
 
 
 def refused(pid: int, why: str = "no-py-spy: none") -> StackDump:
@@ -104,7 +115,7 @@ def test_a_rank_that_still_writes_keeps_no_folder(tmp_path: Path) -> None:
             if number == 20:
                 begun.set()
 
-    writer = threading.Thread(target=writes)
+    writer = threading.Thread(target=writes, daemon=True)
     writer.start()
     assert begun.wait(10.0)
     as_rank._remove(str(folder))
@@ -119,9 +130,8 @@ def test_a_script_that_runs_after_it_was_taken_back_raises_nothing_in_the_rank(t
     assert not gone.exists()
 
 
-async def test_a_kernel_or_a_job_that_forbids_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kernel_or_a_job_that_forbids_it_says_so(tmp_path: Path) -> None:
     made = stand_in(tmp_path)
-    monkeypatch.setitem(loader._blobs, own_python.PROGRAM, source())
     with made.rank("busy", tmp_path, {"PYTHON_STAND_IN_REFUSES": "1"}) as rank:
         with pytest.raises(OSError, match="Operation not permitted"):
             own_stacks.instead(refused(rank.pid))

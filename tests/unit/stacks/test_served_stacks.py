@@ -41,7 +41,7 @@ def test_threads_and_frames() -> None:
 
 def test_what_this_python_writes_is_read() -> None:
     done = threading.Event()
-    other = threading.Thread(target=done.wait)
+    other = threading.Thread(target=done.wait, daemon=True)
     other.start()
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)

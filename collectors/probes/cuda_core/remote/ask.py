@@ -57,11 +57,11 @@ def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
     why = cuda_core.trigger(found.pipe, whose.uid)
     if why:
         return none(why)
-    path = cuda_core.written(found.pattern, since, seconds, whose.uid)
-    if not path:
+    dump = cuda_core.written(found.pattern, since, seconds, whose.uid)
+    if dump is None:
         return none("asked, and no dump came in %g s" % seconds)
-    shown, why = _read(path, whose)
-    return CoreDumped(rank, pid, path, os.path.getsize(path), shown, why)
+    shown, why = _read(dump.path, whose)
+    return CoreDumped(rank, pid, dump.path, dump.size, shown, why)
 
 
 def _read(path: str, whose: owner.ProcessOwner) -> "tuple[str, str]":
