@@ -65,7 +65,13 @@ def agents(cluster: Cluster) -> list[str]:
 
 def test_a_hang_is_found_by_steps_of_the_job(own: Nurseries, slurm: SlurmCluster, job: str) -> None:
     hung = own.launch("lm.py", "by-steps", env={"HX_FAULT": "reader", "HX_WHO": "2"})
-    env = {**slurm.env, "XDG_STATE_HOME": str(own.cluster.root / "state")}
+    # options that users set, and those that an allocation sets for whoever sits in it
+    set_by_others = {
+        "SLURM_LABELIO": "1", "SLURM_UNBUFFEREDIO": "1", "SLURM_STDOUTMODE": f"{own.cluster.root}/elsewhere",
+        "SLURM_NTASKS_PER_NODE": "8", "SLURM_NTASKS": "16", "SLURM_MEM_PER_CPU": "64", "SLURM_MEM_PER_NODE": "99",
+        "SQUEUE_USERS": "nobody",
+    }  # fmt: skip
+    env = {**slurm.env, **set_by_others, "XDG_STATE_HOME": str(own.cluster.root / "state")}
     try:
         hung.wait_for("struck", 2)
         by_steps = Reached(["--via", "slurm", "--slurm", job], hung.case, env)

@@ -14,6 +14,14 @@ from collectors.fleet.target_error import TargetError
 from collectors.fleet.targets import Target
 from collectors.fleet.transport import Refused
 
+_ASKS = "it asks a question, and has no terminal here: run it by hand once, or log in first"
+_ADVICE = (
+    ("password", _ASKS),
+    ("passphrase", _ASKS),
+    ("(yes/no", _ASKS),
+    ("executable file not found", "there is no such program at the far end: the container may have no sh"),
+    ("sh: not found", "there is no sh at the far end"),
+)
 _TOKEN = re.compile(r"%(.?)")
 
 
@@ -59,6 +67,6 @@ class AnyCommand:
         """The same: what else the program needs for a terminal is its own secret."""
         return self.words(target)
 
-    def advice(self, said: str) -> str:  # noqa: ARG002 - others know something
-        """Nothing is known of it."""
-        return ""
+    def advice(self, said: str) -> str:
+        """What to do about the complaints that many programs have in common."""
+        return next((advice for words, advice in _ADVICE if words in said.lower()), "")

@@ -38,6 +38,8 @@ class Framed:
         self._nonce = secrets.token_hex(16)
         self._begin = f"\x1eB{self._nonce}\n".encode()
         self._terminal = f"\x1eT{self._nonce}".encode()
+        self._returned = f"\x1eB{self._nonce}\r".encode()
+        """The first mark as a terminal passes it on: its input is none, as the shell has seen, but its output is."""
         self._end = f"\x1eE{self._nonce}:".encode()
         self._held = b""
         self.state: State = "before"
@@ -89,7 +91,7 @@ class Framed:
             self.noise = before[-_NOISE:]
             self.state = "running"
             return behind
-        if self._terminal in data:
+        if self._terminal in data or self._returned in data:
             self.state = "terminal"
         else:
             self._held = data[-_NOISE:]

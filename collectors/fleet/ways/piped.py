@@ -123,7 +123,8 @@ class Piped:
                     process.news.clear()
                     await process.news.wait()
                     if said := _last_line(bytes(process.errors)):
-                        self.waiting(said)
+                        advice = self._way.advice(said)
+                        self.waiting(f"{said.rstrip(': ')}: {advice}" if advice else said)
         except TimeoutError:
             raise TransportError(
                 f"{self.name}: {self._words[0]} gave no shell within {self._way.opening:.0f} s{self._said(process)}"
@@ -144,7 +145,7 @@ class Piped:
         """What it said of its trouble, and what to do about it."""
         said = _last_line(bytes(process.errors)) or _last_line(process.framed.noise)
         advice = self._way.advice(clean_bytes(bytes(process.errors)))
-        return "".join(f": {words}" for words in (said, advice) if words)
+        return "".join(f": {words.rstrip(': ')}" for words in (said, advice) if words)
 
     def _ended(self, process: PipedProcess) -> None:
         """A channel is closed; one that broke by itself may have been the last proof of the way."""

@@ -38,7 +38,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             ranks=ranks, nodes=(name,),
             evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
             advice="The other nodes answer, so look at this one: console, power, its network port."
-            if answering else "No node answers: check the network of this machine first.",
+            if answering else "No node answers: where the reason does not say why, check this machine's network first.",
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ second gloo group, without the line of the other rank, and hangs or times out wh
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -34,6 +35,9 @@ LOCAL = ("wait_tensor", "monitored_barrier", "_wrap_tensor_autograd")
 CLASSES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 
 
+_contexts = itertools.count(1)
+
+
 class CallsDiffer(RuntimeError):
     """Ranks of a group are about to call different collectives, or one did not come."""
 
@@ -45,6 +49,8 @@ class CheckCalls:
         self.seconds = seconds
         self.compared = 0
         """Calls that were compared and found alike."""
+        self._place = ""
+        """Of this context at the store: what an earlier one left there is none of its business."""
         self._counts: Dict[Tuple[int, ...], int] = {}
         self._mode: Any = None
         self._desk: Optional[Desk] = None
@@ -68,8 +74,9 @@ class CheckCalls:
                 return watch.launch(name, func, args, kwargs or {})
 
         self._me = get_rank()
+        self._place = "hangtop/calls/%d/" % next(_contexts)
         self._desk = Desk(store_of_job(), float("inf"))
-        self._sends = Sends(self._desk, self._me, self.seconds, self._stop)
+        self._sends = Sends(self._desk, self._place, self._me, self.seconds, self._stop)
         self._sends.begin()
         self._mode = Mode()
         self._mode.__enter__()
@@ -111,7 +118,8 @@ class CheckCalls:
         number = self._counts[ranks] = self._counts.get(ranks, 0) + 1
         reduction = _reduction() if "reduce" in name else ""
         mine = {"call": _shown(name, [*args, *kwargs.values()]), "reduction": reduction, "where": place_in_code()}
-        base = "hangtop/calls/%s/%d/" % ("-".join(map(str, ranks)), number)
+        of_group = self._place + "-".join(map(str, ranks))
+        base = "%s/%d/" % (of_group, number)
         desk = self._desk
         desk.until = time.monotonic() + self.seconds + 5.0
         told = "%s, call %d of ranks %s" % (_told(mine), number, ",".join(map(str, ranks)))
@@ -120,6 +128,8 @@ class CheckCalls:
         keys = {rank: base + str(rank) for rank in ranks if rank != self._me}
         if not desk.wait(list(keys.values()), time.monotonic() + self.seconds):
             self._absent([rank for rank, key in keys.items() if not desk.present([key])], ranks, mine, desk)
+        # whoever has come to this call has read all of the one before
+        desk.delete(["%s/%d/%d" % (of_group, number - 1, self._me)] if number > 1 else [])
         others = {rank: json.loads(desk.get(key)) for rank, key in keys.items()}
         for rank, other in others.items():
             # one that C++ launches, as DDP does, does not say its reduction

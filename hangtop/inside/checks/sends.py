@@ -41,8 +41,9 @@ class Post(NamedTuple):
 class Sends:
     """Those of this rank."""
 
-    def __init__(self, desk: Desk, me: int, seconds: float, stop: Stop) -> None:
+    def __init__(self, desk: Desk, place: str, me: int, seconds: float, stop: Stop) -> None:
         self._desk = desk
+        self._place = place
         self._me = me
         self._seconds = seconds
         self._stop = stop
@@ -82,7 +83,7 @@ class Sends:
     def post(self, name: str, group: Any, ranks: Tuple[int, ...], args: Sequence[Any]) -> Optional[Post]:
         """Leave one at the store before it is launched; None where nothing is to be compared of it later."""
         tensors, numbers = args[0], [value for value in args if type(value) is int]
-        pair = "hangtop/p2p/%s/" % "-".join(map(str, ranks))
+        pair = "%sp2p/%s/" % (self._place, "-".join(map(str, ranks)))
         self._desk.until = time.monotonic() + self._seconds + 5.0
         if name == SENDS[2]:
             self._desk.set("%sany/%d" % (pair, self._me), b"1")

@@ -62,6 +62,15 @@ def test_a_terminal_is_told_and_its_echo_is_no_mark() -> None:
     assert (before, framed.state) == ("before", "terminal")
 
 
+def test_output_that_passes_a_terminal_is_told() -> None:
+    framed = Framed(["echo", "x"], print)
+    framed.feed(b"motd\r\n" + framed._begin.replace(b"\n", b"\r\n"))
+    assert framed.state == "terminal"
+    framed = Framed(["echo", "x"], lambda _data: None)
+    framed.feed(b"motd\r\n" + framed._begin + b"\r\n")
+    assert framed.state == "running", "what the command says may hold what it likes"
+
+
 @pytest.mark.parametrize("said", [b"none", b"9" * 5000], ids=["a word", "5,000 digits"])
 def test_a_mark_with_no_number_is_output(said: bytes) -> None:
     out = bytearray()
