@@ -112,6 +112,12 @@ def parse_io(data: bytes) -> Io:
     return Io(_number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar")))
 
 
+def parse_schedstat(data: bytes) -> Optional[float]:
+    """Seconds for which a thread has run, of /proc/PID/schedstat; None where the kernel keeps no count."""
+    ran = _number((data.split() or [b""])[0])
+    return None if not ran else round(ran / 1e9, 4)
+
+
 def _number(value: bytes) -> Optional[int]:
     try:
         return int(value)

@@ -7,7 +7,15 @@ from typing import Dict, Optional, Tuple
 
 from collectors.node.files import list_folder, read_or_none
 from collectors.node.held import Held
-from collectors.node.procfs import ProcessStatus, Stat, parse_io, parse_stat, parse_syscall, parse_wchan
+from collectors.node.procfs import (
+    ProcessStatus,
+    Stat,
+    parse_io,
+    parse_schedstat,
+    parse_stat,
+    parse_syscall,
+    parse_wchan,
+)
 from collectors.samples.ranks import Helper, RankPulse
 
 THREADS = 512
@@ -43,6 +51,7 @@ def rank_pulse(
         written_bytes=io.written_bytes,
         helpers_cpu=round(helpers_cpu, 2),
         idle_since=idle_since,
+        main_cpu=parse_schedstat(held.read("schedstat") or b""),
     )
 
 

@@ -80,6 +80,8 @@ class RankPulse(NamedTuple):
     """CPU seconds of the processes that it forked and that are alive."""
     idle_since: Optional[float] = None
     """Since when it has made no step, also from before it was watched; None while it makes some, or unknown."""
+    main_cpu: Optional[float] = None
+    """CPU seconds of its main thread alone; None where the kernel does not tell."""
 
 
 class RankGone(NamedTuple):

@@ -132,8 +132,9 @@ class MotionTrack:
         self.switches = max(switches, self.switches * fading)
         wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
         written = _grown(before.written_bytes, pulse.written_bytes) / span
+        own_cores = cores if gpu is None else _of_main_thread(before, pulse, span, cores)
         worked = self._computes(
-            wakes, switches, cores, span, hands_over=written >= max(WRITES, WRITES_A_WAKE * switches)
+            wakes, switches, own_cores, span, hands_over=written >= max(WRITES, WRITES_A_WAKE * switches)
         )
         worked |= self._reads(before, pulse, span, fading)
         worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
@@ -248,6 +249,16 @@ def light(gpu: GpuState | None) -> tuple[float, float, bool] | None:
 
 def _grown(before: int | None, now: int | None) -> int:
     return 0 if before is None or now is None else max(0, now - before)
+
+
+def _of_main_thread(before: RankPulse, now: RankPulse, span: float, cores: float) -> float:
+    """Cores that the main thread alone uses: beside a GPU another thread may spin in a wait for that.
+
+    So it is where a trainer runs in a thread of a program whose main one looks after a loop of events.
+    """
+    if before.main_cpu is None or now.main_cpu is None:
+        return cores
+    return max(0.0, now.main_cpu - before.main_cpu) / span
 
 
 def _main_frames(dump: StackDump) -> Sequence[Frame] | None:

@@ -77,12 +77,16 @@ def _rests(status: RankStatus) -> bool:
 
     One that sleeps in its own code waits for nothing, and wakes by itself, whatever its GPU does meanwhile.
     """
-    doing = status.activity
-    if status.stance == "working" and doing is not None and doing.kind == "sleep" and status.load != "spinning":
+    if status.stance == "working" and status.load != "spinning" and _sleeps(status):
         return False
     if status.stance in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
         return True
     return status.stance == "unseen" and status.motion.blocked
+
+
+def _sleeps(status: RankStatus) -> bool:
+    """A look met it in a sleep of its own, of which another one may have caught it awake."""
+    return any(reading.kind == "sleep" for reading in status.readings)
 
 
 def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import Sketch, alarms, gpu, kinds
 
 
@@ -22,6 +25,16 @@ def test_ranks_that_all_sleep_in_their_own_code_are_given_the_time_of_a_long_ste
     sleeping = "accumulate train.py:60", "clock_nanosleep"
     assert alarms(all_at(*sleeping, still=30.0).verdict()) == []
     assert kinds(all_at(*sleeping, still=70.0).verdict()) == ["job_stalled"]
+
+
+def test_a_look_that_caught_them_awake_changes_nothing() -> None:
+    job = all_at("accumulate train.py:60", "clock_nanosleep", still=30.0)
+    awake = job.job()
+    dumps = [
+        dump._replace(state="R", syscall="running") if place % 5 == 4 else dump
+        for place, dump in enumerate(awake.stacks)
+    ]
+    assert alarms(diagnose(replace(awake, stacks=tuple(dumps)))) == []
 
 
 def test_ranks_that_all_wait_for_something_that_does_not_come_are_not() -> None:

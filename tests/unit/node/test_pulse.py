@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.held import Held
-from collectors.node.procfs import parse_status
+from collectors.node.procfs import parse_schedstat, parse_status
 from collectors.node.pulse import rank_pulse, read_stat
 from collectors.samples.ranks import RankPulse
 
@@ -39,6 +39,31 @@ def test_a_process_whose_first_thread_has_ended_is_told_by_one_that_is_left() ->
         process.kill()
     assert (found.state, found.threads) == ("S", 2)
     assert found.syscall is not None
+
+
+BESIDE = """
+import sys, threading
+def burn():
+    while True:
+        sum(range(1000))
+threading.Thread(target=burn, daemon=True).start()
+sys.stdin.read()
+"""
+
+
+def test_what_the_main_thread_uses_is_told_apart_from_what_others_of_the_process_use() -> None:
+    with subprocess.Popen([sys.executable, "-c", BESIDE], stdin=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 10
+        while (found := pulse_of(process.pid)).cpu_user < 0.3:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+    assert found.main_cpu is not None
+    assert 0.0 < found.main_cpu < found.cpu_user + found.cpu_system
+
+
+def test_a_kernel_that_keeps_no_count_of_a_thread_tells_nothing() -> None:
+    assert [parse_schedstat(data) for data in (b"", b"0 0 0\n", b"x", b"1500000000 7 3\n")] == [None, None, None, 1.5]
 
 
 STATUS = """Name:\tpython

@@ -294,11 +294,36 @@ def _bus(index: int) -> str:
     return f"00000000:{index:02X}:00.0"
 
 
-def shine(job: Job, seconds: int, power: float, utilization: int, slope: float = 0.0) -> None:
+def shine(job: Job, seconds: int, power: float, utilization: int, slope: float = 0.0, host: Behaviour = spins) -> None:
     for second in range(seconds):
         watts = power + slope * second
         feed(job, *(gpu_row(index, power=watts, utilization=utilization) for index in range(job.ranks)))
-        job.run(1, spins)
+        job.run(1, host)
+
+
+def hosts_a_trainer(p: RankPulse, own: float = 0.0005) -> RankPulse:
+    """The main thread looks after a loop of events twice a second; the trainer in another one waits for its GPU."""
+    return polls(p)._replace(cpu_user=p.cpu_user + 0.9, main_cpu=(p.main_cpu or 3.0) + own)
+
+
+def test_a_loop_of_events_beside_a_thread_that_spins_on_its_gpu_is_no_motion() -> None:
+    job = Job()
+    gpus(job)
+    shine(job, 30, 152.0, 100, host=hosts_a_trainer)
+    assert motion(job) == (False, "")
+
+
+def test_a_main_thread_that_works_for_its_gpu_is_motion() -> None:
+    job = Job()
+    gpus(job)
+    shine(job, 30, 152.0, 100, host=lambda p: hosts_a_trainer(p, own=0.05))
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
+
+
+def test_without_a_gpu_whichever_thread_computes_is_the_ranks_motion() -> None:
+    job = Job()
+    job.run(30, hosts_a_trainer)
+    assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
 def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
