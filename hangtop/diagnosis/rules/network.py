@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.tables.thresholds import TCP_RETRANSMIT_SHARE, TCP_RETRANSMITS_PER_S, TCP_SEGMENTS_PER_S
 
@@ -19,7 +19,8 @@ PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", 
 def tcp_retransmits(job: Job) -> Iterator[Finding]:
     """tcp_retransmits: the share of TCP segments that a node has to send again is over the threshold.
 
-    Needs /proc/net/snmp at two times, while enough is sent for a share to mean something.
+    Needs /proc/net/snmp at two times, while enough is sent for a share to mean something. A node with more to do than
+    it has processors for answers late, and what nobody lost is sent again.
     """
     for name in sorted(job.nodes):
         use = job.nodes[name].network
@@ -28,13 +29,20 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
         if use.retransmitted_per_s is None or use.retransmitted_per_s < TCP_RETRANSMITS_PER_S:
             continue
         share = use.retransmitted_per_s / use.segments_per_s
-        if share >= TCP_RETRANSMIT_SHARE:
+        if share >= TCP_RETRANSMIT_SHARE * _wanted_cpus(job.nodes[name]):
             text = f"{share:.1%} of {use.segments_per_s:.0f} segments per second"
             yield Finding(
                 "tcp_retransmits", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
                 nodes=(name,), evidence=(Evidence(f"/proc/net/snmp on {name}", job.now, text),),
                 advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
             )  # fmt: skip
+
+
+def _wanted_cpus(node: Node) -> float:
+    """So many times its processors are asked for, by its load; 1 for a node that is not overloaded."""
+    if node.host is None or node.load is None or node.host.cpus <= 0:
+        return 1.0
+    return max(1.0, node.load.load / node.host.cpus)
 
 
 def mtu_mismatch(job: Job) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
+from collectors.samples.host import HostFacts, HostSample
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse
 from hangtop.diagnosis.unnumbered import Unnumbered
@@ -225,6 +226,16 @@ def test_tcp_retransmits() -> None:
     assert alarms(job.verdict()) == [], "a few segments are no share"
     job.node("node2", network=NetworkUse(segments_per_s=3.0, retransmitted_per_s=40.0))
     assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
+
+
+def test_segments_that_an_overloaded_node_sends_again_are_not_lost() -> None:
+    job = Sketch(nodes=2)
+    lossy = NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0)
+    host = HostFacts(2, 1 << 34, 0.0, {}, {})
+    job.node("node2", network=lossy, host=host, load=HostSample(20.0, 30, 1 << 33, None, None, None, None))
+    assert alarms(job.verdict()) == []
+    job.node("node2", load=HostSample(2.0, 2, 1 << 33, None, None, None, None))
+    assert alarms(job.verdict()) == ["tcp_retransmits"]
 
 
 def test_mtu_mismatch() -> None:
