@@ -125,8 +125,10 @@ def status_of(
     if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)
     dumps = untorn(dumps)
-    plain = _since_it_came(job, [dump for dump in dumps if dump.method != "native"] or dumps)
+    plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
+    if doing is not None and doing.moving:
+        plain, doing = _since_it_came(job, plain, doing)
     told = _by_native(doing, dumps) if doing is not None else None
     moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
     readings = Readings(plain) if plain else NOTHING_SEEN
@@ -136,20 +138,18 @@ def status_of(
     return _stated(job, found, _stance(found, state, resists=resists))
 
 
-def _since_it_came(job: Job, dumps: list[StackDump]) -> list[StackDump]:
+def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity) -> tuple[list[StackDump], Activity]:
     """Of the looks at a rank of a job that stands still, those since it came to where it waits, or uses no CPU.
 
     When exactly a job stopped is known to some seconds, so the first of them may have met it on its way. That one stays
     where it is for seconds says more than that it was elsewhere before; of one that computes it does not.
     """
-    if len(dumps) <= LATE_LOOKS or not job.live or (job.stood_still or 0.0) < STOOD_STILL_S:
-        return dumps
-    doing = activity(dumps)
-    if doing.error or not doing.moving or doing.at - doing.since < STOOD_STILL_S:
-        return dumps
+    stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
+    if doing.error or not stands or doing.at - doing.since < STOOD_STILL_S:
+        return dumps, doing
     late = [dump for dump in dumps if dump.at >= doing.since or dump.pid != dump.rank_pid]
     stays = activity(late)
-    return late if stays.cpu == "blocked" or waits_for_others(stays) else dumps
+    return (late, stays) if stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
 
 
 def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus:
