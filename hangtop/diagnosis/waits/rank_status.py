@@ -147,7 +147,7 @@ def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity) -> tuple[l
     stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
     if doing.error or not stands or doing.at - doing.since < STOOD_STILL_S:
         return dumps, doing
-    late = [dump for dump in dumps if dump.at >= doing.since or dump.pid != dump.rank_pid]
+    late = [dump for dump in dumps if dump.at >= doing.since]
     stays = activity(late)
     return (late, stays) if stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
 
