@@ -32,6 +32,8 @@ _ERROR = re.compile(
     r"(?m)(?:CUDA|HIP) (?:[Ee]rror|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
     r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\r\n]*?)(?:$| at /)"
     r"|(?P<code>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED)\w{0,40}(?:: [^\r\n]{0,200})?)"
+    r"|\b(?P<runtime>cudaError(?!NotReady|Success)[A-Z]\w{2,60}: [^\r\n]{4,200})"
+    r"|^\s{0,4}(?:[\w./]{1,80}: )?(?P<bare>CUDA driver version is insufficient for CUDA runtime version)\s{0,4}$"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
 )
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
@@ -136,6 +138,9 @@ FAMILY = Family(
         b"CUDA Error",
         b"HIP error",
         b"CUDA driver error",
+        b"CUDA failure",
+        b"cudaError",
+        b"version is insufficient",
         b"cuda runtime error",
         b"CUDA_ERROR_",
         b"_STATUS_",

@@ -16,6 +16,8 @@ from collectors.node.logs.said import Data, Family, Said, number
 _EXCEPTION = re.compile(
     r"(?<![\w.])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Timeout|Failure|Died|Crashed|\.KilledWorker)"
     r"|KilledWorker|Exception|(?:[\w.]{1,80}\.)?(?:BrokenProcessPool|TimeoutExpired)"
+    r"|std::(?:runtime_error|logic_error|out_of_range|invalid_argument|length_error|bad_[a-z_]{3,20}|system_error|exception"
+    r"|filesystem::filesystem_error)|c10::\w{3,30}Error"
     r"|socket\.(?:gaierror|herror|timeout)|forrtl: severe|(?:\S{0,120}/)?(?:lua|luajit|th)(?=: \S{1,200}\.lua:\d)"
     r"|[a-z_][\w.]{0,80}(?:\.exc|exceptions?|errors?)\.[\w.]{0,60}[A-Z]\w{2,60})"
     r"(?:\(\w{1,60}\)| \(\d{1,4}\))?: (?P<message>[^\r\n]{2,600})"
@@ -26,6 +28,12 @@ _BARE = re.compile(
     r"|StopIteration|RuntimeError|queue\.Empty|_queue\.Empty|TimeoutError|MemoryError))\s{0,4}$"
 )
 """A line that is nothing but a class: an exception without a message."""
+_SENTENCE = re.compile(
+    r"(?i)\b(?:unhandled|uncaught|unexpected) (?:\w{1,20} )?exception\b[^:\r\n]{0,60}: ?(?P<message>[^\r\n]{4,600})"
+)
+"""An exception that is told in a sentence, without its class."""
+_STATUS = re.compile(r"\b(?P<type>UNAVAILABLE|DEADLINE_EXCEEDED): ?(?P<message>[^\r\n]{8,600})")
+"""gRPC's words of a service that was not reached in time."""
 _QUOTES = "`\"'“"
 _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed|s|ing)?|terminat(?:ed|es|ing)|returned|finished|failed|died|crashed|ended|completed|stopped)\b"
@@ -59,7 +67,8 @@ _CALL = re.compile(
     r"|nccl(?:InvalidUsage|InvalidArgument|SystemError|InternalError|UnhandledCudaError|RemoteError): [^\r\n]{4,300})"
 )
 _FILE = re.compile(
-    r"^[\w./-]{1,40}: (?:[^\r\n]{1,300}: )?(?:Stale (?:NFS )?file handle|Transport endpoint is not connected"
+    r"(?:^|[\s\]])[\w./-]{1,80}: error while loading shared libraries: [^\r\n]{4,300}"
+    r"|^[\w./-]{1,40}: (?:[^\r\n]{1,300}: )?(?:Stale (?:NFS )?file handle|Transport endpoint is not connected"
     r"|Input/output error|No space left on device|Read-only file system|Disk quota exceeded)\s{0,4}$"
 )
 """A program's last word about a file: ``ls: cannot access /data: Stale file handle``."""
@@ -133,7 +142,7 @@ def read(text: str) -> Iterator[Said]:
     rank = number(rank_of.group("rank")) if (rank_of := _RANK.search(text)) is not None else None
     if rank is not None:
         said["about"] = rank
-    yield Said("log.error", said, host=node.group("node") if node is not None else "")
+    yield Said("log.error", said, host=node.group("node").rstrip(".-") if node is not None else "")
 
 
 def _framed(text: str) -> Optional[Data]:
@@ -149,7 +158,16 @@ def _raised(text: str) -> Optional[Data]:
     match = _EXCEPTION.search(text)
     if match is None:
         bare = _BARE.match(text)
-        return None if bare is None else dict(exceptions.headline(bare.group("type")), told="exception")
+        if bare is not None:
+            return dict(exceptions.headline(bare.group("type")), told="exception")
+        status = _STATUS.search(text)
+        if status is not None and not _LIGHT.search(text[:_HEAD]):
+            data = dict(exceptions.headline(status.group()), told="exception")
+            return dict(data, type=status.group("type"), message=status.group("message").strip(), signature="store")
+        told = _SENTENCE.search(text)
+        if told is None or _LIGHT.search(text[:_HEAD]):
+            return None
+        return dict(exceptions.headline(told.group("message").strip()), told="exception")
     quote = text[match.start() - 1] if match.start() else ""
     message = match.group("message")
     if quote and quote in _QUOTES:
@@ -167,7 +185,7 @@ def _starved(text: str) -> Optional[Data]:
     if unready is not None:
         what = (unready.group("what") or unready.group("bare")).strip()
         return {"told": "stack", "message": "CUDA cannot start: " + what, "signature": "cuda"}
-    file = _FILE.match(text)
+    file = _FILE.search(text)
     if file is not None:
         return {"told": "words", "message": text.strip()[:300], "signature": "file_system"}
     call = _CALL.search(text)
@@ -219,13 +237,15 @@ _STEMS = (
     b"Error: ", b"Exception: ", b"Error(", b"Interrupt: ", b"Timeout: ", b"Failure: ", b"Died: ", b"Crashed: ",
     b"KilledWorker: ", b"xceptions.", b"rrors.", b".exc.", b"BrokenProcessPool", b"TimeoutExpired",
     b"AssertionError", b"EOFError", b"NotImplementedError", b"RuntimeError", b"StopIteration", b"queue.Empty",
+    b"ed exception", b"UNAVAILABLE:", b"DEADLINE_EXCEEDED:", b"std::",
     b"CCL_ERROR|", b"eartbeat", b" hang", b"Hang ", b"Error 80", b"CUDA_ERROR_SYSTEM_", b"socket.", b"ncclInvalid",
     b"ncclSystemError", b"ncclInternalError", b"ncclUnhandled", b"ncclRemoteError", b"[E] ", b"[NeMo E ",
     b"9999: ", b"Killed", b"killed", b"received sig", b"memory ", b"CCL error", b"CCL failure", b"rror: ",
     b"ERROR", b"FATAL", b"CRITICAL", b"SEVERE", b"Fatal", b"fatal", b"imed out", b"ime out", b"imeout",
     b"imed-out", b"TIMEOUT", b"xit code", b"xit status", b"xit_code", b"xitcode", b"xitCode", b"Exit Code",
     b"with code", b"with status", b'.py", line ', b"-packages/", b" died", b"rashed", b" dead", b"ailed to start",
-    b"file handle", b"Transport endpoint", b"put/output error", b"space left on", b"only file system",
+    b"shared libraries", b"file handle",
+    b"Transport endpoint", b"put/output error", b"space left on", b"only file system",
     b"quota exceeded", b"[error]", b"[fatal]", b"[critical]", b" unexpectedly", b"return code", b"returncode",
     b"signal", b"Signal", "❱ ".encode(), b" failed: ", b"ailed to ", b"on-zero ", b"onzero ", b"exited with non",
     b".cc:", b".cpp:", b".go:", b"level=error", b"level=fatal", b"level=panic",

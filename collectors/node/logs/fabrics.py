@@ -56,7 +56,7 @@ _BY = re.compile(r"^(?:\[\d{1,12}\.\d{1,9}\] )?\[?(?P<host>[A-Za-z][\w.-]{0,100}
 """UCX's host, process and thread."""
 _FAULT = re.compile(
     r"(?i)err|fail|unable|unreachable|tim(?:ed |e)out|refused|reset|abort|no (?:hfi|active)|not (?:reach|permit)"
-    r"|could|can't|exceeded|no route"
+    r"|could|can't|exceeded|no route|returned -?[1-9]"
 )
 _RETRIES = (
     r"(?i)retry (?:(?:count|counter)\w{0,4} )?exceeded|RETRY_EXC|failed status 12\b|no response from (?:the )?remote"

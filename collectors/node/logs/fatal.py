@@ -62,7 +62,7 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ),
         ("ILL", r"(?:^|[:\s\d])Illegal instruction(?:\s*\(core dumped\)|$)|Signal: Illegal instruction"),
         ("FPE", r"Floating point exception(?:\s*\(core dumped\)|$)"),
-        ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ )Killed(?:\s{2,}.*|\s*)$"),
+        ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ |[\])>|:] {0,2}| - |rank[ =]\d{1,6} )Killed(?:\s{2,}.*|\s*)$"),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
     )
 )

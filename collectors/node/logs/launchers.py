@@ -42,7 +42,7 @@ _SLURM_MEMORY = re.compile(
 )
 _MPI = re.compile(
     r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* (?:noticed that|has exited due to) process rank"
-    r" (?P<rank>\d+) with PID (?P<pid>\w+) on node (?P<host>\S+)"
+    r" (?P<rank>\d+) with PID (?P<pid>\w+) on\s{1,4}node (?P<host>\S+)"
     r"(?P<reason> exiting improperly| calling \"abort\")?"
     r"(?: exited on signal (?P<signal>\d+)| exited with (?:status|exit code) (?P<exitcode>\d+))?"
 )
@@ -55,7 +55,7 @@ _SSH = re.compile(
     r"(?P<why>[^\r\n]{0,100})"
 )
 """What a launcher starts daemons with says why it cannot."""
-_MPI_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<exitcode>\d+)")
+_MPI_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\][\s#>]+Exit code:\s+(?P<exitcode>\d+)")
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+)")
 _RAY = re.compile(
     r"(?P<reason>The actor (?:died|is dead)[^.\r\n]*|ray\.exceptions\.\w+(?:Died|Crashed"
@@ -279,6 +279,7 @@ FAMILY = Family(
     unfinished=re.compile(
         r"Process name: \[\[\d+,\d+\],\d+\]\s*$"
         r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited on\s{0,4}$"
+        r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"
     ),
     listed=(re.compile(r"The actor (?:died|is dead)[^.\r\n]{0,200}\.\s*$"), _RAYS_LIST),
 )

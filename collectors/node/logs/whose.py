@@ -13,6 +13,8 @@ from collectors.node.logs.said import Said, number
 
 FRONT = 200
 """Characters of a line within which a word of rank or host is taken for a label."""
+_VERY_FRONT = 80
+"""Characters within which a short form counts."""
 KINDS = (
     "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
     "fabric.error", "gpu.unseen", "engine.",
@@ -42,6 +44,26 @@ _ON = re.compile(
 )
 _NAMED = re.compile(r"(?i)\b(?:on|at) (?:host|node|machine) (?P<host>[a-z][\w.-]{1,80})(?=[,;:)]|\s{0,4}$)")
 _ADDRESS = re.compile(r"(?i)\bIP(?: address)?: (?P<host>\d{1,3}(?:\.\d{1,3}){3})\b")
+_SHORT = re.compile(
+    r"(?:^|[\[(|] ?)[rR](?P<bare>\d{1,5})(?=[\]):|])|(?:^|[\[(, ])r=(?P<key>\d{1,5})(?=[\]), ])"
+    r"|^\[?proc (?P<proc>\d{1,5})[\]:]"
+)
+"""A rank by its first letter, ``[r3]``, ``r3:``, ``r=3``, or a number of a process, at the very front."""
+_MACHINE = (
+    r"(?:node|host|gpu|compute|worker|server|machine|dgx|hgx|nid|ip-|cn|gn|vm|pod|[ahbvt]\d{2,3}-|slurm|master|trainer)"
+    r"[\w.-]{0,80}"
+)
+_BESIDE = re.compile(
+    rf"(?i)(?<![\w.-])(?P<host>(?=[\w-]{{0,80}}\d){_MACHINE}) ?[|,:/ ] ?[\[(<]{{0,2}}(?:global[ _])?r(?:ank)?[ =:_#]?\d"
+)
+"""A machine's name in front of a rank: ``[node7 rank 3]``, ``node7 [rank3]``."""
+_NCCLS = re.compile(
+    r"^(?P<host>[A-Za-z][\w.-]{0,100}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] "
+    r"|^(?:\[\d{1,12}\.\d{1,9}\] {1,4})?\[(?P<ucxs>[A-Za-z][\w.-]{0,100}):(?P<process>\d{1,9}):\d{1,9}(?::\d{1,9})?\] "
+)
+"""NCCL's own front: host, process, thread, GPU; and UCX's."""
+_KEY = re.compile(r"(?:^|[\s|,({\[])(?:global_|world_)?rank=(?P<rank>\d{1,6})(?=[\s|,)}\]:])")
+"""A field of a logger; what torch and NCCL themselves write is never of this form."""
 _PROC = re.compile(
     r"(?i)\b(?:error|signal) \(proc (?P<rank>\d{1,6})\)|\bSignal \d{1,2} received by node (?P<node>\d{1,6}),"
 )
@@ -49,6 +71,8 @@ _PROC = re.compile(
 _PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
 
 
+OF_LIBRARIES = ("torch.watchdog_", "gloo.", "torch.store_")
+"""Words of libraries with ranks of their own; one that a logger puts in front as a field is the process's."""
 OF_CHILDREN = frozenset({"launcher.exit", "slurm.out_of_memory"})
 """Words of launchers about others: the host is theirs, as a rule, a rank is told in fields of its own."""
 
@@ -71,6 +95,9 @@ def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optiona
         said.rank if said.rank is not None else rank, said.host or host, said.pid if said.pid is not None else pid
     )
     if not said.kind.startswith(KINDS):
+        if known.rank is None and said.kind.startswith(OF_LIBRARIES):
+            bare = said.kind == "torch.watchdog_error" and "group_rank" not in said.data and "[Rank " not in text
+            known = known._replace(rank=rank_of(text[:FRONT]) if bare else _rank_by_key(text))
         return known if known.host or said.kind not in OF_CHILDREN else known._replace(host=of(text).host)
     named = of(text)
     at = _WORKER.search(str(said.data.get("message", ""))[:600])
@@ -87,7 +114,15 @@ def of(text: str) -> Whose:
     """Rank, host and process that the front of a line names; the host also where it says ``on node n7``."""
     front = text.partition("\n")[0][:FRONT]
     wide = text[:1000]
-    host = _HOST.search(front) or _ON.search(wide) or _NAMED.search(wide) or _ADDRESS.search(wide)
+    nccls = _NCCLS.match(front)
+    if nccls is not None:
+        return Whose(
+            rank_of(front),
+            nccls.group("host") or nccls.group("ucxs"),
+            number(nccls.group("pid") or nccls.group("process")),
+        )
+    host = _HOST.search(front) or _BESIDE.search(front[:_VERY_FRONT]) or _ON.search(wide)
+    host = host or _NAMED.search(wide) or _ADDRESS.search(wide)
     pid = _PID.search(front)
     return Whose(
         rank_of(front),
@@ -107,7 +142,15 @@ def rank_of(text: str) -> Optional[int]:
     if proc is not None:
         return number(proc.group("rank") or proc.group("node"))
     if not found:
+        short = _SHORT.search(text[:_VERY_FRONT])
+        if short is not None:
+            return number(short.group("bare") or short.group("key") or short.group("proc"))
         tensor = _TENSOR.search(text)
         alone = tensor is not None and not _OTHER_AXIS.search(tensor.group("name"))
         return number(tensor.group("tp")) if tensor is not None and alone else None
     return found.pop() if len(found) == 1 else None
+
+
+def _rank_by_key(text: str) -> Optional[int]:
+    match = _KEY.search(text[:FRONT])
+    return None if match is None else number(match.group("rank"))

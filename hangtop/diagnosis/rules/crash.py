@@ -25,6 +25,7 @@ from hangtop.diagnosis.witnesses.ends import (
     is_cut,
     is_unheard,
     of_children,
+    signalled,
 )
 from hangtop.diagnosis.witnesses.failures import (
     VICTIM_SIGNALS,
@@ -184,6 +185,8 @@ def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
         and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
     ):
         return True
+    if is_cut(first) and signalled(job):
+        return True  # a parent says by which signal its child died: more than frames without an exception
     if is_unresolved(first.event) or (is_cut(first) and timed_out(job, first)):
         return True
     signature = text_of(first.event, "signature")

@@ -39,6 +39,8 @@ _OPTIONAL = re.compile(
 """Words of libraries and settings that NCCL does without."""
 NEAR_END = 6
 """Lines behind NCCL's last warning after which the run went on."""
+BESIDE = 2
+"""Lines within which the word of an end and its code belong together."""
 WEIGHTS = {
     "exception": 0.66,
     "memory": 0.6,
@@ -77,17 +79,37 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
         return
     manner = min((text_of(event, "told") for event in own), key=ORDER.index)
     told_so = [event for event in own if text_of(event, "told") == manner]
-    first = told_so[-1] if manner == "level" else told_so[0]
+    first = told_so[-1] if manner == "level" else _telling(told_so)
     what = _what(first)
-    alike = [event for event in told_so if _what(event) == what]
+    alike = [event for event in told_so if _what(event) == what or (manner == "exit" and _beside(event, first))]
     ranks = tuple(sorted({rank for event in alike if (rank := _rank(event)) is not None}))
     who = ranks_text(ranks) if ranks else "a rank"
     yield Finding(
         _kind(first, manner), "critical", WEIGHTS[manner],
         _summary(manner, who, ranks, what),
-        ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike), evidence=lines(alike),
+        ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike) or _one_host(job, told_so),
+        evidence=lines(alike),
         advice=ADVICE[manner],
     )  # fmt: skip
+
+
+def _one_host(job: Job, events: Sequence[LogEvent]) -> tuple[str, ...]:
+    """The host that the other lines of an end name, where they name one."""
+    hosts = hosts_in(job, events)
+    return hosts if len(hosts) == 1 else ()
+
+
+def _telling(events: Sequence[LogEvent]) -> LogEvent:
+    """The first of them; one right behind it that tells a signal or a code, where it tells none."""
+    first = events[0]
+    more = [event for event in events if _beside(event, first)]
+    coded = [event for event in more if signal_name(event) or number_of(event, "exitcode") is not None]
+    return first if first in coded or not coded else coded[0]
+
+
+def _beside(event: LogEvent, other: LogEvent) -> bool:
+    """Whether two lines speak of one end: ``Rank 0 is dead.``, ``Exit code: -9``."""
+    return event.source == other.source and 0 <= abs(event.line - other.line) <= BESIDE
 
 
 def _warned(job: Job) -> Iterator[Finding]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hangtop.diagnosis.witnesses.failures import Failure, number_of, text_of
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure, number_of, signal_name, text_of
+from hangtop.diagnosis.witnesses.messages import said
 
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
 """Signatures that tell of somebody else's end, unless nobody else ended."""
@@ -30,6 +32,15 @@ def of_children(ended: Sequence[tuple[Failure, ...]]) -> bool:
 def is_cut(failure: Failure) -> bool:
     """A traceback whose end is missing: it does not say what was raised."""
     return failure.event.kind == "python.exception" and not text_of(failure.event, "type")
+
+
+def signalled(job: Job) -> bool:
+    """Whether a program says in words of its own that a child ended by a signal that nobody sends to victims."""
+    return any(
+        text_of(event, "told") == "exit" and signal_name(event) not in ("", *VICTIM_SIGNALS)
+        for event in said(job, "log.error")
+        if event.data.get("survived") is not True
+    )
 
 
 def own_words(words: Sequence[Failure]) -> Sequence[Failure]:

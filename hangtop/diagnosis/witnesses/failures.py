@@ -212,8 +212,10 @@ def _of_ray(event: LogEvent) -> bool:
 
 
 def _raised(event: LogEvent) -> bool:
-    """torch.multiprocessing's word that a process raised, whose traceback is to follow."""
-    return text_of(event, "launcher") == "spawn" and "exitcode" not in event.data
+    """torch.multiprocessing's word that a process raised, whose traceback is to follow; mpiexec's of one that left."""
+    if "exitcode" in event.data:
+        return False
+    return text_of(event, "launcher") == "spawn" or text_of(event, "reason") == "exiting improperly"
 
 
 def cuda_error(event: LogEvent) -> str:
@@ -252,5 +254,6 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if event.kind == "launcher.exit" and _of_ray(event):
         return f"no word but {NAMES[text_of(event, 'launcher')]}'s ({text_of(event, 'reason')[:120]})"
     if event.kind == "launcher.exit" and _raised(event):
-        return "an exception that was not recorded"
+        improperly = text_of(event, "reason") == "exiting improperly"
+        return "an exit without MPI_Finalize" if improperly else "an exception that was not recorded"
     return event.text.splitlines()[0][:120] if event.text else event.kind

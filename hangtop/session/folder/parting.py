@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from collectors.node.logs import counters, exceptions, line
+from collectors.node.logs import counters, exceptions, line, whose
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
@@ -17,23 +17,31 @@ LAST = 4
 """Lines at the end that are looked at, empty ones apart."""
 _FAILURE = re.compile(
     r"(?i)(?<![\w-])(?:failed|failures?|errors?|abort(?:ed|ing)|fatal|panic(?:ked)?|crash(?:ed|es)?|unexpectedly"
-    r"|corrupt(?:ed)?|killed)(?![\w-])"
+    r"|corrupt(?:ed)?|killed|(?:unhandled|uncaught) (?:exception|rejection)"
+    r"|Connection (?:refused|reset by peer|timed out)"
+    r"|Broken pipe|Permission denied|Stale (?:NFS )?file handle|Cannot allocate memory|No space left on device"
+    r"|Too many open files|Resource temporarily unavailable|No route to host|Network is unreachable|Exec format error"
+    r"|Disk quota exceeded|Transport endpoint is not connected|command not found|Bad address|Device or resource busy"
+    r"|cannot open shared object file|can't open file|driver version is insufficient)(?![\w-])"
 )
-_RANK = re.compile(r"(?i)\brank[=:]\s?(?P<rank>\d{1,6})\b|^\[?rank (?P<named>\d{1,6})\b")
+"""Words of failures, and of the system's own error numbers."""
 _NONE = re.compile(
     r"(?i)\b(?:no|zero|without|ignor\w{1,8}|if any|in case of) (?:\w{1,20} ){0,2}(?:errors?"
-    r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?)\b"
+    r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?|killed)\b|\bkilled 0\b"
     r"|\bfailed\s{2,20}0\b"
     r"|\b(?:errors?|failed|failures?|corrupt\w{0,4})\b\s{0,4}[:=]\s{0,4}(?:[\d.+-]|none|null"
     r"|false|\[\]|\"\"|$)|\bnumber of\b"
     r"|\b(?:retry|retries|retrying|will be|fall(?:ing|s)? ?back|skip\w{0,5}|instead|optional"
     r"|deprecat|disabl|attempt|warn|dlopen|please make sure|please install)"
+    r"|\berrors? (?:traces?|reports?|logs?|messages?|handl\w{2,5}|codes?|rates?|bars?|margins?"
+    r"|corrections?|budgets?|metrics?|checks?)\b"
+    r"|\b(?:please|to) (?:submit|report|file|open|see|refer|visit)\b|bug reports?\b"
     r"|\berrors?\b\s{0,4}\d|\b(?:loss|lr|acc(?:uracy)?|it/s)\b[^\r\n]{0,12}\d"
     r"|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
 )
 """Words that take it back: nothing failed, or it goes on without."""
 _LEVEL = re.compile(
-    r"^(?:[^\r\n]{0,100}?[\s\[|:(-])?(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?|Info|Debug|Warning|info|debug|warning|level=(?:info|debug|warn\w{0,3}))\b"
+    r"^(?:[^\r\n]{0,100}?[\s\[|:(-])?(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?|Info|Debug|\w{0,40}Warning|info|debug|warning|level=(?:info|debug|warn\w{0,3}))\b"
     r"|^\[ {0,6}\d{1,9}\.\d{1,9}\]|\bkernel: | NCCL (?:INFO|WARN)"
     r"|^[\s:]{0,4}\[?[WID](?:\d{3,4})? |^#|^\s{0,20}(?:raise |except |assert |return |def |if "
     r"|for "
@@ -57,14 +65,15 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
         if len(text) >= 12 and " " in text and _fails(text):
             what = exceptions.signature(text)
             stream = record.stream
-            about = _RANK.search(text)
+            named = whose.of(text)
             data: dict[str, Value] = {
                 "told": "words", "message": text[:300], "signature": what, "consequence": exceptions.follows(text),
             }  # fmt: skip
-            if about is not None:
-                data["about"] = int(about.group("rank") or about.group("named"))
+            if named.rank is not None:
+                data["about"] = named.rank
             return LogEvent(
-                "log.error", line.moment(record, now), stream.rank, stream.host, record.pid, parser.source,
+                "log.error", line.moment(record, now), stream.rank, stream.host or named.host, record.pid or named.pid,
+                parser.source,
                 record.number, text[:4000],
                 data,
             )  # fmt: skip
