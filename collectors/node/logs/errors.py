@@ -111,11 +111,11 @@ _INNER = re.compile(r"^.{0,120}?\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b[\]|
 """A level of its own within the message: what is passed on at the level for errors is none."""
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
-_LIGHT = re.compile(
+LIGHT = re.compile(
     r"(?i)already (?:been )?registered|unable to register|retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat"
     r"|will be [a-z]{3,12}ed"
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
-    r"|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
+    r"|unavailable on (?:the )?(?:compiling )?system|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
@@ -161,11 +161,11 @@ def _raised(text: str) -> Optional[Data]:
         if bare is not None:
             return dict(exceptions.headline(bare.group("type")), told="exception")
         status = _STATUS.search(text)
-        if status is not None and not _LIGHT.search(text[:_HEAD]):
+        if status is not None and not LIGHT.search(text[:_HEAD]):
             data = dict(exceptions.headline(status.group()), told="exception")
             return dict(data, type=status.group("type"), message=status.group("message").strip(), signature="store")
         told = _SENTENCE.search(text)
-        if told is None or _LIGHT.search(text[:_HEAD]):
+        if told is None or LIGHT.search(text[:_HEAD]):
             return None
         return dict(exceptions.headline(told.group("message").strip()), told="exception")
     quote = text[match.start() - 1] if match.start() else ""
@@ -209,14 +209,14 @@ def _ended(text: str) -> Optional[Data]:
 
 
 def _waited(text: str) -> Optional[Data]:
-    silent = _TIMED_OUT.search(text) or (_SILENT.search(text) and not _LIGHT.search(text[:_HEAD]))
+    silent = _TIMED_OUT.search(text) or (_SILENT.search(text) and not LIGHT.search(text[:_HEAD]))
     return {"told": "timeout"} if silent else None
 
 
 def _logged(text: str) -> Optional[Data]:
     """What a line at the level for errors says."""
     level = _LEVEL.search(text)
-    if level is None or (level.group("level") not in _GRAVE and _LIGHT.search(text[:_HEAD])):
+    if level is None or (level.group("level") not in _GRAVE and LIGHT.search(text[:_HEAD])):
         return None
     message = next(
         group for group in level.group("message", "said", "letter", "coded", "logged", "lower", "logfmt") if group

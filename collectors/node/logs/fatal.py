@@ -42,7 +42,7 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         (
             "SEGV",
             (
-                r"(?:^|[:\s\d])Segmentation fault(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
+                r"(?:^|[:\s\d*])Segmentation fault\*{0,2}(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
                 r"|Caught signal 11\b|\bSignal 11 received by (?:node|process) \d"
             ),
         ),
@@ -62,7 +62,13 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ),
         ("ILL", r"(?:^|[:\s\d])Illegal instruction(?:\s*\(core dumped\)|$)|Signal: Illegal instruction"),
         ("FPE", r"Floating point exception(?:\s*\(core dumped\)|$)"),
-        ("KILL", r"(?:^|\s\d+ |\d: |line \d+:\s+\d+ |[\])>|:] {0,2}| - |rank[ =]\d{1,6} )Killed(?:\s{2,}.*|\s*)$"),
+        (
+            "KILL",
+            (
+                r"line \d{1,6}:\s{1,8}\d{1,9} Killed\b"
+                r"|(?:^|\s\d+ |\d: |line \d+:\s+\d+ |[\])>|:] {0,2}| - |rank[ =]\d{1,6} )Killed(?:\s{2,}.*|\s*)$"
+            ),
+        ),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
     )
 )

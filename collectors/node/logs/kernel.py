@@ -53,6 +53,7 @@ _AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
     for name, pattern in (
         ("amd_memory", r"uncorrectable hardware error|poison (?:is )?(?:consumed|created)|uncorrectable ecc"),
         ("amd_lost", r"(?:device|gpu) (?:is )?lost from bus|bus lost"),
+        ("amd_shader", r"sq_intr: error"),
         ("amd_page_fault", r"VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault"),
         (
             "amd_reset",

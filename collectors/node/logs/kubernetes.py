@@ -19,7 +19,7 @@ _PENDING = re.compile(
     r"|The following resource request cannot be scheduled right now[^\r\n]{0,160})"
 )
 _WAITS = re.compile(
-    r"^Status: {2,20}(?P<pod>Pending)\s{0,4}$"
+    r"^\s{0,8}Status: {2,20}(?P<pod>Pending)\s{0,4}$"
     r"|^(?:[\w.-]{1,80} {1,60})?(?P<name>[a-z0-9][\w.-]{1,120}) {1,60}\d{1,3}/\d{1,3} {1,60}Pending {1,60}\d{1,6}\b"
     r"|^\s{0,40}(?P<job>\d{1,12}(?:_[\[\]\d,%-]{1,40})?) [^\r\n]{1,160}? PD [^\r\n]{1,80}"
     r"\((?P<why>(?!None|Dependency|JobHeld|BeginTime)[A-Z][A-Za-z]{3,60}[^)\r\n]{0,120})\)\s{0,8}$"
@@ -62,7 +62,9 @@ _REFUSED = re.compile(
     r"|\bCreateContainer(?:Config)?Error\b|\bRunContainerError\b"
     r"|[Ff]ailed to create containerd task: [^\r\n]{1,200})"
 )
-_RESTARTS = re.compile(r"Back-off (?:\S{1,12} )?restarting failed container|\bCrashLoopBackOff\b")
+_RESTARTS = re.compile(
+    r"Back-off (?:\S{1,12} )?restarting failed container|\bCrashLoopBackOff\b|^\s{0,12}Reason: {2,20}CrashLoopB"
+)
 
 
 def read(text: str) -> Iterator[Said]:
@@ -131,7 +133,7 @@ FAMILY = Family(
         b"is dead or unavailable", b"Raylet is terminated",
         b"pull image", b"ErrImagePull", b"ImagePullBackOff", b"InvalidImageName", b"pod sandbox", b"mount volumes",
         b"MountVolume", b"Allocate failed due", b"UnexpectedAdmission", b"ContainerError", b"ContainerConfigError",
-        b"containerd task", b"restarting failed container", b"CrashLoopBackOff",
+        b"containerd task", b"restarting failed container", b"CrashLoopB",
     ),
     read,
 )  # fmt: skip

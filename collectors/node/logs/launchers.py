@@ -15,6 +15,8 @@ _ACCELERATE = re.compile(
     r"subprocess\.CalledProcessError" + exceptions.TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
     r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)"
 )
+_LOCAL = re.compile(r"--local[_-]rank(?:=|', ')(?P<rank>\d{1,6})\b")
+"""Among the options of a command that failed."""
 _SRUN_TASK = re.compile(
     r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,\-\[\]]+): (?P<reason>Exited with"
     r" exit code (?P<exitcode>\d+)|Out Of Memory|Killed|Terminated|"
@@ -160,6 +162,9 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
     if "rank" in data:
         data["task"] = data.pop("rank")
     data.pop("pid", None)
+    local = _LOCAL.search(match.string) if launcher in ("deepspeed", "accelerate") else None
+    if local is not None and "task" not in data:
+        data["local_rank"] = number(local.group("rank"))
     signal = data.get("signal")
     if isinstance(signal, str):
         data["signal"] = signals.name(signal)

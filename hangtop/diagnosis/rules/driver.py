@@ -21,10 +21,11 @@ PROBLEMS: dict[str, tuple[str, str]] = {
     "amd_memory": ("gpu_ecc", "{gpu} has an uncorrectable hardware error"),
     "amd_lost": ("gpu_lost", "{gpu} is lost"),
     "amd_page_fault": ("gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)"),
+    "amd_shader": ("gpu_xid", "a kernel on {gpu} ran into an error of its shaders"),
     "amd_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
 }
 """Words of ``kernel.gpu`` → kind and summary."""
-OF_PROGRAMS = frozenset({"amd_page_fault"})
+OF_PROGRAMS = frozenset({"amd_page_fault", "amd_shader"})
 """Which of them are the program's fault, as a rule."""
 DRAIN = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 PROGRAM = "Look in the program first: an index out of bounds, memory that was freed. The GPU is whole, as a rule."

@@ -12,6 +12,9 @@ from hangtop.session.folder.contents import Contents
 Process = tuple[str, int]
 """(host, pid)"""
 
+_REPORTS = ("elastic.failed", "elastic.failure", "launcher.exit")
+"""Words of agents about their own node's ranks."""
+
 
 def ranks_of_processes(contents: Contents) -> dict[Process, int]:
     """Global ranks: a process's place in the largest communicator, which is the world; then labels and launchers."""
@@ -56,7 +59,7 @@ def _ranked(
 
 def _one_node(events: list[LogEvent]) -> list[LogEvent]:
     """Where one agent alone speaks, and nothing tells of other nodes, its local ranks are the ranks."""
-    reports = [e for e in events if e.kind in ("elastic.failed", "elastic.failure")]
+    reports = [e for e in events if e.kind in _REPORTS and ("local_rank" in e.data or e.kind != "launcher.exit")]
     unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
     if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
         return events
@@ -65,6 +68,8 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
         local = event.data.get("local_rank")
         if event.kind == "elastic.failed" and "failed_rank" not in event.data and isinstance(local, int):
             event = event._replace(data={**event.data, "failed_rank": local})  # noqa: PLW2901 - the same, completed
+        elif event.kind == "launcher.exit" and "task" not in event.data and isinstance(local, int):
+            event = event._replace(data={**event.data, "task": local})  # noqa: PLW2901 - the same, completed
         told.append(event)
     return told
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from collectors.node.logs import counters, exceptions, line, whose
+from collectors.node.logs import counters, errors, exceptions, line, whose
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
@@ -82,7 +82,8 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
 
 def _fails(text: str) -> bool:
     head = text[:400]
-    return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not _NONE.search(head)
+    light = _NONE.search(head) or errors.LIGHT.search(head)
+    return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not light
 
 
 def _is_step(raw: bytes) -> bool:

@@ -56,13 +56,35 @@ QUOTED = """the job to be terminated. The first process to do so was:
 BESIDE = """E0511 18:18:50.796514     915 master.cc:505] Session is failing, as was told at node tpu-8.
 E0511 18:18:50.796852     915 client.cc:311] Detected failure of a chip driver; start of failure handling"""
 UCX = "[1595598109.293924] [cn007:58829:0]   ib_verbs.h:84   UCX  ERROR ibv_query(mlx5_0) returned 38: not known"
+OF_SLURM = "/spool/job7/slurm_script: line 31:  6521 Killed singularity exec train.py\n7_4    FAILED\n"
+STARRED = "/spool/job7/slurm_script: line 31: 86298 **Segmentation fault**      (core dumped) train"
+WAITS = "  Name:           w-1\n  Node:           <none>\n  Status:         Pending\n  IP:"
+BACK_OFF = "Name:   w-1\n    State:          Waiting\n      Reason:       CrashLoopB"
+SHADER = "[22340.220490] amdgpu: sq_intr: error, detail 0x00000000, type 1, sh 1, priv 1, wave_id 4"
+COMMAND = (
+    "subprocess.CalledProcessError: Command '['python3', 'x.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>."
+)
 NAMED = [
+    (OF_SLURM, "rank_killed", (), ()),
+    (STARRED, "rank_crashed", (), ()),
+    (WAITS, "waiting", (), ()),
+    (BACK_OFF, "child_failed_no_detail", (), ()),
+    (SHADER, "gpu_xid", (), ()),
+    (COMMAND, "rank_crashed", (7,), ()),
     (IMPROPER, "child_failed_no_detail", (2,), ()),
     (QUOTED, "child_failed_no_detail", (2,), ()),
     (BESIDE, "rank_crashed", (), ("tpu-8",)),
     (UCX, "nccl_init_failed", (), ("cn007",)),
 ]
 NOTHING = [
+    "  Status:         Running",
+    "    State:          Waiting\n      Reason:       ContainerCreating",
+    "[22340.220490] amdgpu: sq_intr: auto, detail 0x00000000",
+    (
+        "2018-12-20 09:24:00.6: E tensorflow/cuda_driver.cc:397] failed call to cuInit: CUDA_ERROR_NO_DEVICE\n"
+        'E1220 09:24:00.6 8 socket.cc:197] check: {"description":"SO_REUSEPORT unavailable on compiling system"}\n'
+        "2018-12-20 09:24:00.6: I grpc_channel.cc:215] Initialize GrpcChannelCache for job ps"
+    ),
     "mpiexec has exited after process rank 2 on node n10 was done",
     "[15601.662156] infiniband rocep33s0f0: mlx5_poll_one:527: cqe on cqn 0x406: done",
     "[1595598109.293924] [cn007:58829:0]   ib_verbs.h:84   UCX  INFO ibv_query(mlx5_0) returned 0",
