@@ -32,7 +32,7 @@ _SENTENCE = re.compile(
     r"(?i)\b(?:unhandled|uncaught|unexpected) (?:\w{1,20} )?exception\b[^:\r\n]{0,60}: ?(?P<message>[^\r\n]{4,600})"
 )
 """An exception that is told in a sentence, without its class."""
-_STATUS = re.compile(r"\b(?P<type>UNAVAILABLE|DEADLINE_EXCEEDED): ?(?P<message>[^\r\n]{8,600})")
+_STATUS = re.compile(r"\b(?P<type>UNAVAILABLE|DEADLINE_EXCEEDED):(?P<message>(?! ?Internal: )[^\r\n]{8,600})")
 """gRPC's words of a service that was not reached in time."""
 _QUOTES = "`\"'“"
 _EXIT = re.compile(
