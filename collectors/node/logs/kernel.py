@@ -36,7 +36,8 @@ _DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
         (
             "init_failed",
             (
-                r"RmInitAdapter failed|rm_init_adapter failed|[Cc]annot initialize GSP"
+                r"No NVIDIA graphics adapter found|NVIDIA init module failed"
+                r"|RmInitAdapter failed|rm_init_adapter failed|[Cc]annot initialize GSP"
                 r"|region assigned to your NVIDIA device is invalid|failed to copy vbios"
             ),
         ),

@@ -24,6 +24,8 @@ _SRUN_TASK = re.compile(
 )
 _SLURM_CANCEL = re.compile(
     r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+) ON (?P<host>\S+) CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
+    r"|(?:slurmstepd|srun): (?:error: )?[^\r\n]{0,40}?\b(?:JOB|STEP)\b[^\r\n]{0,40}?"
+    r"\bCANCELLED (?P<short>DUE TO [A-Z ]+)"
 )
 _PBS = re.compile(
     r"(?:=>> PBS: |^\s{0,8}(?:PBS: )?)job (?:killed|preempted|deleted)"
@@ -79,8 +81,8 @@ _LIGHTNING = re.compile(
     r"\[rank: (?P<rank>\d+)\] Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)"
 )
 _SPAWN = re.compile(
-    r"process (?P<rank>\d+) terminated with (?:the following error"
-    r"|signal (?P<signal>SIG\w+)|exit code (?P<exitcode>-?\d+))",
+    r"process (?P<rank>\d+) terminated with(?:\s{0,4}$| the following error"
+    r"| signal (?P<signal>SIG\w+)| exit code (?P<exitcode>-?\d+))",
     re.I,
 )
 _WORDS = {"Killed": "KILL", "Terminated": "TERM", "Segmentation fault": "SEGV", "Aborted": "ABRT", "Bus error": "BUS"}
@@ -186,12 +188,14 @@ def _slurm(text: str) -> Iterator[Said]:
     cancelled = _SLURM_CANCEL.search(text)
     if cancelled is not None:
         data = fields(cancelled)
-        why = str(data.pop("why", "")).strip()
+        why = str(data.pop("why", "") or data.pop("short", "")).strip()
         if why == "DUE TO TASK FAILURE":
-            yield Said("launcher.killed", {"launcher": "slurm", "step": data.get("step")}, host=cancelled.group("host"))
+            yield Said(
+                "launcher.killed", {"launcher": "slurm", "step": data.get("step")}, host=cancelled.group("host") or ""
+            )
             return
         data["reason"] = _WHY.get(why, "other" if why else "user")
-        yield Said("slurm.cancelled", data, host=cancelled.group("host"))
+        yield Said("slurm.cancelled", data, host=cancelled.group("host") or "")
         return
     failed = _SLURM_NODE.search(text)
     if failed is not None:
@@ -278,7 +282,7 @@ FAMILY = Family(
         b"low on resource: ",
         b"running low on memory",
         b"exit with status code",
-        b"terminated with ",
+        b"terminated with",
     ),
     read,
     unfinished=re.compile(

@@ -11,7 +11,10 @@ from collectors.node.logs.line import Line, Stream
 STEMS = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=")
 """Literals of which any line that gives such a name has one."""
 
-_SPAWNED = re.compile(r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with the following error:|Error Snippet\]:)")
+_SPAWNED = re.compile(
+    r"(?:-- Process|^\[Rank) (\d{1,6}) "
+    r"(?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
+)
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
