@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import os
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.procfs import parse_stat
@@ -49,7 +49,8 @@ def _candidates(pid: int, proc: str) -> Iterator[int]:
     """Processes of the same owner: those that have the same parent before all others, each by age."""
     uid = _uid("%s/%d" % (proc, pid))
     mine = parse_stat(files.read_or_none("%s/%d/stat" % (proc, pid)) or b"")
-    near, far = [], []
+    near: List[Tuple[int, int]] = []
+    far: List[Tuple[int, int]] = []
     for name in files.list_folder(proc):
         if not name.isdigit() or int(name) == pid or _uid("%s/%s" % (proc, name)) != uid:
             continue

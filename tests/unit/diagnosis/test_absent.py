@@ -52,7 +52,7 @@ def test_a_rank_that_was_started_twice_is_told_beside_the_one_that_is_missing() 
 
 
 @pytest.mark.parametrize("differs", [{"run_id": "yesterday"}, {"master_port": 1}, {"started": NOW - 5000.0}])
-def test_what_another_run_left_is_no_second_of_a_rank(differs: dict[str, object]) -> None:
+def test_what_another_run_left_is_no_second_of_a_rank(differs: dict[str, Any]) -> None:
     found = first(one_number_for_two(**differs).verdict())
     assert (found.kind, found.ranks) == ("rank_missing", (2,))
     assert "twice" not in found.summary
