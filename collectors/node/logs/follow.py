@@ -119,12 +119,22 @@ class Followed:
         if grown:
             self._grown = now
             self._here(self._steps.take, late, now, self._written(now, live=live), live=live)
-        elif not 0 <= now - self._grown <= QUIET:  # a clock that was set back must not make it wait for a day
+        if self._rests(now, grown=grown):
             self.events += self._here(self._parser.idle)
         if not self.tail.behind:
             self._parser.read_at = now
         self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
         self._say(now)
+
+    def _rests(self, now: float, *, grown: bool) -> bool:
+        """Whether what was read last is all that will come for now, so that it is told.
+
+        What was written long ago is, as soon as it is read; a file server's clock may be a little off.
+        """
+        if not grown:
+            return not 0 <= now - self._grown <= QUIET  # a clock that was set back must not make it wait for a day
+        modified = self.tail.modified
+        return not self.tail.behind and modified is not None and now - modified > max(QUIET, CLOCKS)
 
     def _written(self, now: float, *, live: bool) -> Optional[float]:
         """When the last bytes were written; a file server's clock is not trusted for those that came just now."""

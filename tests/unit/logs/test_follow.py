@@ -350,6 +350,25 @@ def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path, monkeypa
     followed.close()
 
 
+@pytest.mark.parametrize(("age", "at_once"), [(900.0, True), (0.5, False)])
+def test_the_last_traceback_of_an_old_log_is_told_at_the_first_look(tmp_path: Path, age: float, at_once: bool) -> None:
+    """``triage`` has its answer after a few seconds, and a rank that ended long ago writes nothing more."""
+    path, now = tmp_path / "job.out", time.time()
+    path.write_text(
+        'Traceback (most recent call last):\n  File "/job/train.py", line 6, in <module>\n    main()\n'
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+        "port: 50305, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
+    )
+    os.utime(path, (now - age, now - age))
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), now)
+    followed.refresh()
+    followed.read(now, time.thread_time() + 1.0)
+    assert ("torch.address_in_use" in [event.kind for event in followed.events]) == at_once
+    followed.refresh()
+    followed.read(now + 3.0, time.thread_time() + 1.0)
+    assert [event.kind for event in followed.events].count("torch.address_in_use") == 1
+
+
 def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
