@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional
 
-from collectors.node.logs.said import Family, Said, number
+from collectors.node.logs.exceptions import follows
+from collectors.node.logs.said import Data, Family, Said, number
 
 _FATAL_LEVEL = re.compile(
     r"^[\s:]{0,4}(?:\[[\w.-]{1,60}\] ?)?F(?:\d{4} \d\d:\d\d:\d\d[.\d]{0,8} {1,8}\d{1,10})? "
@@ -68,7 +69,10 @@ def read(text: str) -> Iterator[Said]:
 
 
 def _aborted(what: str, rank: Optional[int] = None) -> Said:
-    return Said("process.signal", {"signal": "ABRT", "what": what.strip(), "spoken": True}, rank=rank)
+    data: Data = {"signal": "ABRT", "what": what.strip(), "spoken": True}
+    if follows(what):
+        data["consequence"] = True
+    return Said("process.signal", data, rank=rank)
 
 
 FAMILY = Family(

@@ -48,6 +48,8 @@ _NO_COORDINATOR = re.compile(
     r"(?P<what>failed to connect to all addresses|Connect\(\) timed out after|agent in error status: DEADLINE_EXCEEDED)"
     r"(?:[^\r\n]{0,200}?ipv[46]:(?P<address>[\w.%\[\]-]{1,80}):(?P<port>\d{1,5}))?"
 )
+_REGISTERS = re.compile(r"^\s*RPC: /[\w.]{1,80}CoordinationService/RegisterTask\s*$")
+"""A line of its own below the status of a call that failed: the one by which a process says that it has come."""
 _OF_JAX = re.compile(r"oordination|PjRT|jax|Connect\(\) timed out|XlaRuntimeError|tensorflow\.", re.I)
 
 
@@ -89,10 +91,16 @@ def read(text: str) -> Iterator[Said]:
     elif _VICTIM.search(text):
         yield Said("jax.victim", {})
     else:
-        away = _NO_COORDINATOR.search(text)
-        if away is not None and _OF_JAX.search(text):
-            known: Data = fields(away, ("port",))
-            yield Said("jax.no_coordinator", known)
+        yield from _not_reached(text)
+
+
+def _not_reached(text: str) -> Iterator[Said]:
+    away = _NO_COORDINATOR.search(text)
+    if _REGISTERS.match(text):
+        yield Said("jax.no_coordinator", {"phase": "register"})
+    elif away is not None and _OF_JAX.search(text):
+        known: Data = fields(away, ("port",))
+        yield Said("jax.no_coordinator", known)
 
 
 def _tasks(text: str) -> List[Scalar]:
@@ -122,6 +130,7 @@ FAMILY = Family(
         b"Termination timeout for",
         b"Thread is unstuck",
         b"oordination service agent in error",
+        b"CoordinationService/RegisterTask",
     ),
     read,
     listed=(_LIST_FOLLOWS, _ITEM),

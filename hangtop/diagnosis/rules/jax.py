@@ -76,7 +76,7 @@ def device(job: Job) -> Iterator[Finding]:
 
 
 def no_coordinator(job: Job) -> Iterator[Finding]:
-    """store_timeout by JAX: the coordinator, served by process 0, could not be reached.
+    """store_timeout by JAX: the coordinator, served by process 0, could not be reached, or not all came to it in time.
 
     Needs the client's error.
     """
@@ -86,10 +86,15 @@ def no_coordinator(job: Job) -> Iterator[Finding]:
     address = next((text for event in events if (text := text_of(event, "address"))), "")
     port = next((number for event in events if (number := number_of(event, "port"))), None)
     at = f" at {address}{f':{port}' if port else ''}" if address else ""
+    registering = any(text_of(event, "phase") == "register" for event in events)
+    gave_up = f"{who(ranks_in(events), 'a process')} gave up at the start: JAX's coordinator did not answer"
     yield Finding(
-        "store_timeout", "critical", 0.7, f"{who(ranks_in(events))} did not reach JAX's coordinator{at}",
+        "store_timeout", "critical", 0.7,
+        f"{gave_up}{at}, or not all processes came to it" if registering
+        else f"{who(ranks_in(events))} did not reach JAX's coordinator{at}",
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-        advice="Does process 0 run, and can its address and port be reached from every node?",
+        advice="Does process 0 run, can its address and port be reached from every node"
+        f"{', and did every process start, with the same number of processes' if registering else ''}?",
     )  # fmt: skip
 
 

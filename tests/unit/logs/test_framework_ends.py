@@ -85,6 +85,25 @@ def test_jax_s_waits_that_name_nobody() -> None:
     assert only(parse(line), "jax.no_coordinator")
 
 
+def test_a_process_of_jax_that_waits_in_vain_for_the_others_at_the_start() -> None:
+    text = (
+        "F1125 01:26:24.444004     878 client.h:80] Terminating process because the JAX distributed service detected "
+        "fatal errors. This most likely indicates that another task died; see the other task logs for more details. "
+        "absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\n"
+        "RPC: /xla.coordination.CoordinationService/RegisterTask\n"
+    )
+    events = parse(text)
+    assert only(events, "jax.no_coordinator").data["phase"] == "register"
+    assert only(events, "process.signal").data["consequence"] is True, "it ended as others did not come"
+    polled = parse("RPC: /xla.coordination.CoordinationService/PollForError\n")
+    assert not [event for event in polled if event.kind == "jax.no_coordinator"]
+
+
+def test_an_abort_that_tells_of_nobody_else_is_no_consequence() -> None:
+    events = parse("F1125 01:26:24.444004     878 device.cc:80] Non-OK-status: out of range\n")
+    assert "consequence" not in only(events, "process.signal").data
+
+
 def test_differing_collectives_over_several_lines() -> None:
     text = "Detected mismatch between collectives on ranks. Rank 0 is running collective:\nCollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[20], TensorDtypes=Float,\n"  # noqa: E501
     assert only(parse(text), "torch.fingerprint").data["rank_a"] == 0
