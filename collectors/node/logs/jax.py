@@ -24,7 +24,7 @@ _KEY = re.compile(r"DEADLINE_EXCEEDED: (?P<barrier>GetKeyValue)\(\) timed out")
 _CAME = re.compile(r"# of tasks that reached the barrier: (?P<joined>\d+)/(?P<expected>\d+)")
 _ABSENT = re.compile(r"[Tt]imed out task names:")
 _SILENT = re.compile(r"unhealthy \(stopped sending heartbeats\)|stopped sending heartbeats")
-_HEARTBEAT = re.compile(r"[Tt]ask /job:[\w-]{1,60}/replica:\d{1,6}/task:(\d{1,6}) heartbeat timeout")
+_HEARTBEAT = re.compile(r"/job:[\w-]{1,60}/replica:\d{1,6}/task:(\d{1,6}) heartbeat timeout")
 _RESTARTED = re.compile(
     r"/task:(\d{1,6}) (?:has been restarted|unexpectedly tried to connect with a different incarnation"
     r"|connected with a different incarnation)"

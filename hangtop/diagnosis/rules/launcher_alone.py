@@ -31,8 +31,7 @@ def launcher_alone(job: Job) -> Iterator[Finding]:
     ]
     told = [event for event in raised if text_of(event, "signature") in ("child_failed", "user")]
     failed = [event for event in said(job, "elastic.restart") if "attempts_left" in event.data]
-    closing = [event for event in said(job, "elastic.closing") if text_of(event, "signal") in ("", "TERM", "SIG")]
-    ended = [*said(job, "launcher.killed"), *(() if finished(job) else [*failed, *closing])]
+    ended = [*said(job, "launcher.killed"), *(() if finished(job) else failed)]
     if job.live or any(event.kind in TOLD_TO_END for event in job.events):
         return
     if not told and ended:

@@ -64,7 +64,6 @@ SHADER = "[22340.220490] amdgpu: sq_intr: error, detail 0x00000000, type 1, sh 1
 COMMAND = (
     "subprocess.CalledProcessError: Command '['python3', 'x.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>."
 )
-CLOSING = "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2860767 closing signal SIGTERM"
 SPAWNED = """Traceback (most recent call last):
   File "/x/torch/multiprocessing/spawn.py", line 150, in join
     raise ProcessRaisedException(msg, error_index, failed_process.pid)
@@ -72,7 +71,6 @@ torch.multiprocessing.spawn.ProcessRaisedException:
 
 -- Process 3 terminated with"""
 NAMED = [
-    (CLOSING, "child_failed_no_detail", (), ()),
     (SPAWNED, "child_failed_no_detail", (3,), ()),
     ("slurmstepd: error: JOB CANCELLED DUE TO TIME LIMIT", "rank_killed", (), ()),
     ("[  441.170986] NVRM: No NVIDIA graphics adapter found!", "gpu_lost", (), ()),
@@ -90,7 +88,6 @@ NAMED = [
 NOTHING = [
     "slurmstepd: the JOB may be CANCELLED when its time is over",
     "[  441.170986] NVRM: loading NVIDIA UNIX x86_64 Kernel Module",
-    "Training completed\n" + CLOSING,
     "  Status:         Running",
     "    State:          Waiting\n      Reason:       ContainerCreating",
     "[22340.220490] amdgpu: sq_intr: auto, detail 0x00000000",
