@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import mishaps
 import torch
 from accelerate import Accelerator, notebook_launcher
@@ -30,4 +32,4 @@ def training_function() -> None:
 
 
 if __name__ == "__main__":
-    notebook_launcher(training_function, num_processes=2)
+    notebook_launcher(training_function, num_processes=2, use_port=os.environ["PORT"])
