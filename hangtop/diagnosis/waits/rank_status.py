@@ -198,13 +198,14 @@ def frozen(status: RankStatus) -> bool | None:
 
 
 def in_c_code(status: RankStatus) -> bool:
-    """True for a rank that sleeps in C code which its own program called: a lock, or an operation begun earlier."""
+    """True where its main thread sleeps in C code that its own program called: a lock, or an operation begun earlier."""
     doing = status.activity
     return (
         status.stance == "working"
         and doing is not None
         and doing.kind == "code"
         and doing.waits == "unknown"
+        and doing.thread == "main"
         and doing.syscall == "futex"
         and not status.busy
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from collectors.samples.ranks import Helper
+from collectors.samples.stacks import ThreadStack
 from hangtop.diagnosis.finding import Finding
-from tests.support.jobs import ALL_REDUCE, READING, Sketch, alarms, first
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, frame
 
 COMPILER = "/venv/lib/python3.11/site-packages/torch/_inductor/compile_fx.py"
 
@@ -114,3 +117,16 @@ def test_a_compile_is_waited_for_though_a_look_missed_its_innermost_frames() -> 
     assert alarms(job.verdict()) == []
     job.ranks(2).at(compiling, *[["step run.py:20", *torn], torn] * 2, state="R")
     assert first(job.verdict()).ranks == (2,), "most looks met it in code of its own"
+
+
+def test_the_call_of_the_main_thread_says_nothing_of_a_hook_in_another_one() -> None:
+    """Main sleeps at a futex until the engine is done: that is no lock which the hook wants."""
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(BACKWARD)
+    made = job.job()
+    hook = ThreadStack(2, 7, "", active=False, owns_gil=False, frames=[frame("swap_in offload.py:30")])
+    dumps = [dump._replace(threads=[*dump.threads, hook]) if dump.pid == 1002 else dump for dump in made.stacks]
+    found = first(diagnose(replace(made, stacks=tuple(dumps))))
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+    assert "swap_in (offload.py:30)" in found.summary
