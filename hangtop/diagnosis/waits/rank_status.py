@@ -198,7 +198,7 @@ def frozen(status: RankStatus) -> bool | None:
 
 
 def in_c_code(status: RankStatus) -> bool:
-    """True where its main thread sleeps in C code that its own program called: a lock, or an operation begun earlier."""
+    """True where its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
     doing = status.activity
     return (
         status.stance == "working"
