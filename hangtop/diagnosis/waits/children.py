@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.phrasing import count, listed
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 STOPPED, ENDED, KEPT = ("T", "t"), ("Z", "X"), ("D",)
 """Letters of the kernel: halted, ended and not yet reaped, in a call that nothing interrupts."""
-KNOWN_WITHIN_S = 10.0
-"""Seconds of watching a rank after which all its processes are known: a node looks at each of them every few ticks."""
 NAMED = 3
 WORDS = 60
 """Characters of a command that are told."""
@@ -28,7 +27,7 @@ def children_told(status: RankStatus) -> str:
     children = process.helpers
     if not children:
         looks = process.looks
-        known = len(looks) > 1 and looks[-1].at - looks[0].at >= KNOWN_WITHIN_S
+        known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S
         return "no process that it started is left" if known and doing.helper_pid is None else ""
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (KEPT, "uninterruptible in the kernel")):
         found = [child for child in children if child.state in states]

@@ -10,6 +10,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
+    HELPERS_KNOWN_S,
     LATE_LOOKS,
     LONG_WORK_S,
     OWN_WORK_S,
@@ -85,12 +86,21 @@ class JobStatus:
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch;
         what is seen to make its way is never called stuck.
         """
-        if visibly_works(culprit):
+        if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         if may_work(culprit):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or (self.job.live and (met_once(culprit) or naps(culprit)))
         return max(self.alarm_after, OWN_WORK_S) if own else self.alarm_after
+
+
+def _helpers_unknown(status: RankStatus) -> bool:
+    """It waits for processes that it started, and was watched too shortly to tell whether those work."""
+    doing, process = status.activity, status.process
+    if doing is None or process is None or doing.waits != "helper" or status.stance != "working":
+        return False
+    looks = process.looks
+    return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
 
 
 def visibly_works(status: RankStatus) -> bool:

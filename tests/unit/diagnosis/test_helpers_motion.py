@@ -11,8 +11,8 @@ from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
 CHILD = ["Popen._try_wait /usr/lib/python3.11/subprocess.py:1980", "run_harness train.py:30", "main train.py:9"]
 
 
-def waiting_for_a_child(*told: float) -> Job:
-    """Rank 0 waits for a child whose CPU seconds are told at each of these looks, half a second apart."""
+def waiting_for_a_child(*told: float, every: float = 0.5) -> Job:
+    """Rank 0 waits for a child whose CPU seconds are told at each of these looks, so many seconds apart."""
     sketch = Sketch(looks=3, span=1.0)
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(0).at(CHILD, syscall="wait4")
@@ -20,7 +20,7 @@ def waiting_for_a_child(*told: float) -> Job:
     job = sketch.job()
     pulse = job.ranks[0].looks[-1].value
     looks = tuple(
-        Look(NOW - 0.5 * (len(told) - 1 - place), pulse._replace(helpers_cpu=cpu)) for place, cpu in enumerate(told)
+        Look(NOW - every * (len(told) - 1 - place), pulse._replace(helpers_cpu=cpu)) for place, cpu in enumerate(told)
     )
     return replace(job, ranks=(replace(job.ranks[0], looks=looks), *job.ranks[1:]))
 
@@ -31,5 +31,10 @@ def test_a_child_whose_figure_came_before_the_last_looks_works() -> None:
 
 
 def test_a_child_that_does_nothing_is_what_the_rank_is_stuck_on() -> None:
-    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8))
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=2.5))
     assert (first(verdict).kind, first(verdict).ranks) == ("rank_stuck_in_code", (0,))
+
+
+def test_a_child_that_was_not_looked_at_twice_may_work() -> None:
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8))
+    assert (alarms(verdict), first(verdict).kind) == ([], "waiting")
