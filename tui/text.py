@@ -61,8 +61,10 @@ def wrap(text: str, width: int) -> list[str]:
             head = rest[:width] if rest.isascii() else set_cell_size(rest, width).rstrip()
             # a wide character in a one-cell column must still make progress
             head = head or rest[:1]
-            space = head.rfind(" ")
-            end = space if space > width // 3 else len(head)
+            space = len(head) if rest[len(head) :].startswith(" ") else head.rfind(" ")
+            word = rest[space + 1 :].split(" ", 1)[0]
+            # a word that fits into a line of its own is not broken, however little stands before it
+            end = space if space > width // 3 or (space > 0 and cells(word) <= width) else len(head)
             lines.append(rest[:end].rstrip())
             rest = rest[end:].lstrip()
         lines.append(rest)

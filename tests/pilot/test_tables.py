@@ -62,11 +62,26 @@ async def test_no_column_is_cut_and_a_sign_counts_those_to_the_right(width: int)
         table = table_of(shown)
         room = table.clear_of_bar(table.size.width)
         layout = table.in_view.layout(room, table.sort_key)
-        assert all(cells.size >= cells.column.width for cells in layout.cells)
+        assert all(
+            cells.size >= (cells.column.least or cells.column.width) for cells in layout.cells if not cells.column.most
+        )
         assert 1 + sum(cells.size + 1 for cells in layout.cells) <= room
         assert len(layout.cells) + layout.right == len(table.columns)
         header = shown.lines()[3].rstrip()
         assert header.endswith(f" {layout.right}›" if layout.right else "command")
+
+
+@pytest.mark.parametrize("stem", ["n", "gpu-h100-cluster-a-rack07-"])
+async def test_names_have_the_width_that_they_need_and_leave_the_rest_to_further_columns(stem: str) -> None:
+    names = [f"{stem}{number}" for number in range(1, 5)]
+    async with screen(Paper(names=names, slow=11).session(), size=(120, 30)) as shown:
+        for key in ("2", "3", "4", "6"):
+            await shown.press(key)
+            line = next(line for line in shown.lines() if names[1] in line)
+            assert line.split(names[1], 1)[1].startswith(" ")
+            assert not line.split(names[1], 1)[1].startswith(" " * (6 + len("node")))
+        await shown.press("2")
+        assert len(heads(shown)) > (12 if stem == "n" else 8)
 
 
 async def test_moving_right_ends_where_nothing_is_left_over_and_left_comes_back() -> None:

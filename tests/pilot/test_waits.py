@@ -160,7 +160,7 @@ async def test_the_culprit_has_a_red_ground_and_nobody_else(nodes: int, text: st
         red = Color.parse("#f0706b")
         ground = f"48;2;{red.r};{red.g};{red.b}"
         rows = list(zip(terminal.lines(), terminal.cells, strict=True))
-        node2 = [row for line, row in rows if line.startswith("● node2 ")]
+        node2 = [row for line, row in rows if line.startswith(("● node2 ", "▸ node2 "))]
         assert len(node2) == 1
         cells = [cell for cell in node2[0] if ground in cell.style]
         assert "".join(cell.char for cell in cells).strip() == text.strip()
@@ -250,3 +250,33 @@ async def test_the_report_of_a_job_that_hangs_has_a_picture_and_others_have_none
         assert "rank 11 · node2" in paths[2].read_text()
         session.verdict = Verdict("healthy", "all is well")
         assert [path.suffix for path in Report(shown.app.scene).write(tmp_path)] == [".txt", ".json"]
+
+
+@pytest.mark.parametrize("nodes", [4, 40])
+async def test_the_cursor_stands_on_who_holds_the_others_up_until_it_is_moved(nodes: int) -> None:
+    session = Paper(nodes=nodes, slow=11).session()
+    async with screen(session, size=(160, 40)) as shown:
+        assert overview(shown).node() == "node1"
+        session.verdict = hung()
+        await shown.draw()
+        assert overview(shown).node() == "node2"
+        assert 11 in overview(shown).chosen_ranks()
+        await shown.press("up", "up")
+        await shown.draw()
+        assert overview(shown).node() == "node1"
+
+
+async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
+    session = hanging()
+    async with screen(session, size=(140, 40)) as shown:
+        await shown.press("2")
+        assert "A in read_shard (data.py:88)" in shown.text()
+        assert shown.text().count("B waits in all_reduce") == 31
+        await shown.press("slash", *"doing~read_shard", "enter")
+        assert "1 of 32 ranks shown" in shown.text()
+
+
+async def test_ranks_of_a_job_that_moves_have_no_column_for_that() -> None:
+    async with screen(size=(140, 40)) as shown:
+        await shown.press("2")
+        assert "doing" not in shown.lines()[3]

@@ -190,7 +190,7 @@ def fabric_columns() -> Sequence[Column[LinkRow]]:
     received = _both(_traffic("port_rcv_data"), lambda here: here.received_per_s)
     sent = _both(_traffic("port_xmit_data"), lambda here: here.sent_per_s)
     return (
-        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
         Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
         Column("state", "state", 12, _both(lambda p: p.facts.state, lambda i: "up" if i.facts.up else "down"),
                _state_piece),

@@ -118,12 +118,12 @@ class FindingsPanel(TablePanel[FindingRow]):
         return (
             Column("severity", "", 1, lambda row: row.finding.severity,
                    lambda row: SEVERITIES[row.finding.severity]),
-            Column("kind", "finding", 24, lambda row: row.finding.kind, tone=Tone.STRONG),
+            Column("kind", "finding", 24, lambda row: row.finding.kind, most=28, tone=Tone.STRONG),
             Column("sure", "sure", 8, lambda row: row.finding.certainty,
                    help="proven, likely or possible: by how many witnesses"),
-            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, grow=1),
+            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, most=24),
             Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5, least=20),
-            Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM),
+            Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM, most=22),
         )  # fmt: skip
 
     def rows(self) -> Sequence[FindingRow]:

@@ -162,12 +162,12 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         return (f"▲ {words}", Tone.BAD) if bad else (words, Tone.DIM)
 
     return (
-        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", tone=Tone.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran; one that only waits counts as well"),
-        Column("trend", "util 16 s", _TREND, sample(lambda s: s.utilization), trend,
+        Column("trend", "last 16 s", _TREND, sample(lambda s: s.utilization), trend,
                help="utilisation of the last 16 s"),
         Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right",
                help="memory in use"),

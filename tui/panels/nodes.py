@@ -138,7 +138,7 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         return None if row.link == "offline" else scene.silence(row)
 
     return (
-        Column("node", "node", 14, lambda row: row.name, grow=1, tone=Tone.STRONG, also=("name",)),
+        Column("node", "node", 14, lambda row: row.name, most=32, tone=Tone.STRONG, also=("name",)),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, silent, form=age, align="right", help="since the last sample came"),

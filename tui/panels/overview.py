@@ -67,8 +67,9 @@ class OverviewPanel(OverviewParts):
         self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title, where)
 
     def _view_logs(self) -> None:
-        """Ask for the culprit's lines while they are on view."""
-        wanted = self.lastlines.paths() if self.lastlines.display and not self.waitmap.active else set()
+        """Ask for the culprit's lines while they are on view; this may be drawn once more after it was left."""
+        on_view = self.display and self.lastlines.display and not self.waitmap.active
+        wanted = self.lastlines.paths() if on_view else set()
         if wanted != self._viewed:
             self._viewed = wanted
             self.scene.session.told.view_logs(wanted)
@@ -165,7 +166,9 @@ class OverviewPanel(OverviewParts):
                 self.show_graph(on=True)
                 self.waitmap.select(key[1])
             elif isinstance(key[0], int):
-                self.heatmap.node_at, self.heatmap.cell_at = key[0], key[1]
+                heatmap = self.heatmap
+                heatmap.moved = heatmap.moved or (heatmap.node_at, heatmap.cell_at) != key
+                heatmap.node_at, heatmap.cell_at = key[0], key[1]
 
     def node(self) -> str | None:
         """Node of the box, or under the cursor."""

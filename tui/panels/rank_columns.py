@@ -16,6 +16,7 @@ from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, histo
 from tui.recent import Recent
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
+from tui.waits.levels import letter_of
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
@@ -105,7 +106,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     return (
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", tone=Tone.STRONG,
                help="number of the rank; dim where the process belongs to another job"),
-        Column("node", "node", 12, lambda row: row.node.name, grow=1, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
         Column("state", "state", 9, _letter, state_piece,
                help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
         Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
@@ -114,7 +115,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
-        Column("trend", "cpu 12 s", _TREND, cpu, trend, help="CPU of the last 12 s; full is one core"),
+        Column("trend", "last 12 s", _TREND, cpu, trend, help="CPU of the last 12 s; full is one core"),
         Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
                help="memory of its GPU in use"),
         Column("quiet", "log quiet", 9, quiet, form=age, align="right", help="since its logs last grew"),
@@ -134,6 +135,23 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         Column("up", "up", 7, lambda row: scene.now - row.rank.process.started, form=age, align="right",
                help="since the process was started"),
         Column("cmd", "command", 24, lambda row: row.rank.process.command, grow=3, least=12, tone=Tone.DIM),
+    )  # fmt: skip
+
+
+def verdict_columns(scene: Scene) -> Sequence[Column[RankRow]]:
+    """Of a job that hangs: where each rank is, behind the letter of its box in the picture of waits."""
+
+    def doing(row: RankRow) -> str | None:
+        place = scene.waiting.place_of.get(row.number)
+        return None if place is None else f"{letter_of(place)} {scene.waits[place].doing}"
+
+    def show(row: RankRow) -> Piece:
+        text, blamed = doing(row), scene.waiting.blames(row.number)
+        return (UNKNOWN, Tone.DIM) if text is None else (text, Tone.BAD if blamed else Tone.TEXT)
+
+    return (
+        Column("doing", "doing", 30, doing, show, least=16, grow=2,
+               help="where it is, behind the letter of its box in the picture of waits; A is who holds the others up"),
     )  # fmt: skip
 
 

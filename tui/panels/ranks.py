@@ -10,7 +10,7 @@ from hangtop.session.state import NodeState, RankState
 from tui.measure import source_is_stale
 from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
-from tui.panels.rank_columns import STATES, rank_columns, told_columns
+from tui.panels.rank_columns import STATES, rank_columns, told_columns, verdict_columns
 from tui.panels.table_panel import TablePanel
 from tui.scene import RankRow, Scene
 from tui.theme import Tone
@@ -36,7 +36,7 @@ class RanksPanel(TablePanel[RankRow]):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._states = self.rolling(self._states_of)
-        self._tells = False
+        self._tells = self._hung = False
 
     def _states_of(self, node: NodeState) -> str:
         """Letters of those of a node's ranks that are shown; nobody knows those of a silent one."""
@@ -56,14 +56,20 @@ class RanksPanel(TablePanel[RankRow]):
         return rank_columns(self.scene)
 
     def rows(self) -> Sequence[RankRow]:
-        """All ranks. Once one of them tells its step and phase, there are columns for them."""
+        """All ranks. Once one tells its step and phase, or is waited for, there are columns for that."""
         rows = self.scene.ranks
         if not self._tells and any(row.rank.inside is not None for row in rows[:TELLERS]):
             self._tells = True
-            place = next(place for place, column in enumerate(self.table.columns) if column.key == "cpu")
-            columns = self.table.columns
-            self.table.take_columns((*columns[:place], *told_columns(self.scene), *columns[place:]))
+            self._put_before("cpu", told_columns(self.scene))
+        if not self._hung and self.scene.waits:
+            self._hung = True
+            self._put_before("state", verdict_columns(self.scene))
         return rows
+
+    def _put_before(self, key: str, more: Sequence[Column[RankRow]]) -> None:
+        columns = self.table.columns
+        place = next(place for place, column in enumerate(columns) if column.key == key)
+        self.table.take_columns((*columns[:place], *more, *columns[place:]))
 
     def node_of(self, row: RankRow) -> str:
         """Name of the row's node."""

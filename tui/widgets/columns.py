@@ -12,6 +12,7 @@ from textual.strip import Strip
 from tui.filter import Value
 from tui.format import UNKNOWN
 from tui.text import Align, fit
+from tui.text import cells as cells_of
 from tui.theme import Ground, Ink, Tone
 from tui.widgets.lines import Piece
 from tui.widgets.runs import Runs
@@ -39,6 +40,8 @@ class Column(Generic[R]):
     tone: Tone = Tone.TEXT
     least: int = 0
     """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width."""
+    most: int = 0
+    """Not 0: as wide as the longest of its texts, up to this; for texts that do not change by the tick."""
     also: tuple[str, ...] = ()
     help: str = ""
     """What the title does not say: shown for the column that orders the rows, in the chooser and in the help."""
@@ -108,21 +111,45 @@ SIGN = 4
 """Cells at the right end of the header that say how many columns lie there: `` 12›``."""
 
 
-def lay_out(columns: Sequence[Column[R]], width: int, *, frozen: int, first: int, pinned: str = "") -> Layout[R]:
+EVERY = 2048
+"""Rows of which each text is measured; of more, each eighth."""
+
+
+def widths_of(columns: Sequence[Column[R]], rows: Sequence[R]) -> dict[str, int]:
+    """Widths, by key, of the columns that are as wide as their longest text."""
+    looked = rows if len(rows) <= EVERY else [*rows[::8], rows[-1]]
+    found: dict[str, int] = {}
+    for column in columns:
+        if column.most:
+            longest = max((cells_of(text) for text in {column.piece(row)[0] for row in looked}), default=0)
+            found[column.key] = max(cells_of(column.title) + 1, min(column.most, longest))
+    return found
+
+
+def lay_out(
+    columns: Sequence[Column[R]],
+    width: int,
+    *,
+    frozen: int,
+    first: int,
+    pinned: str = "",
+    sizes: Mapping[str, int] | None = None,
+) -> Layout[R]:
     """Share ``width`` cells out: the ``frozen`` columns, then those from ``first`` on, each whole or not at all.
 
     The column with the key ``pinned``, which orders the rows, is always among them. What is left over goes to those
-    that grow.
+    that grow. ``sizes`` are widths, by key, of columns that have another one than their own.
     """
+    sizes = sizes or {}
     ahead = list(columns[:frozen])
     ahead += [column for column in columns[frozen:first] if column.key == pinned]
     rest = list(columns[first:])
-    chosen = _fitting(ahead, rest, width - 1)
+    chosen = _fitting(ahead, rest, width - 1, sizes)
     if len(chosen) < len(ahead) + len(rest):
         shown = {column.key for column, _ in chosen}
         ahead += [column for column in rest if column.key == pinned and column.key not in shown]
         rest = [column for column in rest if column not in ahead]
-        chosen = _fitting(ahead, rest, width - 1 - SIGN)
+        chosen = _fitting(ahead, rest, width - 1 - SIGN, sizes)
     left_out = len(ahead) + len(rest) - len(chosen)
     room = width - 1 - sum(size + 1 for _, size in chosen) - (SIGN if left_out else 0)
     shares = sum(column.grow for column, _ in chosen)
@@ -133,13 +160,16 @@ def lay_out(columns: Sequence[Column[R]], width: int, *, frozen: int, first: int
     )
 
 
-def _fitting(ahead: Iterable[Column[R]], rest: Iterable[Column[R]], room: int) -> list[tuple[Column[R], int]]:
+def _fitting(
+    ahead: Iterable[Column[R]], rest: Iterable[Column[R]], room: int, sizes: Mapping[str, int]
+) -> list[tuple[Column[R], int]]:
     """The columns that stand ahead, and as many of the rest as there is room for, with their widths."""
-    chosen = [(column, column.width) for column in ahead]
+    chosen = [(column, sizes.get(column.key, column.width)) for column in ahead]
     room -= sum(size + 1 for _, size in chosen)
     for column in rest:
-        size = min(column.width, room - 1)
-        if size < (column.least or column.width):
+        wanted = sizes.get(column.key, column.width)
+        size = min(wanted, room - 1)
+        if size < min(column.least or wanted, wanted):
             break
         chosen.append((column, size))
         room -= size + 1

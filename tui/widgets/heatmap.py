@@ -17,7 +17,7 @@ from textual.strip import Strip
 from hangtop.session.state import NodeState
 from tui.format import age
 from tui.measure import source_is_stale
-from tui.scene import Lists, Scene
+from tui.scene import Lists, RankRow, Scene
 from tui.text import cells as width_of
 from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
@@ -72,6 +72,8 @@ class HeatMap(Lines):
         self.cell_at = 0
         self.room = 10
         """Lines that may be taken."""
+        self.moved = False
+        """Whether somebody moved the cursor: until then it stands on whoever holds the others up."""
         self._suspects: frozenset[int] = frozenset()
         self._hangs = False
         self._measured: tuple[int, int, Metric | None, bool, Lists | None] = (0, 0, None, False, None)
@@ -88,6 +90,8 @@ class HeatMap(Lines):
         verdict = self.scene.session.verdict
         self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
         self._hangs = bool(self.scene.waits)
+        if not self.moved and self.scene.blamed:
+            self._stand_on(self.scene.blamed[0])
         measured = (self.size.width, room, self.chosen, self._hangs, self.scene.lists)
         # other lists are made whenever a node, a rank or a GPU has come or gone; that of the nodes may stay the same
         if measured[:4] != self._measured[:4] or measured[4] is not self._measured[4]:
@@ -139,6 +143,12 @@ class HeatMap(Lines):
                 break
         return grid
 
+    def _stand_on(self, row: RankRow) -> None:
+        """Put the cursor on a rank's cell."""
+        self.node_at = next((at for at, node in enumerate(self._rows) if node is row.node), self.node_at)
+        numbers = [cell.number for cell in self.cells(row.node)]
+        self.cell_at = numbers.index(row.number) if row.number in numbers else 0
+
     # --- moving --------------------------------------------------------------------------------------------------
 
     @property
@@ -154,6 +164,7 @@ class HeatMap(Lines):
         """Move the cursor from cell to cell; left and right go over to the block beside."""
         if not self._rows:
             return
+        self.moved = True
         below = max(1, self._grid.nodes)
         last = max(0, len(self.cells(self._rows[self.node_at])) - 1)
         target, cell = self.node_at, min(self.cell_at, last)
@@ -269,7 +280,7 @@ class HeatMap(Lines):
         place = (self.top + event.y) // grid.step
         index = (event.x // grid.block) * grid.nodes + place
         if place < grid.nodes and index < len(self._rows):
-            self.node_at = index
+            self.moved, self.node_at = True, index
             inside = event.x % grid.block - grid.label - (FIGURE if grid.figures > 1 else 0)
             self.cell_at = max(0, min(inside // (grid.cell + 1), len(self.cells(self._rows[index])) - 1))
             self.redraw()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Generic, TypeVar
 
-from tui.widgets.columns import Column, Layout, lay_out
+from tui.widgets.columns import Column, Layout, lay_out, widths_of
 
 R = TypeVar("R")
 
@@ -21,6 +21,7 @@ class InView(Generic[R]):
         """Those that are not hidden."""
         self.hidden: frozenset[str] = frozenset()
         self._frozen = self._first = frozen
+        self._sizes: dict[str, int] = {}
         self._laid_out: tuple[tuple[int, str], Layout[R]] = (NOT_YET, Layout([], 0, 0))
 
     def take_columns(self, columns: Sequence[Column[R]]) -> None:
@@ -28,6 +29,13 @@ class InView(Generic[R]):
         self.every = tuple(columns)
         self.columns = tuple(column for column in self.every if column.key not in self.hidden)
         self._laid_out = (NOT_YET, Layout([], 0, 0))
+
+    def measure(self, rows: Sequence[R]) -> None:
+        """Make the columns that are as wide as their longest text fit these rows."""
+        sizes = widths_of(self.every, rows)
+        if sizes != self._sizes:
+            self._sizes = sizes
+            self._laid_out = (NOT_YET, self._laid_out[1])
 
     @property
     def fixed(self) -> frozenset[str]:
@@ -37,7 +45,9 @@ class InView(Generic[R]):
     def layout(self, width: int, ordering: str) -> Layout[R]:
         """What is drawn in ``width`` cells; the column that orders the rows, by its key, is always among them."""
         if self._laid_out[0] != (width, ordering):
-            made = lay_out(self.columns, width, frozen=self._frozen, first=self._first, pinned=ordering)
+            made = lay_out(
+                self.columns, width, frozen=self._frozen, first=self._first, pinned=ordering, sizes=self._sizes
+            )
             self._laid_out = ((width, ordering), made)
         return self._laid_out[1]
 

@@ -42,6 +42,8 @@ class Mosaic(Lines):
         """``share`` tells a node's mean of the chosen figure, 0 to 1 of what is most."""
         self.view = 1
         self._rows: list[NodeState] = []
+        self._stood = 0
+        """The node that the cursor was put on without being moved."""
         self._label = 8
         self._across = 1
         """Blocks side by side."""
@@ -65,6 +67,9 @@ class Mosaic(Lines):
             self.halves.feed(self._rows, self.ink, self.clear_of_bar(width), self.room)
             lines = self.halves.height
         self.resize_to(width, max(1, lines))
+        if not self.heatmap.moved and self.heatmap.node_at != self._stood:
+            self._stood = self.heatmap.node_at
+            self.bring(self._line_of(self._stood))
         self.redraw()
 
     @property
@@ -85,7 +90,7 @@ class Mosaic(Lines):
             target = at + steps[how]
             if how in ("left", "right", "up", "down") and not 0 <= target < far:
                 return
-        self.heatmap.node_at = max(0, min(far - 1, target))
+        self.heatmap.moved, self.heatmap.node_at = True, max(0, min(far - 1, target))
         self.bring(self._line_of(self.heatmap.node_at))
         self.redraw()
 
@@ -153,7 +158,7 @@ class Mosaic(Lines):
             found = self.halves.at(event.x, y)
             index = -1 if found is None else found
         if 0 <= index < len(self._rows):
-            self.heatmap.node_at = index
+            self.heatmap.moved, self.heatmap.node_at = True, index
             self.redraw()
             self.post_message(self.Moved())
             if event.chain == 2:

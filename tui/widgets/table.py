@@ -80,6 +80,8 @@ class Table(Lines, Generic[R]):
     def feed(self, rows: Sequence[R], *, at_once: bool = False) -> None:
         """Take the latest rows and draw. ``at_once`` sorts even when it was done a moment ago."""
         same = len(rows) == self.total
+        if rows is not self._fed:
+            self.in_view.measure(rows)
         self._kept.clear()
         self._fed, self.total = rows, len(rows)
         if at_once:

@@ -64,3 +64,9 @@ def test_ascii_keeps_the_width(text: str) -> None:
     drawn = to_ascii(clean)
     assert drawn.isascii()
     assert cell_len(drawn) == cell_len(clean)
+
+
+def test_a_word_that_fits_into_a_line_is_not_broken() -> None:
+    assert wrap("all_reduce at step (train.py:207)", 18) == ["all_reduce at step", "(train.py:207)"]
+    assert wrap("step (train.py:207)", 18) == ["step", "(train.py:207)"]
+    assert wrap("at /a/path/that/is/longer/than/a/line", 12)[0] == "at /a/path/t"
