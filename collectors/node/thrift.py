@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from collectors.node.files import list_folder
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 KEPT = 4 << 20
 """Bytes of free memory that are kept for the next blocks."""
@@ -14,7 +16,7 @@ LOWEST = 19
 
 def yield_to_all(except_thread: Optional[int] = None) -> None:
     """Give every thread of this process but one the lowest priority; on Linux each has its own."""
-    for thread in os.listdir("/proc/self/task"):
+    for thread in list_folder("/proc/self/task"):
         if int(thread) == except_thread:
             continue
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -167,6 +168,15 @@ def test_every_source_of_the_registry_loads_and_says_how_it_is() -> None:
     with NodeAgent({"settings": FAST}) as agent:
         agent.wait_for(lambda it: {state.source for state in it.of(SourceState)} == set(SOURCES))
     assert "failed" not in {state.state for state in agent.of(SourceState)}, agent.of(SourceState)
+
+
+def test_it_goes_on_where_no_further_file_may_be_opened() -> None:
+    with NodeAgent({"settings": FAST, "sources": MINE}) as agent:
+        agent.wait_for(lambda it: len(it.of(Tick)) > 3)
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (3, 3))
+        before = len(agent.of(Tick))
+        agent.wait_for(lambda it: len(it.of(Tick)) > before + 5)
+        assert agent.process.poll() is None
 
 
 def test_a_wait_that_the_clock_makes_fail_is_still_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
