@@ -18,7 +18,7 @@ from hangtop.session.feed import Feed
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class StackRequest:
     """How to look at stacks."""
 
     native: bool = False
@@ -43,16 +43,16 @@ class StackLooks:
         self._looking: Counter[str] = Counter()
         """Looks that are under way, by node."""
 
-    async def dump(self, ranks: Collection[int] | None, glance: Glance) -> list[tuple[str, StackDump]]:
+    async def dump(self, ranks: Collection[int] | None, request: StackRequest) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all.
 
         A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, and leaves out nodes
         that still work on an earlier one. A node that cannot be asked gives dumps with an ``error``: that is evidence.
         """
         pids = self._pids(ranks)
-        if glance.unasked:
+        if request.unasked:
             pids = {node: of for node, of in pids.items() if not self._looking[node]}
-        parts = await asyncio.gather(*(self._look(node, of, glance) for node, of in pids.items()))
+        parts = await asyncio.gather(*(self._look(node, of, request) for node, of in pids.items()))
         return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
 
     async def warm(self, py_spy: str) -> None:
@@ -71,13 +71,13 @@ class StackLooks:
                 pids.setdefault(rank.node, []).append(rank.process.pid)
         return pids
 
-    async def _look(self, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
+    async def _look(self, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
         self._looking[node] += 1
-        pauses = glance.native or not glance.unasked
+        pauses = request.native or not request.unasked
         if pauses:
             own_pauses.begin(self._session.state.nodes[node], pids, self._session.now())
         try:
-            dumps = await dump_node(self._feed, node, pids, glance)
+            dumps = await dump_node(self._feed, node, pids, request)
         finally:
             self._looking[node] -= 1
             if pauses:
@@ -85,11 +85,11 @@ class StackLooks:
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
         # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
-        self._session.stacks(node, [dump for dump in shifted if not (glance.native and dump.error)])
+        self._session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
         return shifted
 
 
-async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: Glance) -> list[StackDump]:
+async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
     """Look at these processes of one node and at what they wait for."""
     # Imported here: the probe brings the payload's machinery, which the first frame does not need.
     from collectors.probes.stacks import DumpManner, dump
@@ -97,8 +97,8 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], glance: G
     if feed is None:
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
     manner = DumpManner(
-        native=glance.native, blocking=not glance.unasked, samples=glance.samples, py_spy=glance.py_spy,
-        sudo=glance.sudo, signal=glance.signal,
+        native=request.native, blocking=not request.unasked, samples=request.samples, py_spy=request.py_spy,
+        sudo=request.sudo, signal=request.signal,
     )  # fmt: skip
     try:
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))

@@ -19,7 +19,7 @@ from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
-from hangtop.session.looking import Glance, StackLooks
+from hangtop.session.looking import StackLooks, StackRequest
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
@@ -234,8 +234,8 @@ class Session(Intake):
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.looking.Looks.dump`)."""
-        glance = Glance(native, samples, unasked, self.options.py_spy or "", self.options.sudo)
-        dumps = await self._looks.dump(ranks, glance)
+        request = StackRequest(native, samples, unasked, self.options.py_spy or "", self.options.sudo)
+        dumps = await self._looks.dump(ranks, request)
         if dumps and not unasked:
             seen = len({(node, dump.rank_pid) for node, dump in dumps})
             text = f"stacks of {seen} rank{'' if seen == 1 else 's'} were read"
@@ -249,8 +249,8 @@ class Session(Intake):
         """
         if self.options.read_only:
             raise PermissionError("--read-only refuses signals")
-        glance = Glance(py_spy=self.options.py_spy or "", sudo=self.options.sudo, signal=True)
-        return await self._looks.dump(ranks, glance)
+        request = StackRequest(py_spy=self.options.py_spy or "", sudo=self.options.sudo, signal=True)
+        return await self._looks.dump(ranks, request)
 
     async def warm_stacks(self) -> None:
         """Have what looks at stacks at hand on every node with ranks: a look is likely soon."""

@@ -29,7 +29,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     if any(node.link in UNSEEN_LINKS for node in job_status.job.nodes.values()):
         return  # they may well live on the node that does not answer: that is node_unreachable
-    others = [culprit for culprit in graph.culprits if culprit.stance != "missing"]
+    others = [culprit for culprit in graph.culprits if culprit.state != "missing"]
     age = min(
         (job_status.job.now - rank.process.started for rank in job_status.job.ranks if rank.gone_at is None),
         default=0.0,
@@ -112,7 +112,7 @@ def leaving(job_status: JobStatus) -> Iterator[Finding]:
     Needs stacks: destroy_process_group, atexit or the interpreter's end on this rank, a collective on the others.
     """
     graph = job_status.graph
-    leavers = [culprit for culprit in graph.culprits if culprit.stance == "leaving"] if graph else []
+    leavers = [culprit for culprit in graph.culprits if culprit.state == "leaving"] if graph else []
     if not leavers or graph is None or graph.held < job_status.alarm_after:
         return
     told = by_rank(failures(job_status.job))

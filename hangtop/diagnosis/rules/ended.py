@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import Stance
+from hangtop.diagnosis.waits.rank_status import State
 from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
 from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures, text_of
 
-ENDED: tuple[Stance, ...] = ("gone", "missing", "leaving", "refused", "unseen")
-"""Stances in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
+ENDED: tuple[State, ...] = ("gone", "missing", "leaving", "refused", "unseen")
+"""States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
 
 
 def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
@@ -21,7 +21,7 @@ def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
     kept = []
     for rank, words in told.items():
         status = job_status.statuses.get(rank)
-        if job_status.job.live and status is not None and status.stance not in ENDED:
+        if job_status.job.live and status is not None and status.state not in ENDED:
             continue
         kept.append(tuple(sorted(own_words(words), key=weight)))
     unnamed = [failure for failure in failures(job_status.job) if failure.rank is None]

@@ -35,7 +35,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     told = [f.kind for f in found if f.severity != "info" and word_of(f.kind) in ("hung", "crashed")]
     if told or any(f.kind == "waiting" for f in found):
         return
-    present = [one for one in job_status.present if one.process is not None and one.stance != "leaving"]
+    present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
     if still < _due(job_status, present):
@@ -62,12 +62,12 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     among them may compile or compute; and where all are read and none waits for another, a step may just be long.
     """
     due = job_status.alarm_after
-    if any(one.stance == "working" and one.read and (may_work(one) or one.motion.busy) for one in present):
+    if any(one.state == "working" and one.read and (may_work(one) or one.motion.busy) for one in present):
         return max(due, LONG_WORK_S)
     graph = job_status.graph
     if graph is not None and graph.pattern == "held_up" and any(one.read and one.present for one in graph.culprits):
         return max(due, LONG_WORK_S)  # whom they wait for is known: that rule speaks when it is time
-    if any(one.stance == "unseen" and one.load == "unknown" and one.motion.busy for one in present):
+    if any(one.state == "unseen" and one.load == "unknown" and one.motion.busy for one in present):
         return max(due, SPIN_UNREAD_S)
     return due if sum(_rests(one) for one in present) * 2 >= len(present) else max(due, LONG_WORK_S)
 
@@ -77,11 +77,11 @@ def _rests(status: RankStatus) -> bool:
 
     One that sleeps in its own code waits for nothing, and wakes by itself, whatever its GPU does meanwhile.
     """
-    if status.stance == "working" and status.load != "spinning" and _sleeps(status):
+    if status.state == "working" and status.load != "spinning" and _sleeps(status):
         return False
-    if status.stance in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
+    if status.state in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
         return True
-    return status.stance == "unseen" and status.motion.blocked
+    return status.state == "unseen" and status.motion.blocked
 
 
 def _sleeps(status: RankStatus) -> bool:

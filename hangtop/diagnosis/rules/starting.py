@@ -27,7 +27,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)
     late = [culprit for culprit in graph.culprits if culprit not in coming]
-    stuck = [one for one in late if one.stance in ("working", "stopped", "uninterruptible") and one.frozen is not False]
+    stuck = [one for one in late if one.state in ("working", "stopped", "uninterruptible") and one.frozen is not False]
     if graph.held < job_status.alarm_after or (age < START_S and not stuck):
         return
     strangers = _other_master(coming)

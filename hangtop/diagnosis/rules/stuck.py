@@ -57,7 +57,7 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or graph.held < WORTH_SAYING_S:
         return
-    members = [c for c in graph.culprits if c.stance == "working" and graph.held < job_status.due(c)]
+    members = [c for c in graph.culprits if c.state == "working" and graph.held < job_status.due(c)]
     if not members or len(members) < len(graph.culprits):
         return
     first = members[0]
@@ -127,7 +127,7 @@ def _alike(graph: WaitGraph) -> dict[tuple[str, str], list[RankStatus]]:
     """Culprits that are stuck at the same place, in one group."""
     groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
     for culprit in graph.culprits:
-        if culprit.stance in ("working", "on_gpu") and culprit.read:
+        if culprit.state in ("working", "on_gpu") and culprit.read:
             groups[kind_of(culprit), culprit.where].append(culprit)
     return groups
 

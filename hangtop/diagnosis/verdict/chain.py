@@ -124,12 +124,12 @@ def _told_apart(
 def _alike(statuses: Iterable[RankStatus]) -> Mapping[tuple[str, str], list[RankStatus]]:
     found: dict[tuple[str, str], list[RankStatus]] = {}
     for status in statuses:
-        found.setdefault((status.stance, status.where), []).append(status)
+        found.setdefault((status.state, status.where), []).append(status)
     return found
 
 
 def _waits(status: RankStatus) -> bool:
-    return status.stance in ("waiting", "on_gpu")
+    return status.state in ("waiting", "on_gpu")
 
 
 def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, int]) -> None:
@@ -146,7 +146,7 @@ def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, i
             edges.setdefault(own, {}).setdefault(other, told)
 
 
-_STANCES = {
+_STATES = {
     "gone": "is gone", "missing": "never came", "stopped": "is stopped", "uninterruptible": "is stuck in the kernel",
     "refused": "may not be looked at", "unseen": "was not looked at", "leaving": "has left training",
     "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
@@ -155,12 +155,12 @@ _STANCES = {
 
 def _doing(status: RankStatus) -> str:
     """``waits in all_reduce at train (train.py:31)``, ``in read_shard (data.py:88)``."""
-    if status.stance == "working" and status.where:
+    if status.state == "working" and status.where:
         return f"in {status.where}"
-    stance = _STANCES.get(status.stance, status.stance)
-    if status.stance == "waiting" and status.activity is not None and status.activity.op:
-        return f"{stance} in {status.activity.op} at {status.where}"
-    return f"{stance}: {status.where}" if status.where else stance
+    state = _STATES.get(status.state, status.state)
+    if status.state == "waiting" and status.activity is not None and status.activity.op:
+        return f"{state} in {status.activity.op} at {status.where}"
+    return f"{state}: {status.where}" if status.where else state
 
 
 def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:

@@ -70,7 +70,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     crashed = [finding for finding in roots if word_of(finding.kind) == "crashed"]
     if not job.live and {finding.kind for finding in crashed} == ENDED_BY_WATCHDOG:
         return "hung"  # and ended so: nobody failed by itself
-    present = any(status.stance != "unseen" or status.process for status in job_status.present)
+    present = any(status.state != "unseen" or status.process for status in job_status.present)
     if crashed and not (hung and roots.index(hung[0]) < roots.index(crashed[0])):
         return "crashed"
     if hung:

@@ -24,7 +24,7 @@ def only_listed(statuses: Iterable[RankStatus]) -> bool:
 def _idle(status: RankStatus) -> bool:
     if status.process is None or status.rank >= 0:
         return False
-    if status.stance in ("waiting", "on_gpu") and not is_server(status.process):
+    if status.state in ("waiting", "on_gpu") and not is_server(status.process):
         return False
     motion = status.motion
     moved = (motion.cpu is not None and not motion.blocked) or motion.moves_data or motion.helped

@@ -22,7 +22,7 @@ def told_by_connections(job: Job, statuses: Iterable[RankStatus]) -> dict[int, R
     ranks: dict[tuple[str, int], int] = {}
     for status in statuses:
         doing = status.activity
-        if status.stance != "working" or doing is None or doing.kind != "code" or doing.waits != "storage":
+        if status.state != "working" or doing is None or doing.kind != "code" or doing.waits != "storage":
             continue
         far = _HOLDER.match(doing.waiting_on)
         if far is None:

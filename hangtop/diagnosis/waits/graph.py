@@ -14,7 +14,7 @@ from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
-from hangtop.diagnosis.waits.rank_status import RankStatus, Stance, in_stance
+from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
 """How a graph looks.
@@ -24,7 +24,7 @@ different operations; ``stuck_group``: a sub-group waits in one operation, and t
 wait in the same operation; ``unclear``: all that could be read wait, and some could not be.
 """
 
-HARD: tuple[Stance, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
+HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
 PLAIN_HALVES = frozenset({"send", "recv"})
 """Operations that wait for one peer, each way."""
 
@@ -51,21 +51,21 @@ class WaitGraph:
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
-    waits = in_stance(statuses, "waiting", "on_gpu")
+    waits = in_state(statuses, "waiting", "on_gpu")
     waiting = [status for status in waits if status.frozen is not False]
     if not waiting or len(waits) - len(waiting) > len(waiting):
         return None
     empty = _empty_gpus(waiting)
     waiting = [status for status in waiting if status not in empty]
     points = points_of(waiting)
-    hard = in_stance(statuses, *HARD)
-    working = [*in_stance(statuses, "working", "leaving"), *empty]
+    hard = in_state(statuses, *HARD)
+    working = [*in_state(statuses, "working", "leaving"), *empty]
     if hard or working:
         culprits = (*hard, *_least_moving(working, alone=not hard))
         places = {point_of(one.activity) for one in waiting}  # one that woke for a moment waits with those beside it
         waiting += [one for one in waits if one.frozen is False and point_of(one.activity) in places]
         return _graph("held_up", waiting, culprits, points_of(waiting), ())
-    if in_stance(statuses, "unseen"):
+    if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, (), points, ())
     return _all_wait(waiting, points)
 
@@ -75,7 +75,7 @@ def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:
 
     The others wait in a kernel that this one has not launched.
     """
-    empty = [one for one in waiting if one.stance == "on_gpu" and one.load == "idle"]
+    empty = [one for one in waiting if one.state == "on_gpu" and one.load == "idle"]
     full = sum(one.load == "spinning" for one in waiting)
     return empty if empty and full * 2 > len(waiting) else []
 
@@ -83,7 +83,7 @@ def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
     """Of those who do not wait, the ones that stand still; when none does and nobody else is to blame, all of them."""
     still = [status for status in working if status.frozen is not False or loops(status)]
-    leaving = [status for status in working if status.stance == "leaving"]
+    leaving = [status for status in working if status.state == "leaving"]
     return still or leaving or (list(working) if alone else [])
 
 

@@ -19,7 +19,7 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import works_between
-from hangtop.diagnosis.waits.rank_status import RankStatus, Stance, in_stance
+from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 from hangtop.diagnosis.waits.statuses import statuses_of
 
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
@@ -39,9 +39,9 @@ class JobStatus:
     """By rank, including missing ones."""
     graph: WaitGraph | None
 
-    def of(self, *stances: Stance) -> tuple[RankStatus, ...]:
-        """Ranks in any of these stances, in order."""
-        return in_stance(self.statuses, *stances)
+    def of(self, *states: State) -> tuple[RankStatus, ...]:
+        """Ranks in any of these states, in order."""
+        return in_state(self.statuses, *states)
 
     @property
     def read(self) -> tuple[RankStatus, ...]:
@@ -97,7 +97,7 @@ class JobStatus:
 def _helpers_unknown(status: RankStatus) -> bool:
     """It waits for processes that it started, and was watched too shortly to tell whether those work."""
     doing, process = status.activity, status.process
-    if doing is None or process is None or doing.waits != "helper" or status.stance != "working":
+    if doing is None or process is None or doing.waits != "helper" or status.state != "working":
         return False
     looks = process.looks
     return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
@@ -106,7 +106,7 @@ def _helpers_unknown(status: RankStatus) -> bool:
 def visibly_works(status: RankStatus) -> bool:
     """True for a rank that is seen to make its way: its GPU computes, it moves data, its frames or helpers move."""
     doing = status.activity
-    if status.stance != "working":
+    if status.state != "working":
         return False
     if status.load == "computing" or status.motion.moves_data:
         return True
@@ -127,7 +127,7 @@ def visibly_works(status: RankStatus) -> bool:
 def moves_on(status: RankStatus) -> bool:
     """True for a rank that computes in code of its own and is met at other points of it: a long step, or a loop."""
     doing = status.activity
-    if doing is None or status.stance != "working" or doing.kind == "sleep" or loops(status):
+    if doing is None or status.state != "working" or doing.kind == "sleep" or loops(status):
         return False
     return bool(doing.moving) and not status.motion.blocked
 
@@ -137,19 +137,19 @@ def met_once(status: RankStatus) -> bool:
 
     One that computes and sleeps by turns, on a node with more to do than it can, is met in its sleep.
     """
-    return status.stance == "working" and len(status.readings) < LATE_LOOKS and not status.blocked and status.read
+    return status.state == "working" and len(status.readings) < LATE_LOOKS and not status.blocked and status.read
 
 
 def naps(status: RankStatus) -> bool:
     """True for a rank that every look met in a sleep, and that computes in between."""
     asleep = status.activity is not None and status.activity.kind == "sleep"
-    return asleep and status.stance == "working" and works_between(status.motion)
+    return asleep and status.state == "working" and works_between(status.motion)
 
 
 def may_work(status: RankStatus) -> bool:
     """True for a rank that computes or moves in something that takes long in a healthy job, too."""
     doing = status.activity
-    if doing is None or status.stance != "working":
+    if doing is None or status.state != "working":
         return False
     if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
         return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met

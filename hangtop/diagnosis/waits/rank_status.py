@@ -20,10 +20,10 @@ from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls,
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
 
-Stance = Literal[
+State = Literal[
     "waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"
 ]
-"""Where a rank stands.
+"""What a rank is found to do, as far as it concerns the others.
 
 ``waiting`` for other ranks; ``on_gpu``: waits for its own GPU, and nothing tells what that waits for; ``working``:
 anything else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down;
@@ -31,7 +31,6 @@ anything else in its program, blocked or busy, or its GPU computes; ``leaving``:
 not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
 WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
 """
-
 
 UNWATCHED = Moves()
 
@@ -41,7 +40,7 @@ class RankStatus(NamedTuple):
 
     rank: int
     node: str
-    stance: Stance
+    state: State
     process: Rank | None = None
     activity: Activity | None = None
     """Over all recent looks."""
@@ -49,7 +48,7 @@ class RankStatus(NamedTuple):
     """One for each look alone, oldest first."""
     moves: Moves = UNWATCHED
     held: float = 0.0
-    """Seconds for which it was seen in this stance, at this place."""
+    """Seconds for which it was seen in this state, at this place."""
     load: Load = "unknown"
     """What its own GPU does."""
     native: bool = False
@@ -98,7 +97,7 @@ class RankStatus(NamedTuple):
     @property
     def present(self) -> bool:
         """A process of this rank is there."""
-        return self.stance not in ("gone", "missing")
+        return self.state not in ("gone", "missing")
 
     @property
     def read(self) -> bool:
@@ -111,9 +110,9 @@ def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
     return tuple(sorted({status.node for status in statuses if status.node}))
 
 
-def in_stance(statuses: Mapping[int, RankStatus], *stances: Stance) -> tuple[RankStatus, ...]:
-    """Ranks in any of these stances, in order."""
-    return tuple(status for status in statuses.values() if status.stance in stances)
+def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankStatus, ...]:
+    """Ranks in any of these states, in order."""
+    return tuple(status for status in statuses.values() if status.state in states)
 
 
 def status_of(
@@ -135,7 +134,7 @@ def status_of(
     found = RankStatus(
         number, home, "unseen", process, told or doing, readings, moves, load=load, native=told is not None
     )
-    return _stated(job, found, _stance(found, state, resists=resists))
+    return _stated(job, found, _judged(found, state, resists=resists))
 
 
 def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity) -> tuple[list[StackDump], Activity]:
@@ -163,7 +162,7 @@ def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
     """The same rank with the meaning that native frames of another one at the same point give it."""
     assert status.activity is not None
     found = status._replace(activity=_with_meaning(status.activity, told))
-    return _stated(job, found, _stance(found, status.motion.state, resists=False))
+    return _stated(job, found, _judged(found, status.motion.state, resists=False))
 
 
 def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
@@ -171,10 +170,10 @@ def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
     return _stated(job, status._replace(activity=told), "waiting")
 
 
-def _stated(job: Job, status: RankStatus, stance: Stance) -> RankStatus:
+def _stated(job: Job, status: RankStatus, state: State) -> RankStatus:
     doing, moves = status.activity, status.moves
-    held = max(_held(stance, doing, moves), stood_still(job, doing)) if stance != "unseen" else 0.0
-    return status._replace(stance=stance, held=held)
+    held = max(_held(state, doing, moves), stood_still(job, doing)) if state != "unseen" else 0.0
+    return status._replace(state=state, held=held)
 
 
 def frozen(status: RankStatus) -> bool | None:
@@ -192,7 +191,7 @@ def frozen(status: RankStatus) -> bool | None:
     if moved.cpu is None or moved.switches is None:
         return True if doing.cpu == "blocked" else None
     switched = wakes(moved)
-    if status.stance in ("waiting", "on_gpu") and switched and not polls(status.process, moved):
+    if status.state in ("waiting", "on_gpu") and switched and not polls(status.process, moved):
         return False
     return True if moved.blocked and not switched else None
 
@@ -201,7 +200,7 @@ def in_c_code(status: RankStatus) -> bool:
     """True where its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
     doing = status.activity
     return (
-        status.stance == "working"
+        status.state == "working"
         and doing is not None
         and doing.kind == "code"
         and doing.waits == "unknown"
@@ -233,27 +232,25 @@ def _with_meaning(doing: Activity, told: Activity) -> Activity:
     )  # fmt: skip
 
 
-def _stance(status: RankStatus, state: str, *, resists: bool) -> Stance:
+def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
+    """State of a rank whose process the kernel last showed with this letter."""
     doing, readings, moves = status.activity, status.readings, status.moves
-    state = state or (doing.state if doing else "")
-    if state in ("T", "t") and _persists(state, readings, moves.motion, 0.0):
+    letter = letter or (doing.state if doing else "")
+    if letter in ("T", "t") and _persists(letter, readings, moves.motion, 0.0):
         return "stopped"
-    if state == "D" and _persists(state, readings, moves.motion, UNINTERRUPTIBLE_S):
+    if letter == "D" and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"
     if doing is None:
         return "unseen"
     if doing.error:
-        if doing.error == "stopped":
-            return "stopped"
-        if doing.error == "gone":
-            return "gone"
-        return "refused" if resists else "unseen"
+        told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
+        return told.get(doing.error, "refused" if resists else "unseen")
     if doing.kind == "shutdown" and all(reading.kind == "shutdown" for reading in readings[-LATE_LOOKS:]):
         return "leaving"
     return _of_waits(doing, moves, status.load)
 
 
-def _of_waits(doing: Activity, moves: Moves, load: Load) -> Stance:
+def _of_waits(doing: Activity, moves: Moves, load: Load) -> State:
     """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
     waits = waits_for_others(doing, moves)
     if load == "computing" and waits:
@@ -288,8 +285,8 @@ def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: fl
     return long_enough and set(states[-LATE_LOOKS:]) == {state}
 
 
-def _held(stance: Stance, doing: Activity | None, moves: Moves) -> float:
-    if stance in ("stopped", "uninterruptible"):
+def _held(state: State, doing: Activity | None, moves: Moves) -> float:
+    if state in ("stopped", "uninterruptible"):
         return moves.motion.state_for
     if doing is None:
         return 0.0

@@ -54,7 +54,7 @@ def told_by_gpu(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatu
     if not job.live or (job.stood_still or 0.0) < STOOD_STILL_S or job.motion.moving:
         return {}
     present = [one for one in statuses if one.present]
-    unread = [one for one in present if one.stance == "unseen"]
+    unread = [one for one in present if one.state == "unseen"]
     found = {one.rank: told_by(job, one, _on_gpu(one.activity)) for one in present if _in_a_call(one) and one.activity}
     spinning = sum(one.load == "spinning" for one in present)
     if not unread or spinning * 2 < len(present):
@@ -62,15 +62,15 @@ def told_by_gpu(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatu
     held = job.stood_still or 0.0
     for one in unread:
         if one.load == "spinning":
-            found[one.rank] = one._replace(stance="waiting", held=held, frozen=True)
+            found[one.rank] = one._replace(state="waiting", held=held, frozen=True)
         elif one.load == "idle":
-            found[one.rank] = one._replace(stance="working", held=held, frozen=None)
+            found[one.rank] = one._replace(state="working", held=held, frozen=None)
     return found
 
 
 def _in_a_call(status: RankStatus) -> bool:
     doing = status.activity
-    full = status.stance == "working" and status.load == "spinning"
+    full = status.state == "working" and status.load == "spinning"
     return full and doing is not None and doing.native_would_tell and not doing.moving
 
 

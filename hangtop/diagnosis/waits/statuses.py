@@ -15,7 +15,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import told_to_poll, wakes
 from hangtop.diagnosis.waits.rank_status import (
     RankStatus,
-    Stance,
+    State,
     frozen,
     in_c_code,
     last_known,
@@ -25,8 +25,8 @@ from hangtop.diagnosis.waits.rank_status import (
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.witnesses.gpu_load import gpu_loads
 
-WAITS: tuple[Stance, ...] = ("waiting", "on_gpu")
-"""Stances of ranks that wait for something which is not their own to do."""
+WAITS: tuple[State, ...] = ("waiting", "on_gpu")
+"""States of ranks that wait for something which is not their own to do."""
 SHUT_OUT = ("denied", "timeout", "failed")
 """Errors of a dump that mean that this process resists, when its neighbours do not."""
 FEW = 256
@@ -85,7 +85,7 @@ def _frozen(job: Job, statuses: list[RankStatus], *, steps: bool = True) -> dict
     told: dict[Company, list[bool | None]] = defaultdict(list)
     made, others = {}, []
     for place, status in enumerate(statuses):
-        waits = status.stance in WAITS and status.read
+        waits = status.state in WAITS and status.read
         if place % apart and waits:
             others.append(status)
             continue
@@ -131,12 +131,12 @@ def _only_wakes(status: RankStatus) -> bool:
     JAX looks five times a second whether it was interrupted.
     """
     doing = status.activity
-    return doing is not None and status.stance in WAITS and not doing.moving and status.motion.blocked
+    return doing is not None and status.state in WAITS and not doing.moving and status.motion.blocked
 
 
 def _someone_stays(statuses: Iterable[RankStatus]) -> bool:
     """Somebody does not wait, and none of those wakes now and then: in steps, a slow rank wakes as the others do."""
-    others = [one for one in statuses if one.stance not in (*WAITS, "unseen")]
+    others = [one for one in statuses if one.state not in (*WAITS, "unseen")]
     return bool(others) and not any(wakes(one.motion) for one in others)
 
 
@@ -164,7 +164,7 @@ def _unnamed_waiters(statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
             by_place[status.activity.place].append(status)
     # all of them there may as well be a step that takes long in C code: only native frames can tell
     companies = [own for own in by_place.values() if 1 < len(own) < len(dumped) and len(own) * 2 >= len(dumped)]
-    return {status.rank: status._replace(stance="waiting") for own in companies for status in own}
+    return {status.rank: status._replace(state="waiting") for own in companies for status in own}
 
 
 def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:

@@ -79,7 +79,7 @@ def test_where_those_that_were_read_disagree_all_are_read(monkeypatch: pytest.Mo
     few(monkeypatch, 4)
     statuses = ranks_of.statuses_of(hang().job()).values()
     moving = [replace_moves(status) if status.rank % 2 else status for status in statuses]
-    waiting = [status for status in moving if status.stance == "waiting"]
+    waiting = [status for status in moving if status.state == "waiting"]
     found = ranks_of._frozen(hang().job(), waiting)
     assert {rank: one.frozen for rank, one in found.items()} == {one.rank: frozen(one) for one in waiting}
     assert {one.frozen for one in found.values()} == {True, False}
