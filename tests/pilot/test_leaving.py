@@ -92,7 +92,7 @@ async def test_what_is_looked_at_is_copied(monkeypatch: pytest.MonkeyPatch) -> N
         assert "state D, wchan nfs_wait_bit_killable for 64 s" in copied[-1]
         assert "hangtop stacks node2 --rank 11" in copied[-1]
         await shown.press("1", "c")
-        assert "rank: 0 of 32" in copied[-1]
+        assert "rank: 11 of 32" in copied[-1], "the cursor stands on the culprit"
         await shown.press("y")
     lines = copied[-1].splitlines()
     assert len(lines) <= 10

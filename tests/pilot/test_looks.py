@@ -131,7 +131,7 @@ async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(
                         colour is None or colour.is_default for colour in (style.color, style.bgcolor)
                     )
         await shown.press("1")
-        assert re.search(r"!11 +A ", shown.text())
+        assert re.search(r"[!▸]11 +A ", shown.text())
 
 
 async def test_ascii_is_ascii() -> None:

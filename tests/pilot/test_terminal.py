@@ -153,9 +153,9 @@ async def test_views_and_the_picture_of_waits_leave_nothing_behind(size: tuple[i
             assert isinstance(panel, OverviewPanel)
             panel.leave()
             panel.view, panel.heatmap.chosen = None, None
-            panel.select((0, 0))
             panel.waitmap.move("first")
             panel.mosaic.move("first")
+            panel.heatmap.moved = False
             for key in keys:
                 await shown.press_quickly(key)
             await shown.draw()

@@ -102,7 +102,8 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
         await shown.press("T")
         assert "2 ranks on 1 node, the profiler runs for 2 s" in shown.text()
         await shown.press("e")
-        assert "curl -X POST 'http://localhost:4001" in shown.text()
+        assert "on node1: curl -X POST " in shown.text()
+        assert "'http://localhost:4001/handler/" in shown.text()
         await shown.press("n")
         assert asked == []
         await shown.press("T", "y")

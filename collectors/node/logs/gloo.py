@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, Match, Optional
 
 from collectors.node.logs.said import Family, Said, fields
 
@@ -13,9 +13,9 @@ _CLOSED = re.compile(
     r"|Connection refused) ?(?P<peer>\[[^\]]+\](?::\d+)?)?"
 )
 _ENFORCE = re.compile(r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*)")
-_CONNECT = re.compile(
-    r"(?:Gloo connectFullMesh failed with|gloo.*?[Cc]onnect(?:ion)? (?:timeout|timed out|refused)) ?(?P<error>[^\r\n]*)"
-)
+_MESH = re.compile(r"Gloo connectFullMesh failed with ?(?P<error>[^\r\n]*)")
+_REFUSED = re.compile(r"[Cc]onnect(?:ion)? (?:timeout|timed out|refused) ?(?P<error>[^\r\n]*)")
+"""Gloo's only in a line that names gloo before."""
 _SIZE = re.compile(r"preamble\.length|data size doesn't match|nbytes")
 
 
@@ -33,7 +33,7 @@ def read(text: str) -> Iterator[Said]:
         kind = "gloo.size_mismatch" if _SIZE.search(enforce.group("condition")) else "gloo.enforce"
         yield Said(kind, fields(enforce))
         return
-    connect = _CONNECT.search(text)
+    connect = _MESH.search(text) or _refused(text)
     closed = _CLOSED.search(text) if "gloo" in text or "Connection closed by peer [" in text else None
     if connect is not None:
         data = fields(connect)
@@ -42,6 +42,15 @@ def read(text: str) -> Iterator[Said]:
         yield Said("gloo.connect_failed", data)
     elif closed is not None:
         yield Said("gloo.closed", fields(closed))
+
+
+def _refused(text: str) -> Optional[Match[str]]:
+    for line in text.splitlines():
+        at = line.find("gloo")
+        found = _REFUSED.search(line, at) if at >= 0 else None
+        if found is not None:
+            return found
+    return None
 
 
 FAMILY = Family(
