@@ -50,6 +50,7 @@ def ask(mark: str, *words: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_one_weight_that_differs_is_named() -> None:
     with job("fault") as mark:
         code, out, said = ask(mark, "same", "--yes", "--json")

@@ -68,6 +68,7 @@ def ask(pids: list[int]) -> list[Dump]:
     return asyncio.run(fetched())
 
 
+@pytest.mark.slow
 def test_dumps_that_real_ranks_write_when_asked_name_the_one_that_did_not_come(tmp_path: Path) -> None:
     environment = {
         **os.environ,
