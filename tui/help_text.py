@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tui.actions import ACTIONS, Touch
+from tui.actions import ACTIONS, Action, Touch
 from tui.dialogs.base import TextDialog
 from tui.keys import shown_keys
 from tui.panels.base import ColumnTold
@@ -38,7 +38,7 @@ def help_dialog(
             if action.group == group:
                 keys = " ".join(shown_keys(keymap.get(action.id, action.keys)))
                 lines.append(
-                    [(f"  {keys:<12} ", Tone.ACCENT), (action.help, Tone.TEXT), (_mark(action.touch), Tone.DIM)]
+                    [(f"  {keys:<12} ", Tone.ACCENT), (_told(action), Tone.TEXT), (_mark(action.touch), Tone.DIM)]
                 )
         lines.append([])
     if columns:
@@ -50,6 +50,12 @@ def help_dialog(
     if fields:
         lines.append([("  fields here: ", Tone.DIM), (" ".join(sorted(fields)), Tone.INFO)])
     return TextDialog("Help", lines)
+
+
+def _told(action: Action) -> str:
+    """What the key does; of one that opens a panel its name, too."""
+    opens = BY_NAME.get(action.id.removeprefix("panel."))
+    return f"{opens.title}: {action.help}" if opens is not None else action.help
 
 
 def _mark(touch: Touch) -> str:
