@@ -41,6 +41,9 @@ SHORTER = (
     (re.compile(r"hangtop\.diagnosis\.|tui\."), bounds.TEXT),
 )
 """Where less than that is seen."""
+PACE, PACE_LINE, PACE_S = re.compile("[ab]*c"), "ab" * 800, 0.003
+"""A pattern and a line that take so many CPU seconds on the machine by which the limits were set: one that is slower,
+or busy, has as much more time."""
 MANY = 64
 """Repetitions from which on a part of a pattern counts as one that may be pumped."""
 
@@ -181,6 +184,16 @@ def glance(found: Found, said: str) -> float:
     return seconds(found, said, time.perf_counter)
 
 
+def least(found: Found, said: str, looks: int) -> float:
+    """The least CPU seconds of several looks."""
+    return min(seconds(found, said) for _ in range(looks))
+
+
+def pace() -> float:
+    """How much slower this machine is at this moment than the one by which the limits were set; 1 at the least."""
+    return max(1.0, *(seconds(Found("pace", PACE, False), PACE_LINE) / PACE_S for _ in range(3)))
+
+
 def line_of(parts: Sequence[str], length: int) -> str:
     """A line of about a length: what begins it, what is repeated, what ends it."""
     before, pump, end = parts
@@ -197,15 +210,16 @@ def slow(found: Found) -> Slow | None:
     whole = longest(found)
     for parts in lines(found.pattern):
         repeats, took = _repeated(found, parts)
-        if took >= FEW_S:
+        if took >= FEW_S and took >= FEW_S * pace():
             return Slow(found.name, took, f"{parts!r:.300} {repeats} times")
         length = whole // SCREEN_PART
         took = glance(found, line_of(parts, length))
         while length < whole and DOUBT * WHOLE_S * (length / whole) ** 2 <= took < WHOLE_S:
             length *= 2
             took = seconds(found, line_of(parts, length))
-        sure = took >= 4 * WHOLE_S
-        if sure or (took >= WHOLE_S and min(seconds(found, line_of(parts, length)) for _ in range(2)) >= WHOLE_S):
+        if took >= WHOLE_S and (
+            took >= 4 * WHOLE_S * pace() or least(found, line_of(parts, length), 2) >= WHOLE_S * pace()
+        ):
             return Slow(found.name, took, f"{parts!r:.300} x {length}")
     return None
 
@@ -217,7 +231,7 @@ def _repeated(found: Found, parts: Sequence[str]) -> tuple[int, float]:
         said = parts[0] + parts[1] * repeats + parts[2]
         took = glance(found, said)
         if took >= FEW_S:  # if the machine was only busy, more is asked: never the long line while it may double
-            took = min(seconds(found, said) for _ in range(2))
+            took = least(found, said, 2)
         if repeats >= MORE or took >= FEW_S:
             return repeats, took
         repeats = min(MORE, int(repeats * (LEAP if took < QUIET_S else GROWTH)))

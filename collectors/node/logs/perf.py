@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d
 _DIGITS = re.compile(r"\d{1,18}$")
 _AVERAGE = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d{1,12})\s+(\w+)")
-HEADER = re.compile(r"^\s*#\s.*\bsize\b.*\bbusbw\b")
+HEADER = re.compile(r"^\s*#\s(?=.*\bbusbw\b).*\bsize\b")
 _FAILURE = re.compile(
     r"(?:(?P<host>[\w.-]{1,80}): )?Test (?P<what>NCCL|CUDA) failure (?P<at_file>[\w./-]{1,80}:\d+)"
     r" ['\"](?P<error>[^\r\n]{1,300})"
