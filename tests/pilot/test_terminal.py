@@ -133,7 +133,7 @@ async def test_a_terminal_that_grows_and_shrinks_keeps_nothing_of_what_it_was(no
 KEYS = [("g",), ("g", "right"), ("g", "right", "escape"), ("minus",), ("minus", "minus", "down"), ("plus", "plus", "v")]
 
 
-@pytest.mark.parametrize("nodes", [4, 40, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("nodes", [4, *(pytest.param(nodes, marks=pytest.mark.slow) for nodes in (40, 200))])
 @pytest.mark.parametrize("size", SIZES)
 async def test_views_and_the_picture_of_waits_leave_nothing_behind(size: tuple[int, int], nodes: int) -> None:
     paper = Paper(nodes=nodes, gpus=4, slow=11)
