@@ -69,6 +69,16 @@ async def test_of_a_verdict_that_has_no_room_the_word_comes_first() -> None:
         assert "▸ started" not in shown.text()
 
 
+async def test_a_path_that_is_longer_than_a_line_is_cut_and_not_broken() -> None:
+    session = Paper(slow=11).session()
+    path = "/data/" + "shard-0123456789/" * 8
+    session.publish(replace(hung(), summary=f"rank 11 on node2 holds up 31 others: opens {path}"))
+    async with screen(session, size=(80, 24)) as shown:
+        second = shown.lines()[1].strip()
+        assert second.endswith("…")
+        assert path.startswith(second.removesuffix("…"))
+
+
 LONG = (
     "rank 11 on node2 is in a kernel call that no signal ends (state D for 38 s): nfs_wait_bit_killable, "
     "the NFS server does not answer"

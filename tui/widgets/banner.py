@@ -87,12 +87,16 @@ class Banner(Bar):
             fits = cells(word) + cells(sentence) + cells(sure[0]) < width - BESIDE
             return [self._fit([*told, sure] if fits else [*told], right)]
         indent = cells(word) + 1
-        first, *rest = wrap(harmless(sentence.strip()), max(1, width - indent - 1 - beside))
+        whole = harmless(sentence.strip())
+        first = wrap(whole, max(1, width - indent - 1 - beside))[0]
         head: list[Piece] = [told[0], (f" {first}", strong)]
-        tail: list[Piece] = [(" " * indent + " ".join(rest), strong)]
+        tail: list[Piece] = [(" " * indent + whole[len(first) :].lstrip(), strong)]
         if cells(tail[0][0]) + cells(sure[0]) < width - BESIDE:
             tail.append(sure)
-        return [self._fit(head, [last] if last else []), self._fit(tail, right[:-1] if last else right, labelled=False)]
+        return [
+            self._fit(head, [self._last(brief=False)] if last else []),
+            self._fit(tail, right[:-1] if last else right, labelled=False),
+        ]
 
     def _progress(self) -> list[Piece]:
         """Nodes up, ranks seen, who is slow."""
