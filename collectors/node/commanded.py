@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Hashable, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from collectors.node.files import link, list_folder
-from collectors.node.socket_tables import ESTABLISHED, LISTEN, TcpSocket, read_tables, sockets
+from collectors.node.files import link
+from collectors.node.socket_tables import ESTABLISHED, LISTEN, TcpSocket, held_sockets, read_tables, sockets
 
 NUMBER_OPTIONS = ("process_id", "process_index", "process_idx", "process_rank", "proc_id", "host_index", "host_idx")
 SIZE_OPTIONS = ("num_processes", "process_count", "n_processes", "num_procs", "num_hosts", "host_count")
@@ -21,7 +21,6 @@ LARGEST = 1024
 
 _DIGITS = re.compile(r"\d+")
 _PORT = re.compile(r":(\d{1,5})$")
-_SOCKET = re.compile(r"socket:\[(\d{1,20})\]")
 
 
 class CommandedNumber(NamedTuple):
@@ -98,7 +97,7 @@ def _columns(commands: Sequence[Sequence[str]]) -> List[Tuple[int, ...]]:
 
 def _by_siblings(proc: str, commands: Mapping[int, Sequence[str]]) -> Dict[int, CommandedNumber]:
     """Numbers of those that meet at one coordinator, by the one place at which their commands differ in a number."""
-    open_sockets = {pid: _sockets_of(proc, pid) for pid in commands}
+    open_sockets = {pid: held_sockets(proc, pid) for pid in commands}
     every = _by_inode(proc, commands)
     rows = {pid: [every[inode] for inode in own if inode in every] for pid, own in open_sockets.items()}
     clients: Dict[str, Set[int]] = {}
@@ -120,13 +119,6 @@ def _by_siblings(proc: str, commands: Mapping[int, Sequence[str]]) -> Dict[int, 
         if all(numbered.get(server, 0) == 0 for server in servers):  # process 0 serves the others
             found.update((pid, CommandedNumber(number, None, port)) for pid, number in numbered.items())
     return found
-
-
-def _sockets_of(proc: str, pid: int) -> Set[int]:
-    """Inodes of the sockets that a process has open."""
-    folder = "%s/%d/fd" % (proc, pid)
-    targets = (_SOCKET.match(link(folder + "/" + name)) for name in list_folder(folder))
-    return {int(target.group(1)) for target in targets if target}
 
 
 def _by_inode(proc: str, pids: Iterable[int]) -> Dict[int, TcpSocket]:

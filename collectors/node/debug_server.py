@@ -15,9 +15,8 @@ from typing import List, NamedTuple, Optional
 
 from collectors.node import netns
 from collectors.node.files import read_or_none, text
-from collectors.node.ports import held_sockets
 from collectors.node.rooted import seen_by
-from collectors.node.socket_tables import LISTEN, read_tables, sockets
+from collectors.node.socket_tables import LISTEN, held_sockets, read_tables, sockets
 
 THREAD = b"pt_workerserver"
 SECONDS = 2.0

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from collectors.node.blocking import GuardedReader
 from collectors.node.environ import presentable_command
-from collectors.node.files import link, read_or_none
+from collectors.node.files import read_or_none
 from collectors.node.procfs import parse_stat, split_zeros
-from collectors.node.socket_tables import ESTABLISHED, LISTEN, TIME_WAIT, of_ports
-
-_SOCKET = re.compile(r"socket:\[(\d+)\]$")
+from collectors.node.socket_tables import ESTABLISHED, LISTEN, TIME_WAIT, held_sockets, of_ports
 
 
 class Usage(NamedTuple):
@@ -39,17 +36,6 @@ def usage_of(ports: Iterable[int], tables: Sequence[bytes]) -> Dict[int, Usage]:
         elif one.remote_port in wanted:
             dialled[one.remote_port] += one.state == ESTABLISHED
     return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted}
-
-
-def held_sockets(proc: str, pid: int) -> Set[int]:
-    """Inodes of the sockets that a process has open; empty where that may not be read."""
-    folder = "%s/%d/fd" % (proc, pid)
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return set()
-    found = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in names)
-    return {int(match.group(1)) for match in found if match}
 
 
 class SocketOwners:

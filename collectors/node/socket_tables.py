@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from collectors.node.files import read_or_none
+from collectors.node.files import link, list_folder, read_or_none
 
 LIMIT = 64 << 20
 """Bytes of one table: a busy node has tens of thousands of sockets, of 150 bytes each."""
@@ -18,6 +18,7 @@ _ROW = re.compile(
     rb" \S+ \S+ \S+ +\d+ +\d+ (\d{1,20})(?!\d)",
     re.M,
 )
+_SOCKET = re.compile(r"socket:\[(\d{1,20})\]$")
 
 
 class TcpSocket(NamedTuple):
@@ -85,3 +86,10 @@ def address(text: str) -> str:
     if packed[:12] == b"\0" * 10 + b"\xff\xff":
         return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed[12:]), int(port, 16))
     return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, packed), int(port, 16))
+
+
+def held_sockets(proc: str, pid: int) -> Set[int]:
+    """Inodes of the sockets that a process has open; empty where that may not be read."""
+    folder = "%s/%d/fd" % (proc, pid)
+    targets = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in list_folder(folder))
+    return {int(target.group(1)) for target in targets if target}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.samples.ranks import Helper
+from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -26,14 +27,19 @@ def children_told(status: RankStatus) -> str:
         return ""
     children = process.helpers
     if not children:
-        looks = process.looks
-        known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S
-        return "no process that it started is left" if known and doing.helper_pid is None else ""
+        none = helpers_known(process) and doing.helper_pid is None
+        return "no process that it started is left" if none else ""
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (KEPT, "uninterruptible in the kernel")):
         found = [child for child in children if child.state in states]
         if found:
             return f"of the {count(len(children), 'process', 'processes')} that it started {_named(found)} {words}"
     return f"it waits for {_told(children[0])}" if len(children) == 1 else ""
+
+
+def helpers_known(process: Rank) -> bool | None:
+    """Whether it was watched for long enough to know what its processes do; None where one look tells no time."""
+    looks = process.looks
+    return looks[-1].at - looks[0].at >= HELPERS_KNOWN_S if len(looks) > 1 else None
 
 
 def _named(children: Sequence[Helper]) -> str:

@@ -10,12 +10,12 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
-    HELPERS_KNOWN_S,
     LATE_LOOKS,
     LONG_WORK_S,
     OWN_WORK_S,
     SLEPT_SEEN_SHARE,
 )
+from hangtop.diagnosis.waits.children import helpers_known
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import works_between
@@ -99,8 +99,7 @@ def _helpers_unknown(status: RankStatus) -> bool:
     doing, process = status.activity, status.process
     if doing is None or process is None or doing.waits != "helper" or status.state != "working":
         return False
-    looks = process.looks
-    return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
+    return helpers_known(process) is False
 
 
 def visibly_works(status: RankStatus) -> bool:

@@ -104,9 +104,10 @@ class MeshJudging:
         del round_
         layouts = {rank: MeshLayout(*(tuple(part) for part in one["layout"])) for rank, one in said.items()}
         hosts = {rank: one["host"] for rank, one in said.items()}
-        findings = [] if self._sliced(layouts, said) else list(self._fits(layouts))
+        sliced = self._sliced(layouts, said)
+        findings = [] if sliced else list(self._fits(layouts))
         usual = max(layouts.values(), key=list(layouts.values()).count)
-        slices = list(dict.fromkeys(layouts.values())) if self._sliced(layouts, said) else [usual]
+        slices = list(dict.fromkeys(layouts.values())) if sliced else [usual]
         if not findings:
             for layout in slices:
                 own = {rank: one for rank, one in said.items() if len(slices) == 1 or rank in layout.ranks}

@@ -19,12 +19,11 @@ from collectors.node.environ import presentable_command
 from collectors.node.facts import users
 from collectors.node.family import FamilyMember, Kin, arrange
 from collectors.node.files import link, read_or_none
-from collectors.node.ports import held_sockets
 from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
 from collectors.node.pulse import read_stat
 from collectors.node.say import say_all
 from collectors.node.search import Search
-from collectors.node.socket_tables import listening, read_tables
+from collectors.node.socket_tables import held_sockets, listening, read_tables
 from collectors.probes.repair.remote.words import Curable
 
 YOUNG = 60.0
