@@ -226,6 +226,7 @@ def device_jobs(variant: str = "") -> Iterator[DeviceJobs]:
     user = USER if variant == "own_user" else 0
     with nurseries(inside=inside, kind=kind, user=user) as nursery, contextlib.ExitStack() as stack:
         jobs = DeviceJobs(nursery)
+        nursery.wait()  # a variant moves what they load
         if variant == "ptrace_refused":
             stack.enter_context(ptrace_refused(nursery.cluster))
         if variant == "another_user":

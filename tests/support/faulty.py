@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hangtop.demo.job.device import RECORD
 from tests.support.cluster import Cluster
@@ -86,18 +87,35 @@ class Nurseries:
     kind: type[FaultyJob] = FaultyJob
     user: int = 0
     """Whose ranks they are: a user's number; root's where none is given."""
+    _launched: int = 0
+    """Jobs that were ordered, those of a try that failed too: each has a folder and a port of its own."""
 
     def start(self) -> None:
         """Start them; jobs may be ordered at once."""
         for node in self.cluster.nodes:
-            orders = self._orders(node)
+            orders = _orders_of(node)
             subprocess.run(["mkfifo", str(orders)], check=True)
             words = [*self.inside, sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
             with (node.root / "nursery.log").open("wb") as log:
                 node.spawn(words, env={"HX_ROOM": "x" * _ROOM, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
 
-    def _orders(self, node: Node) -> Path:
-        return node.root / "orders"
+    def wait(self) -> None:
+        """Wait until all of them take orders; raises TimeoutError with what one wrote that does not."""
+        for node in self.cluster.nodes:
+            self._orders(node).close()
+
+    def _orders(self, node: Node, timeout: float = 120.0) -> IO[str]:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:  # without O_NONBLOCK this waits for ever for one that has ended
+                return os.fdopen(os.open(_orders_of(node), os.O_WRONLY | os.O_NONBLOCK), "w")
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                if time.monotonic() > deadline:
+                    said = (node.root / "nursery.log").read_text(errors="replace")
+                    raise TimeoutError(f"the nursery of {node.name} takes no orders: {said[-1500:]}") from error
+            time.sleep(0.05)
 
     def launch(
         self,
@@ -112,18 +130,20 @@ class Nurseries:
 
         ``per_node`` is what the ranks of single nodes find besides.
         """
-        case = f"{case}-{len(self.jobs)}"  # a test that is tried again starts its jobs again
+        case = f"{case}-{self._launched}"  # a test that is tried again starts its jobs again
+        port = 29500 + self._launched
+        self._launched += 1
         folder = self.cluster.shared / case
         folder.mkdir()
         os.chown(folder, self.user, self.user)
         nodes = self.cluster.nodes
         common = {
             "HX_CASE": case, "WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node),
-            "MASTER_ADDR": nodes[0].address, "MASTER_PORT": str(29500 + len(self.jobs)), "GLOO_SOCKET_IFNAME": "eth0",
+            "MASTER_ADDR": nodes[0].address, "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "eth0",
             "OMP_NUM_THREADS": "1", "HX_FOLDER": str(folder), **(env or {}),
         }  # fmt: skip
         for index, node in enumerate(nodes):
-            with self._orders(node).open("w") as orders:
+            with self._orders(node) as orders:
                 for local in range(ranks_per_node):
                     rank = index * ranks_per_node + local
                     own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)}
@@ -138,6 +158,10 @@ class Nurseries:
         job = self.kind(case, folder, nodes, ranks_per_node)
         self.jobs.append(job)
         return job
+
+
+def _orders_of(node: Node) -> Path:
+    return node.root / "orders"
 
 
 def hold_gpus(job: FaultyJob, folders: Mapping[str, Path]) -> None:
