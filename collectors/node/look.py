@@ -11,6 +11,9 @@ from collectors.node import inside, process_state, pyspy, pyspy_output, tracing
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
+TRACED = "t"
+_ATTACHING = ("native", "blocking")
+"""Ways that attach to the process, as one tracer at a time may."""
 DEAD = frozenset("ZXx")
 UNINTERRUPTIBLE = "D"
 
@@ -129,8 +132,11 @@ class LookUnderWay:
     def _fail(self, failure: pyspy_output.DumpFailure) -> None:
         if self.threads:
             return  # an earlier attempt gave some frames, which are better than none
+        if failure.word in ("denied", "stopped") and self._attempt.method in _ATTACHING:
+            self.failure = self.failure or failure  # another tracer is at it; reading needs no tracer
+            return
         self.failure = failure
-        if failure.word == "torn" or (failure.word in ("timeout", "stopped") and self._attempt.method == "native"):
+        if failure.word == "torn" or (failure.word == "timeout" and self._attempt.method == "native"):
             return
         self._plan.clear()
         may = self._sudo.allowed and not self._sudo.refused
@@ -142,9 +148,16 @@ class LookUnderWay:
         if now is not None and now.state in STOPPED:
             self._plan = deque(attempt for attempt in self._plan if attempt.method == "nonblocking")
 
+    def _seen(self) -> process_state.ProcessState:
+        """What the kernel said; not of a pause that has passed meanwhile: another look's, not a debugger's."""
+        seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
+        if seen.state != TRACED:
+            return seen
+        return process_state.of(self.pid) or seen
+
     def result(self) -> StackDump:
         """The answer."""
-        seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
+        seen = self._seen()
         failure = self.failure
         way_out, error = inside.KEPT_OUT if self._kept_out else "", ""
         if failure is not None:

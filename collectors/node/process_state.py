@@ -65,6 +65,8 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if stat is None:
         return None
     wchan = files.read_text(folder + "/wchan")
+    if stat.state == "t":
+        return ProcessState("t", wchan, "", tracer(pid, proc), stat.cpu_user + stat.cpu_system)
     syscall, waiting_on = _syscall(folder, pid, proc)
     if syscall in _LOCKS:
         keeper = file_locks.holder(pid, proc)
@@ -86,6 +88,17 @@ def identity(pid: int, proc: str = "/proc") -> ProcessIdentity:
         fields[name] = rest.split()
     uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
     return ProcessIdentity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+
+
+def tracer(pid: int, proc: str = "/proc") -> str:
+    """``gdb (pid 4711)``: who traces a process; ``pid 4711`` where that has no name here, empty where nobody does."""
+    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
+        field, _, number = line.partition(":")
+        if field == "TracerPid":
+            number = number.strip()
+            name = files.read_text("%s/%s/comm" % (proc, number)) if number not in ("", "0") else ""
+            return "%s (pid %s)" % (name, number) if name else "pid " + number if number not in ("", "0") else ""
+    return ""
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:

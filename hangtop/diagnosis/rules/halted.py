@@ -16,6 +16,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 def stopped(job_status: JobStatus) -> Iterator[Finding]:
     """rank_stopped: its process is in state T (a stop signal), t (a debugger) or frozen in every one of several looks.
 
+    A tracer that holds it for less than three seconds is somebody else's look at its stacks.
+
     Needs the state from /proc, in looks or in dumps.
     """
     for status in job_status.of("stopped"):
@@ -23,8 +25,9 @@ def stopped(job_status: JobStatus) -> Iterator[Finding]:
             yield _frozen(job_status, status)
             continue
         state = status.motion.state or (status.activity.state if status.activity else "T")
-        by = "a debugger holds it" if state == "t" else "somebody sent it a stop signal"
-        how = "Detach the debugger" if state == "t" else f"kill -CONT {status.pid or 'PID'}"
+        tracer = (status.activity.waiting_on if status.activity else "") or "a debugger"
+        by = f"{tracer} traces it" if state == "t" else "somebody sent it a stop signal"
+        how = f"Detach {tracer}" if state == "t" else f"kill -CONT {status.pid or 'PID'}"
         yield Finding(
             "rank_stopped", "critical", 0.97,
             f"{_who(status)} is stopped (state {state}){_held_up(job_status)}: {by}",

@@ -32,6 +32,8 @@ HELPERS_KNOWN_S = 10.0
 """Seconds of watching a rank after which it is known what its processes do: a node looks at each every fifth tick."""
 LATE_LOOKS = 2
 """Looks that a state must persist over before it means anything (rule of evidence 3)."""
+TRACED_S = 3.0
+"""Ours: a look at stacks holds a process for milliseconds, or seconds on a loaded machine; a debugger stays."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
 

@@ -14,6 +14,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     STILL_SWITCHES_PER_S,
     STOOD_STILL_S,
+    TRACED_S,
     UNINTERRUPTIBLE_S,
 )
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
@@ -236,7 +237,7 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     """State of a rank whose process the kernel last showed with this letter."""
     doing, readings, moves = status.activity, status.readings, status.moves
     letter = letter or (doing.state if doing else "")
-    if letter in ("T", "t") and _persists(letter, readings, moves.motion, 0.0):
+    if letter in ("T", "t") and _persists(letter, readings, moves.motion, TRACED_S if letter == "t" else 0.0):
         return "stopped"
     if letter == "D" and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"

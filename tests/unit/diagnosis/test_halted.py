@@ -19,9 +19,24 @@ def test_stopped() -> None:
 
 def test_stopped_by_a_debugger() -> None:
     job = Sketch()
+    job.span = job.watched = 5.0
     job.ranks(0, 1, 2).at(ALL_REDUCE)
     job.ranks(3).at(COMPUTING, state="t")
-    assert "debugger" in first(job.verdict()).summary
+    assert "a debugger traces it" in first(job.verdict()).summary
+    job.ranks(3).at(COMPUTING, state="t", waiting_on="gdb (pid 4711)")
+    found = first(job.verdict())
+    assert "gdb (pid 4711) traces it" in found.summary
+    assert found.advice.startswith("Detach gdb (pid 4711)")
+
+
+@pytest.mark.parametrize(("state", "told"), [("t", []), ("T", ["rank_stopped"])])
+def test_somebody_elses_looks_are_no_stop(state: str, told: list[str]) -> None:
+    """Two of them, a second apart, hold the same rank at the moments at which it is looked at."""
+    job = Sketch()
+    job.span = 1.0
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(READING, state=state)
+    assert alarms(job.verdict()) == told
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,38 @@ def test_one_that_is_stopped_meanwhile_is_not_paused_either(process: Process) ->
     assert methods(look, TORN) == ["nonblocking", "nonblocking"]
 
 
+def test_a_process_that_another_tracer_holds_is_read_without_one(process: Process) -> None:
+    """The kernel refuses a second tracer, or its stop is the first one's; reading memory needs none."""
+    for said in (b"Error: Operation not permitted (os error 1)", b"Error: unexpected waitpid result: Stopped"):
+        look = a_look(native=True)
+        look.command()
+        look.take(1, b"", said)
+        assert not look.finished
+        look.command()
+        look.take(0, answer("f"), b"")
+        assert (look.result().method, look.result().error) == ("nonblocking", "")
+
+
+def test_a_tracer_that_comes_last_leaves_what_was_said_before(process: Process) -> None:
+    look = a_look()
+    for said in (TORN, TORN, b"Error: unexpected waitpid result: Stopped"):
+        look.command()
+        look.take(1, b"", said)
+    assert look.finished
+    assert look.result().error.startswith("torn: ")
+
+
+def test_a_pause_that_has_passed_is_not_its_state(process: Process) -> None:
+    process.state = "t"
+    look, held = a_look(), a_look()
+    for one in (look, held):
+        one.command()
+        one.take(0, answer("f"), b"")
+    assert held.result().state == "t"
+    process.state = "S"
+    assert look.result().state == "S"
+
+
 def test_native_falls_back_on_python_frames(process: Process) -> None:
     assert methods(a_look(native=True), TORN) == ["native", "nonblocking", "nonblocking", "blocking"]
     slow = a_look(native=True)

@@ -44,6 +44,21 @@ def test_what_may_not_be_seen_is_empty(tmp_path: Path) -> None:
     assert (seen.wchan, seen.syscall, seen.waiting_on) == ("", "", "")
 
 
+@pytest.mark.parametrize(
+    ("status", "comm", "who"),
+    [("Name:\tpython\nTracerPid:\t9\n", "gdb\n", "gdb (pid 9)"), ("TracerPid:\t9\n", None, "pid 9"),
+     ("TracerPid:\t0\n", "gdb\n", ""), ("TracerPid:\n", "gdb\n", ""), ("", "gdb\n", "")],
+)  # fmt: skip
+def test_who_traces_it(tmp_path: Path, status: str, comm: str | None, who: str) -> None:
+    make_process(tmp_path, stat=STAT.replace(" S ", " t "), status=status, syscall="0 0x3 0x7f\n")
+    if comm is not None:
+        (tmp_path / "9").mkdir()
+        (tmp_path / "9" / "comm").write_text(comm)
+    seen = process_state.of(7, str(tmp_path))
+    assert seen is not None
+    assert (seen.state, seen.syscall, seen.waiting_on) == ("t", "", who)
+
+
 def read_call() -> int:
     return next(number for number, name in process_state._NAMES.items() if name == "read")
 
