@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.batches import Batches
 from tests.support.cluster import missing_rights
-from tests.support.faulty import Batches, Nurseries, nurseries
+from tests.support.faulty import Nurseries, nurseries
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

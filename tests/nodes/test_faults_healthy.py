@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.support.faulty import Batches, FaultyJob, Nurseries
+from tests.support.batches import Batches
+from tests.support.faulty import FaultyJob, Nurseries
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 

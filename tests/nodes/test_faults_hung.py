@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.faulty import Batches, Nurseries
+from tests.support.batches import Batches
+from tests.support.faulty import Nurseries
 from tests.support.hung_cases import CASES
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]

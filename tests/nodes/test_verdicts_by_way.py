@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.api_server import ApiServer
+from tests.support.batches import Batches
 from tests.support.device_variants import ContainedJob, contained
-from tests.support.faulty import Batches, FaultyJob, Nurseries, WayIn, nurseries
+from tests.support.faulty import FaultyJob, Nurseries, WayIn, nurseries
 from tests.support.hung_cases import CASES
 from tests.support.pods import SELECTOR, environment, kubectl_folder, pods_of
 from tests.support.reached import HANGTOP

@@ -16,7 +16,7 @@ from hangtop.diagnosis.tables.thresholds import (
     STOOD_STILL_S,
     TRACED_S,
     UNINTERRUPTIBLE_S,
-)
+)  # fmt: skip
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
@@ -86,9 +86,7 @@ class RankStatus(NamedTuple):
     @property
     def where(self) -> str:
         """``read_shard (data.py:88)``, or what is known instead."""
-        if self.activity is None:
-            return ""
-        return self.activity.where or self.activity.label
+        return "" if self.activity is None else self.activity.where or self.activity.label
 
     @property
     def pid(self) -> int | None:
