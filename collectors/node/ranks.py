@@ -78,8 +78,10 @@ class RankSource(Source):
         if self._stale:
             self._stale = False
             yield from self._rearrange(now)
-        yield from self._helpers(moment, now)
+        helpers = list(self._helpers(moment, now))
         yield from self._ranks(moment, now)
+        # after their ranks: who hears of a helper first does not know whose it is, and one that sleeps is told of once
+        yield from helpers
         for path in sorted(self._reader.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
         if not self.shared.ranks:

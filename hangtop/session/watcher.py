@@ -35,6 +35,8 @@ EARLY = 0.5
 """Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
 and the alarm has to wait for no look."""
 THEN_EVERY = 60.0
+SOON = 0.05
+"""Seconds: a look at progress comes no sooner after the last one, however near the alarm is."""
 RUSH = 2.0
 """Seconds that the first nodes have for connecting before the rules are loaded beside them."""
 COMING = 15.0
@@ -70,6 +72,8 @@ class Watcher:
         self._first_look_at = 0.0
         self._looks: set[asyncio.Task[object]] = set()
         self._sample_at = 0.0
+        self._read: set[int] = set()
+        """Ranks whose native frames were asked for in the present wait."""
         self._dumped = False
         """Recorders that the job has armed were asked for dumps of the present wait."""
         self._ripe = False
@@ -82,12 +86,19 @@ class Watcher:
         await aside(lambda: importlib.import_module("hangtop.diagnosis.verdict.verdict"))
         try:
             while True:
-                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost)))
+                await asyncio.sleep(self._pause())
                 await self.step()
         finally:
             self._session.witnesses.events.close()
             for look in self._looks:
                 look.cancel()
+
+    def _pause(self) -> float:
+        """Seconds until the next look at progress: until the present wait becomes an alarm, where that is sooner."""
+        pause = min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost))
+        still = self._session.progress.stood_still
+        left = seen_after(self._session.alarm_after) - (still or 0.0)
+        return max(SOON, left) if self._looked and not self._ripe and left < pause else pause
 
     async def _let_nodes_come(self) -> None:
         """Wait until no node is connecting any more, but no longer than :data:`RUSH`."""
@@ -116,6 +127,8 @@ class Watcher:
                 self._ask_once(self._session.witnesses.ras(), "RAS")
             self._listen()
         if due or time.monotonic() >= self._think_at:
+            if self._looked and not due and self._session.can_act:
+                await self._look_natively(again=False)  # what was not seen to stand at the last look may be by now
             verdict = await self.think()
             if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
                 self._dumped = True
@@ -137,8 +150,11 @@ class Watcher:
         await asyncio.wait(looks, timeout=LOOK_SECONDS)
         await self._look_natively()
 
-    async def _look_natively(self) -> None:
-        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for."""
+    async def _look_natively(self, *, again: bool = True) -> None:
+        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for.
+
+        ``again``: also those of ranks that were asked in the present wait already.
+        """
         from hangtop.diagnosis.waits.native import native_wanted
 
         sheet = self._session.sheet()
@@ -147,7 +163,10 @@ class Watcher:
             return native_wanted(self._session.pictured(sheet))
 
         ranks = wanted() if len(sheet.nodes) <= SMALL else await aside(wanted)
+        if not again:
+            ranks = tuple(rank for rank in ranks if rank not in self._read)
         if ranks:
+            self._read.update(ranks)
             looks = self._ask_once(self._session.dump_stacks(ranks, native=True), "native look")
             if looks:
                 await asyncio.wait(looks, timeout=LOOK_SECONDS)
@@ -231,6 +250,7 @@ class Watcher:
         if not self._waits(self._limit()):
             self._looked = 0
             self._dumped = False
+            self._read.clear()
             return False
         if session.options.read_only or not session.can_act:
             return False

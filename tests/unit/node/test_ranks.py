@@ -150,6 +150,13 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
 
 
+def test_whoever_hears_of_a_helper_knows_its_rank_already(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0))
+    bench.proc.add(55, env=rank_env(0), argv=["sleep", "1000"], executable="/bin/sleep", parent=50, comm="sleep")
+    kinds = [type(sample) for sample in bench.look()]
+    assert kinds.index(RankProcess) < kinds.index(Helper)
+
+
 def test_the_end_of_a_rank(bench: Bench) -> None:
     folder = bench.proc.add(50, env=rank_env(3))
     bench.look()

@@ -126,6 +126,47 @@ async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
     assert judged == []
 
 
+async def test_the_last_step_before_an_alarm_waits_no_longer_than_until_that(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    await watched.run(20, still=False)
+    assert watched.session.watcher._pause() == watcher.PERIOD, "it moves"
+    await watched.run(5, still=True)
+    assert watched.session.watcher._pause() == watcher.PERIOD, "the alarm is far"
+    await watched.run(14, still=True)
+    watched.feed.time += 0.5
+    await watched.session.watcher.step()
+    still = watched.session.progress.stood_still
+    assert still is not None
+    assert 18.0 < still < 19.0
+    assert still + watched.session.watcher._pause() == pytest.approx(19.0), "an alarm needs what looks can see of 20"
+    await watched.run(2, still=True)
+    assert watched.session.watcher._pause() == watcher.PERIOD, "it was judged"
+
+
+async def test_what_a_look_left_open_is_read_natively_once_before_the_next(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=20.0)
+    native: list[float] = []
+
+    async def dump(ranks: object, **more: bool) -> list[object]:
+        if more.get("native"):
+            native.append(watched.feed.time - began)
+        return []
+
+    def wanted(job: Job) -> tuple[int, ...]:
+        return (1,) if watched.feed.time - began >= 14 else ()
+
+    monkeypatch.setattr(watched.session, "dump_stacks", dump)
+    monkeypatch.setattr("hangtop.diagnosis.waits.native.native_wanted", wanted)
+    await watched.run(20, still=False)
+    began = watched.feed.time
+    await watched.run(18, still=True)
+    assert native == pytest.approx([14], abs=1.1), "the looks were at 10 and 12 s"
+    await watched.run(10, still=True)
+    assert len(native) == 2, "the next look, at 20 s, reads anew"
+
+
 async def test_a_job_that_moves_is_sampled_now_and_then(
     watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
