@@ -34,6 +34,8 @@ class Stat(NamedTuple):
     rss: int
     processor: int = -1
     """The CPU that it last ran on; -1 where the kernel (before 2.2.8) does not tell."""
+    children_cpu: float = 0.0
+    """CPU seconds of the processes that it started, that have ended, and that it has waited for."""
 
     @property
     def has_ended(self) -> bool:
@@ -71,6 +73,7 @@ def parse_stat(data: bytes) -> Optional[Stat]:
             start_ticks=int(fields[19]),
             rss=int(fields[21]) * PAGE_SIZE,
             processor=int(fields[36]) if len(fields) > 36 else -1,
+            children_cpu=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
         )
     except (ValueError, OverflowError):
         return None

@@ -208,7 +208,8 @@ class RankSource(Source):
         spent: Dict[int, float] = {}
         for helper in self._having("helper"):
             owner = self._places[helper.pid].owner
-            spent[owner] = spent.get(owner, 0.0) + helper.stat.cpu_user + helper.stat.cpu_system
+            used = helper.stat.cpu_user + helper.stat.cpu_system + helper.stat.children_cpu
+            spent[owner] = spent.get(owner, 0.0) + used
         alive: List[RankProcess] = []
         for tracked in self._having("rank"):
             pid = tracked.pid
@@ -235,7 +236,8 @@ class RankSource(Source):
             alive.append(tracked.process)
             yield tracked.process
             idle_since = tracked.wait.since(self.proc, pid, status, now)
-            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, spent.get(pid, 0.0), idle_since)
+            helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
+            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since)
         self.shared.ranks = tuple(alive)
 
     def _with_conf(self, process: RankProcess) -> RankProcess:

@@ -77,7 +77,7 @@ class RankPulse(NamedTuple):
     """Bytes read from storage and pipes (``rchar``) since start."""
     written_bytes: Optional[int]
     helpers_cpu: float
-    """CPU seconds of the processes that it forked and that are alive."""
+    """CPU seconds of the processes that it forked, of those that are alive and of those that it has waited for."""
     idle_since: Optional[float] = None
     """Since when it has made no step, also from before it was watched; None while it makes some, or unknown."""
     main_cpu: Optional[float] = None

@@ -63,15 +63,16 @@ class FakeProc:
         mapped: Sequence[str] = (),
         threads: Sequence[str] = (),
         left: int = 3,
+        reaped: int = 0,
     ) -> Path:
-        """Write one process, with so many threads left in its stat line; returns its folder."""
+        """Write one process, with so many threads left and ticks of ended children in stat; returns its folder."""
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
         ticks = pid * 10 if start is None else start
         tail = " ".join(["0"] * 30)
         (folder / "stat").write_text(
-            f"{pid} ({comm}) {state} {parent} {pid} {pid} 0 -1 4194304 1 0 0 0 {cpu[0]} {cpu[1]} 0 0 20 0 {left} 0 "
-            f"{ticks} 1000000 {rss} {tail}\n"
+            f"{pid} ({comm}) {state} {parent} {pid} {pid} 0 -1 4194304 1 0 0 0 {cpu[0]} {cpu[1]} "
+            f"{reaped} 0 20 0 {left} 0 {ticks} 1000000 {rss} {tail}\n"
         )
         (folder / "status").write_text(
             STATUS.format(comm=comm, pid=pid, inner=pid if inner is None else inner, uid=uid, switches=switches)

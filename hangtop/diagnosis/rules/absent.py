@@ -11,9 +11,15 @@ from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
+from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_of_absent, kill_told
 
 ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
+OUT_OF_MEMORY = (
+    "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
+    "or use less (data loader workers, pinned memory, what is cached)."
+)
 UNSEEN_LINKS = ("connecting", "stale", "lost")
 
 
@@ -21,7 +27,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
     Needs the environment of the living ranks, every node in view, and stacks that show the wait. While the processes
-    are younger than a start may take, it is a warning.
+    are younger than a start may take, it is a warning. Says of a kill for want of memory on the node where it belongs.
     """
     absent = job_status.of("missing")
     graph = job_status.graph
@@ -36,20 +42,26 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     )
     world = world_size(job_status.job)
     numbers = tuple(status.rank for status in absent)
-    last = _last_node(job_status, numbers)
+    belongs = _last_nodes(job_status, numbers)
+    last = f" (it should be {on_nodes(belongs)})" if belongs else ""
     twice = told_twice(job_status)
+    kill = None if twice else kill_of_absent(job_status.job, belongs)
+    killed = f"; {kill_told(job_status.job, kill)}" if kill else ""
     young = age < START_S and job_status.job.motion.last_step is None
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
-        f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}{twice}; "
-        f"{count(len(graph.waiters), 'rank')} wait",
+        f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}{twice}"
+        f"{killed}; {count(len(graph.waiters), 'rank')} wait",
         ranks=numbers,
         evidence=(
             Evidence("environment of the ranks", None, f"WORLD_SIZE={world}, {len(job_status.present)} alive"),
+            *((event_line(kill),) if kill else ()),
             *waiters_of(graph),
         ),
         advice=ONE_NUMBER
         if twice
+        else OUT_OF_MEMORY
+        if kill
         else "Look for them: did their launcher start, is their node in the list that hangtop was given, what do "
         "their logs say last?",
     )  # fmt: skip
@@ -65,8 +77,8 @@ def told_twice(job_status: JobStatus) -> str:
     return f"; {listed(told)}" if told else ""
 
 
-def _last_node(job_status: JobStatus, ranks: Sequence[int]) -> str:
-    """Name the node where a missing rank belongs, by the ranks of its neighbourhood that are there."""
+def _last_nodes(job_status: JobStatus, ranks: Sequence[int]) -> tuple[str, ...]:
+    """Nodes where missing ranks belong, by the ranks of their neighbourhood that are there."""
     homes = set()
     for rank in job_status.job.ranks:
         size, local = rank.process.local_world_size, rank.process.local_rank
@@ -74,7 +86,7 @@ def _last_node(job_status: JobStatus, ranks: Sequence[int]) -> str:
             first = rank.rank - local
             if any(first <= number < first + size for number in ranks):
                 homes.add(rank.node)
-    return f" (it should be {on_nodes(homes)})" if homes else ""
+    return tuple(sorted(homes))
 
 
 def ended(job_status: JobStatus) -> Iterator[Finding]:
@@ -93,13 +105,23 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
         if status in left:
             continue
         last = f"; last seen {status.activity.label}" if status.activity and status.activity.label else ""
+        at = status.process.gone_at if status.process else None
+        kill = None if at is None else kill_at_end(job_status.job, status.node, at)
+        killed = f"; {kill_told(job_status.job, kill)}" if kill else ""
         yield Finding(
-            "rank_killed", "critical", 0.65,
+            "rank_killed", "critical", 0.85 if kill else 0.65,
             f"{ranks_on([status.rank], [status.node])} is gone since {duration(status.held)} without a word"
-            f"{last}; {count(len(job_status.graph.waiters), 'other')} wait for it",
+            f"{last}{killed}; {count(len(job_status.graph.waiters), 'other')} wait for it",
             ranks=(status.rank,), nodes=(status.node,),
-            evidence=(_gone_proof(status), *evidence_of(status), *waiters_of(job_status.graph)),
-            advice="A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or "
+            evidence=(
+                _gone_proof(status),
+                *((event_line(kill),) if kill else ()),
+                *evidence_of(status),
+                *waiters_of(job_status.graph),
+            ),
+            advice=OUT_OF_MEMORY
+            if kill
+            else "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or "
             "ended by itself: look at the kernel log of its node and at its launcher's last lines.",
         )  # fmt: skip
     if left:

@@ -117,7 +117,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
     """
     by_node: dict[str, list[Rank]] = defaultdict(list)
     for other in job.others:
-        if _left_over(other, job.others):
+        if left_over(other, job.others):
             by_node[other.node].append(other)
     alive = {(other.node, other.process.pid) for other in job.others} - {
         (other.node, other.process.pid) for others in by_node.values() for other in others
@@ -152,7 +152,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _left_over(other: Rank, others: Sequence[Rank]) -> bool:
+def left_over(other: Rank, others: Sequence[Rank]) -> bool:
     """Whether nobody who started a process of another run is left, for its parent is an init.
 
     Inside a container the first process may be the launcher: there ranks of its run must be missing.

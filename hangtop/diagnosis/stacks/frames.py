@@ -27,9 +27,9 @@ _SOURCE_TREES = (
     "/megatron/core/", "/megatron/training/", "/megatron/legacy/", "/deepspeed/runtime/", "/deepspeed/comm/",
     "/deepspeed/utils/", "/deepspeed/moe/", "/torch/distributed/", "/torch/nn/", "/torch/autograd/", "/torch/utils/",
     "/torch/optim/", "/torch/cuda/", "/torch/amp/", "/torch/serialization.py", "/torch/_", "/src/transformers/",
-    "/src/accelerate/",
+    "/src/accelerate/", "/torchinductor_",
 )  # fmt: skip
-"""Libraries that are often run from a checkout, outside of site-packages."""
+"""Libraries that are often run from a checkout, outside of site-packages; and the code that torch's compiler writes."""
 
 TRANSPARENT = (
     "torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
@@ -57,6 +57,8 @@ def library(path: str) -> str:
         return name if name in LIBRARIES else ""
     if path.startswith("<frozen ") or _STDLIB.search(path):
         return "python"
+    if path.startswith("<eval_with_key>"):
+        return "torch"
     for tree in _SOURCE_TREES:
         if tree in path:
             return tree.removeprefix("/src").strip("/").partition("/")[0]

@@ -25,6 +25,7 @@ from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_
 from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
 from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
+from hangtop.diagnosis.verdict.other_jobs import other_jobs
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
@@ -172,7 +173,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         if not job.live:
             return summary(job_status, outcome)
         not_yet = "; whether a rank is slow is not judged yet" if ranks > 1 and not judged(job_status) else ""
-        return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}"
+        beside = "; another job there is not judged" if other_jobs(job) else ""
+        return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{beside}"
     if outcome == "starting":
         return f"{seen} starting up{watched}"
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(job_status):
@@ -230,4 +232,5 @@ def _unknown(job_status: JobStatus) -> tuple[Unknown, ...]:
             reasons["stacks", f"{doing.error}: {doing.said}" if doing.said else doing.error].append(status.node)
     listed = [Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items())]
     listed = [told_way_in(job_status.job, one) for one in listed]
-    return (*listed, *(() if job_status.job.live else too_few_answers(job_status.job)))
+    beside = other_jobs(job_status.job) if job_status.job.live else too_few_answers(job_status.job)
+    return (*listed, *beside)

@@ -95,11 +95,15 @@ class JobStatus:
 
 
 def _helpers_unknown(status: RankStatus) -> bool:
-    """It waits for processes that it started, and was watched too shortly to tell whether those work."""
+    """It waits for processes that it started, and was watched too shortly to tell whether those work.
+
+    So does whoever compiles and sleeps, whatever in: its compilers are processes, or threads that wait for some.
+    """
     doing, process = status.activity, status.process
-    if doing is None or process is None or doing.waits != "helper" or status.state != "working":
+    if doing is None or process is None or status.state != "working":
         return False
-    return helpers_known(process) is False
+    compiles = "compile" in {doing.kind, *doing.context} and not status.busy
+    return (doing.waits == "helper" or compiles) and helpers_known(process) is False
 
 
 def visibly_works(status: RankStatus) -> bool:

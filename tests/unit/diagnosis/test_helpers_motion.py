@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.job import Job, Look
@@ -10,12 +11,24 @@ from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
 
 CHILD = ["Popen._try_wait /usr/lib/python3.11/subprocess.py:1980", "run_harness train.py:30", "main train.py:9"]
 
+_TORCH = "/venv/lib/python3.11/site-packages/torch"
+COMPILES = [
+    "Condition.wait /usr/lib/python3.11/threading.py:327",
+    "Future.result /usr/lib/python3.11/concurrent/futures/_base.py:451",
+    f"LambdaFuture.result {_TORCH}/_inductor/codecache.py:4700",
+    f"AsyncCompile.wait {_TORCH}/_inductor/async_compile.py:660",
+    "<module> /tmp/torchinductor_me/fg/cfgj6jy6.py:1269",
+    f"compile_fx_inner {_TORCH}/_inductor/compile_fx.py:800",
+    "main train.py:9",
+]
+"""Its C++ compilers run meanwhile, in processes of which each lives for a second or two."""
 
-def waiting_for_a_child(*told: float, every: float = 0.5) -> Job:
+
+def waiting_for_a_child(*told: float, every: float = 0.5, at: Sequence[str] = CHILD) -> Job:
     """Rank 0 waits for a child whose CPU seconds are told at each of these looks, so many seconds apart."""
     sketch = Sketch(looks=3, span=1.0)
     sketch.ranks().at(ALL_REDUCE)
-    sketch.ranks(0).at(CHILD, syscall="wait4")
+    sketch.ranks(0).at(at, syscall="wait4" if at is CHILD else "futex")
     sketch.stood_still = 5.0
     job = sketch.job()
     pulse = job.ranks[0].looks[-1].value
@@ -28,6 +41,19 @@ def waiting_for_a_child(*told: float, every: float = 0.5) -> Job:
 def test_a_child_whose_figure_came_before_the_last_looks_works() -> None:
     verdict = diagnose(waiting_for_a_child(0.2, 0.4, 0.8, 0.8, 0.8))
     assert (alarms(verdict), first(verdict).kind) == ([], "waiting")
+
+
+def test_who_sleeps_while_it_compiles_may_wait_for_compilers_that_were_not_looked_at_twice() -> None:
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, at=COMPILES))
+    assert (alarms(verdict), first(verdict).kind) == ([], "waiting")
+    assert "main (train.py:9)" in first(verdict).summary, "the compiler's own code is not where one looks"
+    verdict = diagnose(waiting_for_a_child(0.8, 1.8, 3.0, 4.1, 6.0, every=4.0, at=COMPILES))
+    assert (alarms(verdict), first(verdict).kind) == ([], "waiting"), "they work"
+
+
+def test_who_sleeps_while_it_compiles_is_stuck_once_no_compiler_is_seen_to_work() -> None:
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=2.5, at=COMPILES))
+    assert (first(verdict).severity, first(verdict).ranks) == ("critical", (0,))
 
 
 def test_a_child_that_does_nothing_is_what_the_rank_is_stuck_on() -> None:

@@ -150,6 +150,18 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
 
 
+def test_what_helpers_used_that_have_ended_counts_on(bench: Bench) -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    bench.proc.add(50, env=rank_env(0), reaped=300)
+    bench.proc.add(55, env=rank_env(0), parent=50, comm="python3", cpu=(100, 0), reaped=40)
+    (pulse,) = of(bench.look(), RankPulse)
+    assert pulse.helpers_cpu == pytest.approx(440 / ticks)
+    bench.proc.remove(55)
+    bench.proc.add(50, env=rank_env(0), reaped=445)
+    (pulse,) = of(bench.look(), RankPulse)
+    assert pulse.helpers_cpu == pytest.approx(445 / ticks)
+
+
 def test_whoever_hears_of_a_helper_knows_its_rank_already(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(0))
     bench.proc.add(55, env=rank_env(0), argv=["sleep", "1000"], executable="/bin/sleep", parent=50, comm="sleep")

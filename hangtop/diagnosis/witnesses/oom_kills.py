@@ -1,0 +1,59 @@
+"""Kills for want of memory that explain a rank which is not there: by their time and node, where no number tells whose.
+
+The kernel names the process that it killed by a number that nobody can compare: of a rank that ended before anybody
+looked none is known, and in a container or a pod processes have others than the kernel writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import duration
+from hangtop.diagnosis.witnesses.devices import events_on, living_on
+from hangtop.diagnosis.witnesses.failures import number_of, text_of, when
+
+AT_ONCE_S = 5.0
+"""Seconds between a kill and the look that no longer finds the process, at the most."""
+
+
+def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent | None:
+    """The latest kill on this node in that time; None for one of a process that still lives, or is another run's.
+
+    Nor where processes of other runs are on the node: any of theirs may have been killed.
+    """
+    known = job.nodes.get(node)
+    shared = any(other.node == node for other in (*job.others, *job.bystanders))
+    if known is None or shared:
+        return None
+    alive = {rank.process.pid for rank in living_on(job, node)}
+    found: LogEvent | None = None
+    for event in events_on(job, known, "kernel.oom"):
+        at, pid = when(event), number_of(event, "pid")
+        if pid is not None and pid not in alive and at is not None and since <= at <= until:
+            found = event
+    return found
+
+
+def kill_of_absent(job: Job, nodes: Sequence[str]) -> LogEvent | None:
+    """A kill on the one node where a missing rank belongs, since the ranks beside it have started."""
+    if len(nodes) != 1 or not living_on(job, nodes[0]):
+        return None
+    started = max(rank.process.started for rank in living_on(job, nodes[0]))
+    return kill_beside(job, nodes[0], since=started, until=job.now)
+
+
+def kill_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
+    """A kill on this node within seconds of when a rank was seen to be gone."""
+    return kill_beside(job, node, since=gone_at - AT_ONCE_S, until=gone_at + AT_ONCE_S)
+
+
+def kill_told(job: Job, event: LogEvent) -> str:
+    """``the kernel killed process 4311 (python) there 3 min ago, out of memory``."""
+    name = text_of(event, "process")
+    at = when(event)
+    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    return (
+        f"the kernel killed process {number_of(event, 'pid')}{f' ({name})' if name else ''} there{ago}, out of memory"
+    )
