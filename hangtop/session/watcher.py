@@ -111,6 +111,7 @@ class Watcher:
         """Look once at progress, and do what it asks for."""
         await self._tick()
         if self._ripens():
+            await self._look_natively(again=False)
             await self.think()
         due = self._look_due()
         if due:
@@ -127,7 +128,7 @@ class Watcher:
                 self._ask_once(self._session.witnesses.ras(), "RAS")
             self._listen()
         if due or time.monotonic() >= self._think_at:
-            if self._looked and not due and self._session.can_act:
+            if self._looked and not due:
                 await self._look_natively(again=False)  # what was not seen to stand at the last look may be by now
             verdict = await self.think()
             if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
@@ -151,10 +152,10 @@ class Watcher:
         await self._look_natively()
 
     async def _look_natively(self, *, again: bool = True) -> None:
-        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for.
-
-        ``again``: also those of ranks that were asked in the present wait already.
-        """
+        """Read native frames of one rank a point, where Python's leave open what a standing job waits for; also
+        ``again`` those of ranks that were asked in the present wait already."""  # noqa: D205, D209
+        if not self._session.can_act:
+            return
         from hangtop.diagnosis.waits.native import native_wanted
 
         sheet = self._session.sheet()
