@@ -86,7 +86,7 @@ def _works_for_all(status: RankStatus) -> bool:
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:
     """data_bound: the job moves, and every rank spends most looks in loading data.
 
-    Needs four looks or more at every rank.
+    Needs four looks or more at every rank, and more than names in the user's code: a look at something else, or a step.
     """
     seen = _seen(job_status)
     if _stands_still(job_status) or not seen or not any(one.frozen is False for one in seen):
@@ -99,6 +99,9 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
     share = sum(loading.values()) / len(loading)
     if share < DATA_BOUND_SHARE or min(loading.values()) < DATA_BOUND_SHARE / 2:
         return
+    told_by_names = all(reading.by_name for one in seen for reading in one.readings)
+    if share == 1.0 and told_by_names and job_status.job.motion.last_step is None:
+        return  # no step was met, or told: it may build an index of its data before it trains
     where = _usual_place(seen)
     yield Finding(
         "data_bound", "warning", 0.7,

@@ -9,9 +9,9 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP
-from hangtop.diagnosis.tables.thresholds import START_S
+from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
-from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.job_status import JobStatus, moves_on, visibly_works
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 
@@ -19,7 +19,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
 
     Needs stacks of the waiting ranks, the age of their processes, and MASTER_ADDR and MASTER_PORT of their environment.
-    Names the ranks that are there and not in that wait, those that are not there, else those whose master differs.
+    Names the ranks that are there and not in that wait, those that are not there, else those whose master differs. Of
+    ranks that are seen to make their way a start may take two minutes.
     """
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     graph = job_status.graph
@@ -30,6 +31,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     stuck = [one for one in late if one.state in ("working", "stopped", "uninterruptible") and one.frozen is not False]
     if graph.held < job_status.alarm_after or (age < START_S and not stuck):
         return
+    if late and age < START_LONGEST_S and all(visibly_works(one) or moves_on(one) for one in late):
+        return  # it imports, or builds its index of the data: a start takes as long as that
     strangers = _other_master(coming)
     named = tuple(sorted({s.rank for s in late} or strangers))
     address = _address(coming)

@@ -120,6 +120,26 @@ def test_a_young_job_is_starting() -> None:
     assert all(finding.severity != "critical" for finding in verdict.findings)
 
 
+@pytest.mark.parametrize(("age", "outcome"), [(45.0, "starting"), (150.0, "hung")])
+def test_one_that_makes_its_way_before_the_start_is_given_two_minutes(age: float, outcome: str) -> None:
+    """It builds an index of its data, in code of its own."""
+    job = Sketch(age=age)
+    job.ranks(0, 1, 3).at(INIT)
+    build = ["main train.py:9"]
+    job.ranks(2).at(["add index.py:7", *build], ["split words.py:3", *build], state="R").pulse(cores=1.0)
+    job.stood_still = age - 5.0
+    assert job.verdict().outcome == outcome
+
+
+def test_one_that_stays_where_it_is_before_the_start_is_told_at_once() -> None:
+    job = Sketch(age=45.0)
+    job.ranks(0, 1, 3).at(INIT)
+    job.ranks(2).at(["open_index index.py:7", "main train.py:9"])
+    job.stood_still = 40.0
+    found = first(job.verdict())
+    assert (found.kind, found.severity, found.ranks) == ("init_hang", "critical", (2,))
+
+
 def test_waiting_to_start_for_someone_who_never_came() -> None:
     job = Sketch(age=120.0)
     job.ranks(0, 1, 3).at(INIT)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, READING, Sketch, alarms, first, kinds
@@ -79,6 +83,16 @@ def test_all_load_data() -> None:
     verdict = job.verdict()
     found = first(verdict)
     assert (found.kind, found.ranks, verdict.outcome) == ("data_bound", (0, 1, 2, 3), "slow")
+
+
+@pytest.mark.parametrize(("steps", "told"), [(False, False), (True, True)])
+def test_names_in_the_user_s_code_are_no_proof_where_no_step_was_met(steps: bool, told: bool) -> None:
+    """Before it trains a job may build an index of its data, on every rank."""
+    job = Sketch()
+    outer = ["build_corpus words.py:7", "main train.py:9"]
+    job.ranks().at(["add words.py:3", *outer], ["split words.py:5", *outer], state="R").pulse(cores=1.0, switches=5)
+    job.motion = MOVING if steps else replace(MOVING, last_step=None, last_step_at=None, proof="4 ranks computing")
+    assert ("data_bound" in kinds(job.verdict())) is told
 
 
 def test_data_now_and_then_is_healthy() -> None:
