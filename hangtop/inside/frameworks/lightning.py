@@ -26,6 +26,10 @@ def lightning_callback() -> Any:
     class HangtopCallback(base):  # type: ignore[misc]  # Lightning is not followed
         """Tells hangtop step and phase."""
 
+        def __reduce__(self) -> Any:
+            """Made anew where it arrives: strategies that spawn their ranks pickle the Trainer and all that it has."""
+            return lightning_callback, ()
+
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
             """Have the model at hand for checks; phases come from here, not from its forward."""
             hooks.remember(pl_module, trainer.optimizers)

@@ -19,6 +19,10 @@ def trainer_callback() -> Any:
     class HangtopTrainerCallback(base):  # type: ignore[misc]  # transformers is not followed
         """Tells hangtop step and phase."""
 
+        def __reduce__(self) -> Any:
+            """Made anew where it arrives: whoever starts ranks by spawning pickles the Trainer and all that it has."""
+            return trainer_callback, ()
+
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             """Have the model at hand: its forward tells that it runs, and that evaluation does."""
             model, optimizer = more.get("model"), more.get("optimizer")

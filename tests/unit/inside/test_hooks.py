@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -197,6 +198,22 @@ def test_transformers(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     callback.on_prediction_step(None, state, None)
     callback.on_evaluate(None, state, None)
     assert told.words == ["forward", "optimizer", 3, "data", "evaluation", "data"]
+
+
+@pytest.mark.parametrize(
+    ("package", "base", "make"),
+    [
+        ("lightning.pytorch", "Callback", hangtop.inside.lightning_callback),
+        ("transformers", "TrainerCallback", hangtop.inside.trainer_callback),
+    ],
+)
+def test_a_callback_goes_to_ranks_that_are_spawned(
+    monkeypatch: pytest.MonkeyPatch, package: str, base: str, make: Callable[[], Any]
+) -> None:
+    framework(monkeypatch, package, base)
+    callback = make()
+    again = pickle.loads(pickle.dumps({"callbacks": [callback]}))["callbacks"][0]
+    assert (type(again).__name__, again is callback) == (type(callback).__name__, False)
 
 
 def test_the_entry_point_names_what_is_there() -> None:
