@@ -61,7 +61,7 @@ def play(
     """
     with tempfile.TemporaryDirectory(prefix="hangtop-case-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        job = _Job(case, python, folder, cache)
+        job = JobOfCase(case, python, folder, cache)
         try:
             job.start()
             with held(lock):
@@ -74,13 +74,16 @@ def play(
         return _outcome(case, version, answer, judge(case, answer, job.pids()), "")
 
 
-class _Job:
+class JobOfCase:
     """The processes of one case."""
 
-    def __init__(self, case: Case, python: Path, folder: Path, cache: Path) -> None:
+    def __init__(
+        self, case: Case, python: Path, folder: Path, cache: Path, *, further: dict[str, str] | None = None
+    ) -> None:
         self.case = case
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.log = folder / "job.out"
+        self._further = further or {}
         self._python = python
         self._folder = folder
         self._cache = cache
@@ -109,7 +112,8 @@ class _Job:
                 self._started.append(
                     subprocess.Popen(
                         words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder,
-                        env={**inherited, **dict(framework.environment), **own}, start_new_session=True,
+                        env={**inherited, **dict(framework.environment), **own, **self._further},
+                        start_new_session=True,
                     )
                 )  # fmt: skip
         self._wait(lambda: len(self._told("moves")) >= framework.ranks, START_S, "the ranks do not train")
@@ -185,16 +189,24 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _ask(job: _Job, record: Path | None) -> dict[str, Any]:
-    words = [sys.executable, "-c", _MAIN, "triage", "--json", "--batch", "--job", f"{_MARK}={job.mark}"]
+def _ask(job: JobOfCase, record: Path | None) -> dict[str, Any]:
+    words = ["triage", "--json", "--batch", "--log", str(job.log)]
     if record is not None:
         words += ["--record", str(record / f"{job.case.name.replace('/', '-')}.hangtop")]
+    return asked(job, *words)
+
+
+def asked(job: JobOfCase, *words: str) -> dict[str, Any]:
+    """What a command of hangtop says of the job in JSON.
+
+    Raises :class:`TimeoutError` where it says nothing.
+    """
     said = subprocess.run(
-        [*words, "--log", str(job.log)], capture_output=True, text=True, timeout=ASK_S, cwd=ROOT, check=False,
-        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", _MAIN, *words, "--job", f"{_MARK}={job.mark}"], capture_output=True, text=True,
+        timeout=ASK_S, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     if not said.stdout.strip():
-        raise TimeoutError(f"triage ended with {said.returncode}: {said.stderr[-1000:]}")
+        raise TimeoutError(f"{words[0]} ended with {said.returncode}: {said.stderr[-1000:]}")
     answer: dict[str, Any] = json.loads(said.stdout)
     return answer
 

@@ -24,12 +24,15 @@ class Shards(IterableDataset[torch.Tensor]):
 def main() -> None:
     """One rank."""
     torch.set_num_threads(1)
+    inside = mishaps.inside()
     accelerator = Accelerator(cpu=True)
     rank = accelerator.process_index
     mishaps.leave_word("begins", rank)
     model = torch.nn.Linear(32, 8)
     optimizer = torch.optim.AdamW(model.parameters())
     model, optimizer = accelerator.prepare(model, optimizer)
+    if inside:
+        inside.follow(model, optimizer)
     for step, batch in enumerate(DataLoader(Shards(rank), batch_size=1), start=1):
         optimizer.zero_grad()
         loss = model(batch).square().mean()

@@ -20,12 +20,15 @@ CONFIG = {
 def main() -> None:
     """One rank."""
     torch.set_num_threads(1)
+    inside = mishaps.inside()
     deepspeed.init_distributed(dist_backend="gloo")
     rank = int(os.environ["RANK"])
     mishaps.leave_word("begins", rank)
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+    if inside:
+        inside.follow(engine)
     for step in mishaps.samples(rank):
         loss = engine(torch.randn(1, 32)).float().square().mean()
         engine.backward(loss)

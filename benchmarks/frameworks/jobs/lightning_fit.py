@@ -10,6 +10,8 @@ import mishaps
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+mishaps.inside()  # where ranks that are spawned come by, too: they import this file
+
 
 class Shards(IterableDataset[torch.Tensor]):
     """Samples without an end."""
@@ -63,7 +65,8 @@ class Regression(lightning.LightningModule):
 
 if __name__ == "__main__":
     trainer = lightning.Trainer(
-        accelerator="cpu", devices=3, strategy=os.environ.get("LIGHTNING_STRATEGY", "ddp"), max_epochs=1,
+        accelerator="cpu", devices=int(os.environ.get("DEVICES", "3")),
+        strategy=os.environ.get("LIGHTNING_STRATEGY", "ddp"), max_epochs=1,
         default_root_dir=mishaps.FOLDER, logger=False, enable_checkpointing=False, log_every_n_steps=5,
     )  # fmt: skip
     trainer.fit(Regression())

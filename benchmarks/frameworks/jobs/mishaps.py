@@ -2,17 +2,19 @@
 
 Each job calls this where a user's own code would be: when it reads a sample, in its step, when it saves. ``MISHAP_DIR``
 is where ranks leave word for the runner: ``begins.RANK``, ``moves.RANK`` and ``struck.RANK``, each with their pid; once
-all move they wait for its ``go``.
+all move they wait for its ``go``. With ``INSIDE`` set they also call ``hangtop.inside``, as docs/inside.md has it.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 MISHAP = os.environ.get("MISHAP", "healthy")
 CULPRIT = int(os.environ.get("MISHAP_RANK", "-1"))
@@ -23,6 +25,15 @@ PACE = 0.02
 """Seconds that a sample takes: the machine has other work to do."""
 
 _table = threading.Lock()
+
+
+def inside() -> Any:
+    """``hangtop.inside`` after its ``start()``, in a job that is to call it; None in the others."""
+    if not os.environ.get("INSIDE"):
+        return None
+    module = importlib.import_module("hangtop.inside")
+    module.start()
+    return module
 
 
 def leave_word(word: str, rank: int) -> None:

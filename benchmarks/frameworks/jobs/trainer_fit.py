@@ -61,6 +61,7 @@ class Steps(TrainerCallback):
 def main() -> None:
     """One rank."""
     torch.set_num_threads(1)
+    inside = mishaps.inside()
     arguments = TrainingArguments(
         output_dir=str(mishaps.FOLDER), use_cpu=True, max_steps=1_000_000, per_device_train_batch_size=1,
         save_strategy="no", report_to=[], logging_steps=10, disable_tqdm=True, dataloader_pin_memory=False,
@@ -68,7 +69,8 @@ def main() -> None:
     )  # fmt: skip
     rank = arguments.process_index
     mishaps.leave_word("begins", rank)
-    Trainer(Regression(), arguments, train_dataset=Samples(rank), callbacks=[Steps(rank)]).train()
+    callbacks = [inside.trainer_callback()] if inside else []
+    Trainer(Regression(), arguments, train_dataset=Samples(rank), callbacks=[*callbacks, Steps(rank)]).train()
 
 
 if __name__ == "__main__":
