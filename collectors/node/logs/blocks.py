@@ -190,7 +190,7 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
         return Exceptional(text.strip(), thread)  # the first half stands elsewhere
     error = fatal.FATAL.search(text)
     if error is not None:
-        return Plain(FatalBlock(error.group("error")))
+        return Plain(FatalBlock(error.group("error"), fronts.before(text, "Fatal Python error")))
     front = fronts.before_frame(text)
     if exceptions.FRAME.match(text) or front is not None:
         return Exceptional.headless(line, front)

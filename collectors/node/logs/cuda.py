@@ -39,7 +39,8 @@ _ERROR = re.compile(
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
 _FAULT = re.compile(r"(?P<error>Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})")
 _QUEUE = re.compile(
-    r"Queue 0x[0-9a-f]{1,16} [Aa]borting with error ?: (?P<error>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
+    r"(?:Queue 0x[0-9a-f]{1,16}|Device::callbackQueue) [Aa]borting with error ?: "
+    r"(?P<error>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
 )
 """ROCm's runtime, before it aborts the process."""
 _ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, Optional, Tuple
 
-from collectors.node.logs import exceptions
+from collectors.node.logs import exceptions, fronts
 from collectors.node.logs.said import Data, Family, Said
 
 _TERMINATE = re.compile(
@@ -125,15 +125,19 @@ def read(text: str) -> Iterator[Said]:
 class FatalBlock:
     """A dump of faulthandler: "Fatal Python error" and the stacks of all threads, innermost frame first."""
 
-    def __init__(self, error: str) -> None:
+    def __init__(self, error: str, front: Optional[fronts.Front] = None) -> None:
         self.over = False
         self._error = error
+        self._front = front
+        """What may stand in front of all its lines."""
         self._current: Optional[List[Tuple[str, int, str]]] = None
         self._done: List[Tuple[str, int, str]] = []
         self._lines: List[str] = ["Fatal Python error: " + error]
 
     def take(self, text: str) -> bool:
         """Whether the line belongs to the dump."""
+        bare = None if self._front is None else self._front.off(text)
+        text = text if bare is None else bare
         frame = _FRAME.match(text)
         taken = True
         if frame is not None:

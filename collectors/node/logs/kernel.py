@@ -30,7 +30,7 @@ _DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
             "gsp_timeout",
             (
                 r"GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)|[Tt]ime(?:d )?out.{0,80}?\bGSP\b"
-                r"|sanity check failed.{0,40}?waiting for RPC"
+                r"|sanity check failed.{0,40}?waiting for RPC|\bRPC (?:event )?history \(CPU "
             ),
         ),
         (
@@ -63,6 +63,11 @@ _AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
     )
 )
 """What AMD's driver says of a GPU."""
+_LSPCI = re.compile(
+    r"^\s{0,4}(?P<bus>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2})\.0 (?:VGA compatible|3D) controller[^\r\n]{0,12}:"
+    r" NVIDIA [^\r\n]{0,160}\(rev ff\)"
+)
+"""What ``lspci`` shows of a GPU that no longer answers: every byte of its configuration reads ff."""
 _SYSLOG = re.compile(
     r"(?:^|(?<=\d\d:\d\d:\d\d )|(?<=[\dZ] ))(?P<host>(?!\d+ )[A-Za-z0-9][\w.-]{0,80})"
     r"(?: (?:EMERG|ALERT|CRIT|ERR(?:OR)?|WARN(?:ING)?|NOTICE|INFO|DEBUG))? kernel: "
@@ -130,6 +135,10 @@ def _read(text: str) -> Iterator[Said]:
     if fallen is not None:
         data = _addressed(fallen, ())
         yield Said("kernel.xid", dict({name: data[name] for name in data if data[name]}, code=79))
+        return
+    absent = _LSPCI.match(text) if "(rev ff)" in text else None
+    if absent is not None:
+        yield Said("kernel.gpu", dict(_addressed(absent, ()), problem="bad_register"))
         return
     if "NVRM: " in text:
         yield from _driver(text, _DRIVER)
@@ -263,6 +272,7 @@ _STEMS = (
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
     b"ink up", b"ink Up", b"ink is Up", b"ink is up", b"lost carrier", b" oper state ", b" oper status ",
     b" operational stat", b"mlx5_core", b"bnxt_en", b"NETDEV WATCHDOG", b"PCIe", b"NVSwitch", b"invalid context",
+    b"(rev ff)",
     *machine.STEMS, *filesystems.STEMS,
 )  # fmt: skip
 FAMILY = Family(

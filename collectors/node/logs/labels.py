@@ -33,8 +33,9 @@ _SOURCE = re.compile(r"\.(?:py|cc|cpp|cxx|cu|c|h|hpp|cuh|rs|go|js|java|sh)$")
 _ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}): ")
 """A host by its address, as pdsh puts it in front."""
 _RANKED = re.compile(
-    r"[\[(<]{1,2}(?:global[_ ])?rank[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>]{1,2}:? {0,2}"
-    r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]{1,80}(?:Error|Exception)\b)",
+    r"[\[(<{]{1,2}(?:global[_ ])?rank[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>}]{1,2}:? {0,2}"
+    r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]{1,80}(?:Error|Exception)\b|Fatal Python error: |$"
+    r"|(?:Current thread|Thread) 0x)",
     re.IGNORECASE,
 )
 """A rank in brackets of a program's own, in front of a traceback: in front of torch's words it may be a group's."""
@@ -87,7 +88,7 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     piped = _DETERMINED.match(text) if "|| " in text[:80] else None
     if piped is not None:
         return piped.end(), "tag" if piped.group(1) is None else "rank", piped.group(1) or "", ""
-    if first in ("[", "(", "<"):
+    if first in ("[", "(", "<", "{"):
         return _bracketed(text)
     if first == "|":
         match = _PIPED.match(text)

@@ -37,8 +37,8 @@ _SLURM_NODE = re.compile(
     r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S{1,64}) .{0,300}DUE TO NODE FAILURE"
 )
 _SLURM_LAUNCH = re.compile(
-    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node (?P<host>[\w.-]{1,120}):"
-    r" (?P<why>(?!Unable to satisfy|Invalid|No such file|Plugin|Permission|Access)[^\r\n]{1,200})"
+    r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node \[?(?P<host>[\w.-]{1,120})\]?:"
+    r" (?P<why>(?!Unable to satisfy|Unable to layout|Invalid|No such file|Plugin|Permission|Access)[^\r\n]{1,200})"
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"
@@ -68,6 +68,8 @@ _RAY = re.compile(
 )
 _RAYS_WORKER = re.compile(r" Worker PID: (?P<pid>\d{1,9})\b|^\s{1,8}pid: (?P<listed>\d{1,9})\s*$", re.M)
 """The raylet names the worker in its line, the exception in the list that follows."""
+_RAYS_HOST = re.compile(r"^\s{1,8}ip: (?P<host>[\d.]{7,15}|[0-9a-f:]{3,39})\s*$", re.M)
+"""Where that worker ran, in the same list."""
 _RAYS_LIST = re.compile(r"\s{1,8}(?:class_name|actor_id|pid|name|namespace|ip): ")
 _VLLM = re.compile(r"(?P<reason>Worker proc VllmWorker-(?P<rank>\d{1,5}) died unexpectedly)")
 _POD = re.compile(r"Error pod (?P<host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b")
@@ -181,6 +183,8 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
     host = data.get("host")
     worker = _RAYS_WORKER.search(match.string) if launcher == "ray" else None
     pid = None if worker is None else number(worker.group("pid") or worker.group("listed"))
+    ran = _RAYS_HOST.search(match.string) if launcher == "ray" else None
+    host = ran.group("host") if ran is not None else host
     return Said("launcher.exit", data, host=host if isinstance(host, str) else "", pid=pid)
 
 

@@ -39,6 +39,11 @@ _SYSLOG = re.compile(
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)[\w./-]{1,80}(?:\[\d{1,9}\])?: "
 )
 """The journal's time, host and program."""
+_SYSLOG_ISO = re.compile(
+    r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
+    r" (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)[\w./-]{1,80}\[\d{1,9}\]: "
+)
+"""The same with a time of ISO's form, as ``journalctl -o short-iso`` and rsyslog write it."""
 _DATED = re.compile(
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?= {2}\S| {4}|Traceback \(|[\w.]{1,80}(?:Error|Exception): )"
 )
@@ -155,7 +160,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
 
 def _dated(text: str, now: float) -> Tuple[str, Optional[float], str]:
     """A line without the time that a journal puts in front, that time, and the host."""
-    journal = _SYSLOG.match(text)
+    journal = _SYSLOG.match(text) or _SYSLOG_ISO.match(text)
     stamp = journal or _DATED.match(text)
     if stamp is None:
         return text, None, ""

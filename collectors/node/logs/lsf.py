@@ -15,6 +15,7 @@ _REASONS = {
     "RUNLIMIT": "time_limit",
     "CPULIMIT": "time_limit",
     "DEADLINE": "time_limit",
+    "WINDOW": "time_limit",
     "PREEMPT": "preemption",
     "LOAD": "preemption",
     "REQUEUE_ADMIN": "job_requeue",
@@ -27,6 +28,7 @@ _REASONS = {
     "FORCE_OWNER": "user",
 }
 _MEMORY = ("MEMLIMIT", "SWAP")
+_COUNTS = ("THREADLIMIT", "PROCESSLIMIT")
 
 
 def read(text: str) -> Iterator[Said]:
@@ -37,6 +39,8 @@ def read(text: str) -> Iterator[Said]:
     why = term.group("why")
     if why in _MEMORY:
         yield Said("slurm.out_of_memory", {})
+    elif why in _COUNTS:
+        yield Said("host.processes", {})
     elif why in _REASONS:
         words = (term.group("words") or why).strip()
         yield Said("slurm.cancelled", {"launcher": "lsf", "reason": _REASONS[why], "why": words})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Dict, Optional
 
+from collectors.node.logs import whose
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.line import Line, Stream
 
-STEMS = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=")
+STEMS = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=", b" ray::")
 """Literals of which any line that gives such a name has one."""
 
 _SPAWNED = re.compile(
@@ -30,6 +31,8 @@ class Naming:
         """Of the report of torchelastic that is under way."""
         self._announced: Dict[Stream, int] = {}
         self._threads: Dict[Stream, str] = {}
+        self._host = ("", Stream(), 0)
+        """Where Ray's worker ran that a line told of, and which line that was."""
         self._workers: Dict[int, Dict[str, int]] = {}
 
     def take(self, record: Line) -> None:
@@ -40,6 +43,9 @@ class Naming:
             self._announced[record.stream] = int(spawned.group(1))
         if thread is not None and len(self._threads) < _MOST:
             self._threads[record.stream] = thread.group(1)
+        ran = whose.of_ray(text) if "ray::" in text else ""
+        if ran:
+            self._host = (ran, record.stream, record.number)
         if script is not None:
             self.script = script.group("script")
         worker = _WORKER.search(text)
@@ -49,6 +55,11 @@ class Naming:
     def announced(self, stream: Stream) -> Optional[int]:
         """The rank that this stream said the next record is about; asked once. None where its lines bear one."""
         return self._announced.pop(stream, None) if stream.rank is None else None
+
+    def host(self, begun: Line) -> str:
+        """Where Ray's worker ran that a record is about, as the line right before it told; else empty."""
+        host, stream, number = self._host
+        return host if stream == begun.stream and number == begun.number - 1 else ""
 
     def thread(self, stream: Stream) -> str:
         """The thread that this stream said the next record is about; asked once."""

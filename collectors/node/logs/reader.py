@@ -49,13 +49,15 @@ Before = Callable[[], bytes]
 class _Open:
     """A record that is still open, and where it began."""
 
-    __slots__ = ("after", "block", "line", "logged", "read_at", "seen")
+    __slots__ = ("after", "block", "line", "logged", "ran_at", "read_at", "seen")
 
     def __init__(
         self, block: OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
     ) -> None:
         self.logged = False
         """True when a logger's line introduced it: an exception that was caught."""
+        self.ran_at = ""
+        """Where Ray's worker ran, as the line before it told."""
         self.block = block
         self.line = begun
         self.after = after
@@ -154,6 +156,7 @@ class Reader:
         if record.at is None and self.read_at is None:
             after = times.last(before().decode("utf-8", "replace"), self.now)
         opened = self._open[record.stream] = _Open(block, begun, after, self.read_at, self._seen)
+        opened.ran_at = self._naming.host(record)
         if isinstance(block, blocks.Exceptional):
             opened.logged = bool(_LOGGED.search(before().rstrip(b"\n").rpartition(b"\n")[2][:400]))
 
@@ -199,7 +202,11 @@ class Reader:
                 continue  # frames that somebody logged, without an exception
             if holder.logged:
                 said.data["logged"] = True
-            self._event(holder.line, said, outcome.text, holder.after, holder.read_at)
+            if holder.ran_at and not whose.of_ray(outcome.text):
+                placed = said._replace(host=said.host or holder.ran_at)
+            else:
+                placed = said
+            self._event(holder.line, placed, outcome.text, holder.after, holder.read_at)
         if outcome.message:
             self._within(holder, outcome)
         for record in outcome.rest:
@@ -239,13 +246,12 @@ class Reader:
             at = read_at
         if at is None and after is not None:
             data["after"] = after
-        rank, host, pid = whose.of_event(
-            said,
-            said.text or (record.text if "\n" in text else text),
-            record.stream.rank,
-            record.stream.host,
-            record.pid,
-        )
+        fronted = "\n" in text or text in record.text
+        words = said.text or (record.text if fronted else text)
+        rank, host, pid = whose.of_event(said, words, record.stream.rank, record.stream.host, record.pid)
+        if not fronted and not said.text:  # what its message does not tell stands before its first line
+            rank, host, pid = whose.of_event(said, record.text, rank, host, pid)
+        host = host or (whose.of_ray(text) if said.kind == "python.exception" else "")
         rank = self._naming.worker(pid, host) if rank is None and pid is not None else rank
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None

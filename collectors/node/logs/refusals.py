@@ -32,8 +32,8 @@ _STEPD = (
     r"|[^\r\n]{0,60}task_prolog [^\r\n]{0,160}|run_command: [^\r\n]{0,160})"
 )
 _LAUNCH = (
-    r"Task launch for \S{1,40} failed on node (?P<host>[\w.-]{1,120}): (?P<why>(?:Unable to"
-    r" satisfy|Invalid|No such file"
+    r"Task launch for \S{1,40} failed on node \[?(?P<host>[\w.-]{1,120})\]?: (?P<why>(?:Unable to"
+    r" (?:satisfy|layout)|Invalid|No such file"
     r"|Plugin|Permission|Access/permission)[^\r\n]{0,160})"
 )
 _OPEN_MPI = (

@@ -17,7 +17,7 @@ _VERY_FRONT = 80
 """Characters within which a short form counts."""
 KINDS = (
     "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
-    "fabric.error", "gpu.unseen", "engine.",
+    "fabric.error", "gpu.unseen", "engine.", "torch.address_in_use",
 )  # fmt: skip
 """Events of one process. Watchdogs, NCCL and launchers have readers of their own: their ranks may be a group's."""
 
@@ -57,6 +57,16 @@ _BESIDE = re.compile(
     rf"(?i)(?<![\w.-])(?P<host>(?=[\w-]{{0,80}}\d){_MACHINE}) ?[|,:/ ] ?[\[(<]{{0,2}}(?:global[ _])?r(?:ank)?[ =:_#]?\d"
 )
 """A machine's name in front of a rank: ``[node7 rank 3]``, ``node7 [rank3]``."""
+_BRACKETED = re.compile(
+    r"(?i)^(?:\[[^\]\r\n]{1,30}\] ?){0,2}\[(?P<host>(?=[\w.-]{0,60}\d)"
+    r"(?:node|host|compute|dgx|hgx|nid|ip-|cn|gn)[\w.-]{1,80})\]"
+)
+"""A machine's name in brackets of its own: ``[node7] ``, ``[rank3][pid 4711][node7]``."""
+_FILES = re.compile(
+    r"^[\w./+-]{0,160}?(?:rank[_-]?(?P<named>\d{1,6})\.(?:log|err|out|txt|stderr|stdout)"
+    r"|/(?P<folder>\d{1,6})/std(?:err|out)(?:\.log)?)(?:[:-]\d{1,9})?[:-]"
+)
+"""The file that ``grep`` puts in front: ``logs/rank3.log:17:``, ``attempt_0/3/stderr.log:``."""
 _NCCLS = re.compile(
     r"^(?P<host>[A-Za-z][\w.-]{0,100}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] "
     r"|^(?:\[\d{1,12}\.\d{1,9}\] {1,4})?\[(?P<ucxs>[A-Za-z][\w.-]{0,100}):(?P<process>\d{1,9}):\d{1,9}(?::\d{1,9})?\] "
@@ -64,6 +74,8 @@ _NCCLS = re.compile(
 """NCCL's own front: host, process, thread, GPU; and UCX's."""
 _KEY = re.compile(r"(?:^|[\s|,({\[])(?:global_|world_)?rank=(?P<rank>\d{1,6})(?=[\s|,)}\]:])")
 """A field of a logger; what torch and NCCL themselves write is never of this form."""
+_LAST = re.compile(r"[ ,](?:global_)?rank=(?P<rank>\d{1,6})[})]?\s{0,4}$")
+"""The same as the last field of a line."""
 _PROC = re.compile(
     r"(?i)\b(?:error|signal) \(proc (?P<rank>\d{1,6})\)|\bSignal \d{1,2} received by node (?P<node>\d{1,6}),"
 )
@@ -77,8 +89,10 @@ OF_CHILDREN = frozenset({"launcher.exit", "slurm.out_of_memory"})
 """Words of launchers about others: the host is theirs, as a rule, a rank is told in fields of its own."""
 
 
-_WORKER = re.compile(r"\(pid=\d{1,9}, ip=(?P<host>[\w.:-]{1,60}?)[,)]")
+_WORKER = re.compile(r"\(pid=\d{1,9}, ip=\[?(?P<host>[\w.:-]{1,60}?)\]?[,)]")
 """Where Ray's worker ran that raised, in the exception's message."""
+_RAYS = re.compile(r"\bray::[\w.<>]{1,120}\(\) " + _WORKER.pattern)
+"""The same of the worker's own frames, that stand below it."""
 
 
 class Whose(NamedTuple):
@@ -87,6 +101,12 @@ class Whose(NamedTuple):
     rank: Optional[int] = None
     host: str = ""
     pid: Optional[int] = None
+
+
+def of_ray(text: str) -> str:
+    """Where the worker ran whose frames a text tells last: each waited for the next; empty where it tells of none."""
+    told = [match.group("host") for match in _RAYS.finditer(text)]
+    return told[-1] if told else ""
 
 
 def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optional[int]) -> Whose:
@@ -98,6 +118,9 @@ def of_event(said: Said, text: str, rank: Optional[int], host: str, pid: Optiona
         if known.rank is None and said.kind.startswith(OF_LIBRARIES):
             bare = said.kind == "torch.watchdog_error" and "group_rank" not in said.data and "[Rank " not in text
             known = known._replace(rank=rank_of(text[:FRONT]) if bare else _rank_by_key(text))
+        if not known.host and said.kind.startswith(OF_LIBRARIES):
+            beside = _BRACKETED.match(text) or _BESIDE.search(text[:_VERY_FRONT])
+            known = known if beside is None else known._replace(host=beside.group("host").rstrip(".-"))
         return known if known.host or said.kind not in OF_CHILDREN else known._replace(host=of(text).host)
     named = of(text)
     at = _WORKER.search(str(said.data.get("message", ""))[:600])
@@ -121,11 +144,13 @@ def of(text: str) -> Whose:
             nccls.group("host") or nccls.group("ucxs"),
             number(nccls.group("pid") or nccls.group("process")),
         )
-    host = _HOST.search(front) or _BESIDE.search(front[:_VERY_FRONT]) or _ON.search(wide)
+    host = _HOST.search(front) or _BESIDE.search(front[:_VERY_FRONT]) or _BRACKETED.match(front) or _ON.search(wide)
     host = host or _NAMED.search(wide) or _ADDRESS.search(wide)
     pid = _PID.search(front)
+    rank = rank_of(front)
+    last = _LAST.search(text[-40:]) if rank is None and "\n" not in text else None
     return Whose(
-        rank_of(front),
+        rank if last is None else number(last.group("rank")),
         host.group("host").rstrip(".-") if host is not None else "",
         number(pid.group("pid")) if pid is not None else None,
     )
@@ -142,6 +167,9 @@ def rank_of(text: str) -> Optional[int]:
     if proc is not None:
         return number(proc.group("rank") or proc.group("node"))
     if not found:
+        file = _FILES.match(text)
+        if file is not None:
+            return number(file.group("named") or file.group("folder"))
         short = _SHORT.search(text[:_VERY_FRONT])
         if short is not None:
             return number(short.group("bare") or short.group("key") or short.group("proc"))

@@ -31,7 +31,8 @@ _FILES = re.compile(r"Too many open files|received 0 items of ancdata")
 _CANNOT_ALLOCATE = re.compile(
     r"(?P<what>Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
     r"|killed due to memory pressure"
-    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory)"
+    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory"
+    r"|\bMemory on the node \(IP: [\w.:-]{3,80}, ID: \w{1,80}\) where the (?:task|actor|lease))"
     r"(?:.*?tried to allocate (?P<tried>\d+) bytes)?"
 )
 _PROCESSES = re.compile(
@@ -94,6 +95,7 @@ FAMILY = Family(
         b"memory allocation of",
         b"DefaultCPUAllocator",
         b"running low on memory",
+        b"Memory on the node",
         b"due to memory pressure",
         b"Resource temporarily",
         b"start new thread",

@@ -48,6 +48,9 @@ _LEVEL = re.compile(
     r"|import )|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
 )
 """Levels below an error, lines of the kernel and of NCCL, that have readers of their own; comments, tables, source."""
+_GAP = re.compile(r"\S(?: {2,}|\t)(?=\S)")
+_COLUMNS = 5
+"""Wide gaps in a line from which on it is a row of a table, or its head, of which a column is named ``error``."""
 
 
 def parting(parser: LogParser, now: float) -> LogEvent | None:
@@ -82,6 +85,8 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
 
 def _fails(text: str) -> bool:
     head = text[:400]
+    if sum(1 for _ in _GAP.finditer(head)) >= _COLUMNS:
+        return False
     light = _NONE.search(head) or errors.LIGHT.search(head)
     return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not light
 

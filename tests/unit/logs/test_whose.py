@@ -14,6 +14,7 @@ FRONTS = [
     "[rank3|host7] ", "[host7|rank3] ", "{{rank3}} ", "2026-11-22 10:00:00.123 | rank=3 | ", "[rank 3, host n7] ",
     "level=error rank=3 host=n7 msg=", "[n7][rank3] ", "global_rank 3 ", "[global_rank=3] ", "[Node 1 Rank 3] ",
     "[1,mpirank:3,algo-2]<stderr>:", "[n7:mpi_rank_3][error_handler] ",
+    "{rank 3} ", "logs/n7/rank3.err:", "logs/rank_3.log:17:", "attempt_0/3/stderr.log:", "[rank3][pid 71][node7] ",
 ]  # fmt: skip
 LINES = [
     "Traceback (most recent call last):",
@@ -76,3 +77,32 @@ def test_an_address_in_front_is_a_host() -> None:
 def test_a_name_of_a_plugin_is_no_host() -> None:
     line = "Nov 22 10:00:00 n7 slurmd[12]: spank-epilog: error: pyxis: mkdir: cannot create directory '/x': denied\n"
     assert only(parse(line), "launcher.refused").host == "n7"
+
+
+@pytest.mark.parametrize(
+    ("front", "host"),
+    [
+        ("[node7] ", "node7"), ("[rank3][pid 71][node7] ", "node7"), ("2026-11-22T10:00:00+0000 n7 python[71]: ", "n7"),
+        ("2026-11-22T10:00:00.1Z n-7 train.sh[71]: ", "n-7"), ("[gpu7] ", ""), ("[worker 7] ", ""), ("[node] ", ""),
+    ],
+)  # fmt: skip
+def test_a_machine_in_front(front: str, host: str) -> None:
+    raised = parse("".join(front + line + "\n" for line in (*LINES[:3], "MemoryError")))
+    assert {(event.kind, event.host) for event in raised} == {("python.exception", host), ("host.memory", host)}
+
+
+@pytest.mark.parametrize(
+    "front", ["[Rank 3] ", "(rank=3) ", "{rank 3} ", "2026-11-22 10:00:00.1 UTC [rank 3] ", "rank 3| "]
+)
+def test_a_fatal_error_behind_a_front(front: str) -> None:
+    dump = ["Fatal Python error: Segmentation fault", "", "Current thread 0x7f (most recent call first):", LINES[1]]
+    dump[3] = '  File "/app/data.py", line 12 in read'
+    event = only(parse("".join(front + line + "\n" for line in dump)), "python.fatal")
+    assert (event.rank, event.data.get("frame")) == (3, "/app/data.py:12 in read")
+
+
+def test_the_last_field_of_a_line_and_no_more() -> None:
+    line = 'time="2026-11-22T10:00:00Z" level=error msg="RuntimeError: CUDA error: an illegal memory access" %srank=3\n'
+    assert only(parse(line % ""), "torch.cuda_error").rank == 3
+    assert only(parse(line % "local_"), "torch.cuda_error").rank is None
+    assert whose.of("see logs/rank3.log: it has more").rank is None

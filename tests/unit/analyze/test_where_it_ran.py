@@ -1,0 +1,90 @@
+"""Where it was that something failed, by words beside the failure; and tables, limits and devices in odd forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\n'
+NCCL = (
+    RAISED + "torch.distributed.DistBackendError: NCCL error in: x.cpp:16, unhandled system error, NCCL version 2.19.3"
+)
+UNHANDLED = (
+    "(Runner pid=11) Unhandled error (suppress with 'X=1'): ray::Worker.init_model() (pid=17, ip=10.0.0.56, repr=<W>)\n"
+    '(Runner pid=11)   File "/x/base.py", line 625, in func\n(Runner pid=11)     return go()\n'
+    '(Runner pid=11)   File "/x/work.py", line 53, in inner\n(Runner pid=11)     return up()\n'
+)
+NESTED = (
+    RAISED
+    + "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.save() (pid=21, ip=[2605:340:cd51::3043], repr=<W>)\n"
+    '  File "/x/serialization.py", line 1266, in _save\n    write()\nRuntimeError: file write failed'
+)
+DIED = (
+    RAISED + "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    "\tclass_name: Worker\n\tpid: 43\n\tip: 10.0.0.7\nThe actor is dead because its worker process has died."
+)
+LOW = "Memory on the node (IP: 10.0.0.7, ID: ba65c8) where the task (task ID: d221, name=head, pid=45, memory used"
+THREADS = "TERM_THREADLIMIT: job killed after reaching LSF thread limit.\nExited with exit code 143."
+LAID_OUT = "srun: error: Task launch for StepId=12.4 failed on node [n7]: Unable to layout tasks on given cpus"
+QUEUE = (
+    ":0:rocdevice.cpp :2614: 1 us: 68 : Device::callbackQueue aborting with error : HSA_STATUS_ERROR_MEMORY_FAULT: x"
+)
+LISTED = "1c:00.0 VGA compatible controller: NVIDIA Corporation TU102GL [Quadro RTX 6000] (rev ff)"
+HISTORY = "[   84.7] NVRM: GPU6 RPC event history (CPU <- GSP):"
+HEAD = "       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error"
+
+FOUND = [
+    ("".join("[node7] " + line + "\n" for line in NCCL.splitlines()), "rank_crashed", ("node7",)),
+    (UNHANDLED, "rank_crashed", ("10.0.0.56",)),
+    (NESTED, "rank_crashed", ("2605:340:cd51::3043",)),
+    (DIED, "child_failed_no_detail", ("10.0.0.7",)),
+    (LOW, "host_out_of_memory", ("10.0.0.7",)),
+    (THREADS, "process_limit", ()),
+    (LAID_OUT, "launch_failed", ("n7",)),
+    (QUEUE, "rank_crashed", ()),
+    (LISTED, "gpu_lost", ("node",)),
+    (HISTORY, "gpu_driver_hung", ("node",)),
+]
+NOTHING = [
+    HEAD,
+    "mpirun -np 8 all_reduce_perf -b 8 -e 8G\n" + HEAD,
+    LISTED.replace("ff)", "a1)"),
+    "1c:00.2 USB controller: NVIDIA Corporation TU102 USB 3.1 Host Controller (rev ff)",
+    "[   84.7] NVRM: GPU6 RPC buffer is set up",
+    "(Runner pid=11) ray::Worker.init_model() (pid=17, ip=10.0.0.56, repr=<W>) has started",
+    "TERM_THREADLIMIT_MARGIN=4 is set",
+    "Memory on the node (IP: 10.0.0.7, ID: ba65c8): 40 % of 2 TB",
+]
+
+
+def verdict(folder: Path, text: str) -> Verdict:
+    """The verdict on a file with this text."""
+    path = folder / "out.txt"
+    path.write_text(text + "\n")
+    return diagnose(job_of(read([path])))
+
+
+@pytest.mark.parametrize("row", range(len(FOUND)))
+def test_where(tmp_path: Path, row: int) -> None:
+    text, kind, nodes = FOUND[row]
+    found = verdict(tmp_path, text).findings[0]
+    assert (found.kind, found.nodes) == (kind, nodes)
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_nothing(tmp_path: Path, text: str) -> None:
+    assert [finding.summary for finding in verdict(tmp_path, text).findings] == []
+
+
+def test_a_line_further_up_tells_of_another(tmp_path: Path) -> None:
+    ran = UNHANDLED.replace("\n", "\n(Runner pid=11) the next one:\n", 1)
+    assert verdict(tmp_path, ran).findings[0].nodes == ()
+
+
+def test_a_failure_between_the_columns_of_few_words(tmp_path: Path) -> None:
+    assert verdict(tmp_path, "stage 3   of worker 7   has failed for good").findings != ()
