@@ -44,7 +44,7 @@ _NON_ZERO = re.compile(r"(?i)\bnon-?zero (?:exit[ -]?)?(?:code|status)\b|\bexite
 _SIGNAL = re.compile(
     r"(?i)\b(?:killed|terminated|died|exited|crashed|caught|got|ended|signall?ed|stopped"
     r"|shut ?down)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
-    r"(?:(?P<number>\d{1,2})\b|(?P<name>SIG[A-Z]{2,6}))"
+    r"(?:(?P<number>\d{1,2})\b|(?P<name>SIG(?!USR|CONT|CHLD|WINCH)[A-Z]{2,6}))"
 )
 _DIED = re.compile(
     r"(?i)\b(?:got|received) (?:a )?fatal signal\b|\*\*\* Process received sig"
@@ -56,7 +56,7 @@ _DIED = re.compile(
 """What parents say of children that end by themselves."""
 _MEMORY = re.compile(
     r"(?i)\b(?:exceed(?:ed|s|ing)|over|above)\b[^\r\n]{0,40}\bmemory (?:budget|limit|request)(?! at some point)"
-    r"|\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
+    r"|(?<!GPU )\bmemory\b[^\r\n]{0,30}\b(?:exceed(?:ed|s)|exhausted)\b"
     r"|\b(?:memory (?:is |runs )?low|low (?:on )?memory|memory pressure)\b[^\r\n]{0,300}?\bkill(?:ing|ed)\b"
     r"|\bkill(?:ing|ed)\b[^\r\n]{0,200}?\b(?:to (?:avoid|prevent) (?:running )?out of memory"
     r"|(?:due to|because of|under) (?:low memory|memory pressure))\b"
@@ -109,6 +109,21 @@ _LEVEL = re.compile(
 )
 _INNER = re.compile(r"^.{0,120}?\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b[\]| :\[]")
 """A level of its own within the message: what is passed on at the level for errors is none."""
+_NOTHING = re.compile(
+    r"(?i)[<(\[]?(?:(?:none|null|nil|n/a)\b"
+    r"|(?:level|logging|path|section|is (?:set|on|off|enabled))\b(?! [A-Z]\w{1,40}:))"
+)
+"""The value of a field, ``Fatal: none so far``, or words around the name of a level: ``log level ERROR is set``."""
+_SETTING = re.compile(
+    r"(?i)\bis the default\b|\b(?:handling|detection|handlers?|policy) {0,4}(?:$|[:=]|is\b|are\b|for\b|registration\b)"
+    r"|\b(?:is|are) (?:set|enabled|disabled)\b|(?:\b(?:is|are)|:) (?:on|off)\s{0,4}(?:$|[,.;])"
+    r"|\bexpected (?:exit|return) (?:code|status) -?\d|\b(?:will|would) be (?:killed|terminated|ended|signal)"
+    r"|\b(?:died|crashed|dead|killed|timed[ -]?out|failed)\b[\w ]{0,20}[:=]? {0,8}(?:0|none|no|never|false)\s{0,4}$"
+    r"|\bno hangs?\b|\bheartbeats? (?:is|are) sent\b|\bcount {0,4}[:=]? {0,4}0\b"
+)
+"""How something is set, what might be, and a count of none, in words that tell of ends elsewhere."""
+_HANDLED = re.compile(r"(?i)\b(?:catching|handled|handling|ignor(?:ed|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)) $")
+"""In front of an exception that somebody expected."""
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
 LIGHT = re.compile(
@@ -168,6 +183,8 @@ def _raised(text: str) -> Optional[Data]:
         if told is None or LIGHT.search(text[:_HEAD]):
             return None
         return dict(exceptions.headline(told.group("message").strip()), told="exception")
+    if _HANDLED.search(text[max(0, match.start() - 16) : match.start()]):
+        return None
     quote = text[match.start() - 1] if match.start() else ""
     message = match.group("message")
     if quote and quote in _QUOTES:
@@ -179,7 +196,7 @@ def _raised(text: str) -> Optional[Data]:
 
 def _starved(text: str) -> Optional[Data]:
     """Memory that a supervisor says was used up, or a library's call that failed in words nobody knows."""
-    if _MEMORY.search(text):
+    if _MEMORY.search(text) and not _SETTING.search(text[:_HEAD]):
         return {"told": "memory", "message": text.strip()[:300], "signature": "host_memory"}
     unready = _UNREADY.search(text)
     if unready is not None:
@@ -194,6 +211,8 @@ def _starved(text: str) -> Optional[Data]:
 
 def _ended(text: str) -> Optional[Data]:
     """A process's end by a code or a signal that means a failure."""
+    if _SETTING.search(text[:_HEAD]):
+        return None
     ended = _EXIT.search(text) or _EXIT_CODE.search(text)
     by = _SIGNAL.search(text)
     code = number(ended.group("code")) if ended is not None else None
@@ -209,6 +228,8 @@ def _ended(text: str) -> Optional[Data]:
 
 
 def _waited(text: str) -> Optional[Data]:
+    if _SETTING.search(text[:_HEAD]):
+        return None
     silent = _TIMED_OUT.search(text) or (_SILENT.search(text) and not LIGHT.search(text[:_HEAD]))
     return {"told": "timeout"} if silent else None
 
@@ -222,7 +243,7 @@ def _logged(text: str) -> Optional[Data]:
         group for group in level.group("message", "said", "letter", "coded", "logged", "lower", "logfmt") if group
     )
     message = _PLACE.sub("", message.strip()).strip()
-    if len(message) < 8 or _INNER.match(message):
+    if len(message) < 8 or _INNER.match(message) or _NOTHING.match(message):
         return None
     what = exceptions.signature(message)
     return {

@@ -38,7 +38,7 @@ _CANNOT_ALLOCATE = re.compile(
 _PROCESSES = re.compile(
     r"(?:pthread_create|[Tt]hread creation|thread constructor|\bfork"
     r"|\bclone)\b[^\r\n]{0,80}?Resource temporarily unavailable"
-    r"|can't start new thread|RLIMIT_NPROC \d|[Nn]o more processes|unable to create native thread"
+    r"|can't start new thread|RLIMIT_NPROC \d{1,9} current|[Nn]o more processes|unable to create native thread"
     r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)"
 )
 """What libraries and shells say when a user, a container or a node has as many processes and threads as it may have."""

@@ -15,16 +15,32 @@ from collectors.samples.values import Value
 
 LAST = 4
 """Lines at the end that are looked at, empty ones apart."""
+_AFTER = (
+    r"(?=\s{0,4}(?:$|[.,:;!)\]'\"]|\((?!\w{1,12}\) ?[\d.])"
+    r"|(?:to|with|on|at|after|in|for|because|while|when|during|and|due|by|from|as|un\w{1,20}|again|too)\b))"
+)
+"""What follows a verb that is the line's own, and not one that describes a thing: ``3 failed jobs are listed``."""
 _FAILURE = re.compile(
-    r"(?i)(?<![\w-])(?:failed|failures?|errors?|abort(?:ed|ing)|fatal|panic(?:ked)?|crash(?:ed|es)?|unexpectedly"
-    r"|corrupt(?:ed)?|killed|(?:unhandled|uncaught) (?:exception|rejection)"
+    r"(?i)(?<![\w@-])(?:"
+    rf"(?:failed|fails|crash(?:ed|es)|panick?(?:ed)?|aborts?|aborted){_AFTER}"
+    r"|(?:was|were|been|being|got|is|are) (?:\w{1,16} )?(?:killed|corrupt(?:ed)?)\b|killed(?: by\b|\s{0,4}$)"
+    r"|corrupted(?=\s{0,4}(?:$|[.,:;!]))"
+    r"|aborting\b(?! is\b)(?=\s{0,4}(?:$|[.,:;!]| (?:the|this|all|due|after|because|now)\b))"
+    r"|(?:fatal|errors?|failure|abort|panic)(?: \(\w{1,20}\))?[:!](?= \S)|error,(?= \S)"
+    r"|error(?: (?:msg|message|text|reason|string|code))?[:=](?= [^\s\d])"
+    r"|failure of\b|(?:error|failure|errors) (?:in|on|while|when|during|from|at|has|have|was|were|occurr?ed"
+    r"|encountered|due|trying|(?!feedback|handling|reporting|bar)(?:\w{2,12}ing))\b"
+    r"|(?:an?|the|some|unknown|unexpected|internal|fatal|system|bus|i/o|input/output|out of memory|syntax|parse"
+    r"|network) (?:\w{1,16} )?(?:error|errors|failure|exception)(?=\s{0,4}(?:$|[.,;!)]|near\b))"
+    r"|(?:unhandled|uncaught) (?:\w{1,16} )?(?:exception|rejection|failure|error)\b|\*{3} [^\r\n]{0,80}\bError \d"
+    r"|unexpectedly"
     r"|Connection (?:refused|reset by peer|timed out)"
     r"|Broken pipe|Permission denied|Stale (?:NFS )?file handle|Cannot allocate memory|No space left on device"
     r"|Too many open files|Resource temporarily unavailable|No route to host|Network is unreachable|Exec format error"
     r"|Disk quota exceeded|Transport endpoint is not connected|command not found|Bad address|Device or resource busy"
     r"|cannot open shared object file|can't open file|driver version is insufficient)(?![\w-])"
 )
-"""Words of failures, and of the system's own error numbers."""
+"""Words by which something fails, as against those that name failures; and those of the system's own error numbers."""
 _NONE = re.compile(
     r"(?i)\b(?:no|zero|without|ignor\w{1,8}|if any|in case of) (?:\w{1,20} ){0,2}(?:errors?"
     r"|failures?|exceptions?)\b|\b0 (?:errors?|failed|failures?|killed)\b|\bkilled 0\b"
@@ -33,10 +49,14 @@ _NONE = re.compile(
     r"|false|\[\]|\"\"|$)|\bnumber of\b"
     r"|\b(?:retry|retries|retrying|will be|fall(?:ing|s)? ?back|skip\w{0,5}|instead|optional"
     r"|deprecat|disabl|attempt|warn|dlopen|please make sure|please install)"
-    r"|\berrors? (?:traces?|reports?|logs?|messages?|handl\w{2,5}|codes?|rates?|bars?|margins?"
+    r"|\berrors? (?:traces?|reports?|logs?|files?|polic\w{1,3}|handl\w{2,5}|codes?|rates?|bars?|margins?"
     r"|corrections?|budgets?|metrics?|checks?)\b"
     r"|\b(?:please|to) (?:submit|report|file|open|see|refer|visit)\b|bug reports?\b"
     r"|\berrors?\b\s{0,4}\d|\b(?:loss|lr|acc(?:uracy)?|it/s)\b[^\r\n]{0,12}\d"
+    r"|[:=]\s{0,20}[<(\"'\[{]{0,2}(?:none|null|nil|n/?a|no|never|false|-|empty)[>)\"'\]}]{0,3}(?: so far)?\s{0,4}$"
+    r"|\b(?:errors?|fail\w{1,6}|abort\w{0,3}|crash\w{0,3}|killed|corrupt\w{0,4})\b[\w \"']{0,24}[:=]\s{0,20}"
+    r"(?:none|no|0|false)\s{0,4}(?:$|[,;])"
+    r"|\b(?:download|creat|build|us)ing (?:it|one|an?|the)\b|\bfailed before\b"
     r"|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
 )
 """Words that take it back: nothing failed, or it goes on without."""

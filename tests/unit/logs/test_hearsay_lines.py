@@ -110,3 +110,33 @@ def test_any_text_can_be_read(text: str) -> None:
     for line in text.splitlines():
         block.take(line)
     block.end()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "No heartbeat is sent while compiling", "lost heartbeat detection is enabled", "watchdog: no hang detected",
+        "allreduce timeout after 1800 s is the default", "the expected exit code 1 of the dry run came",
+        "got signal SIGUSR1, saving a checkpoint", "will be killed by signal 9 after 30 s of grace",
+        "memory limit exceeded handling: off", "GPU memory exceeded 90 % of the limit at peak",
+        "worker died count 0", "process group died: False", "Workers crashed so far: 0",
+        "ERROR level logging goes to /tmp/err.log", "log level ERROR is set for transformers",
+        "CRITICAL path length is 12, 3 stages", "catching ValueError: skip the sample",
+        "handled TimeoutError: reconnecting to the store",
+    ],
+)  # fmt: skip
+def test_settings_and_counts_of_none_are_no_ends(line: str) -> None:
+    assert parse(line + "\n") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rank 3 is on node n7: exited with code 1", "exited with code 1. More details can be found in x.log",
+        "Expected zero exit code but process died with exit code -9", "worker died, its signal handler was set late",
+        "allreduce timed out after 1800 s", "no heartbeat from worker 3 for 600 s", "got signal SIGABRT",
+        "host memory exceeded the limit of the job", "CRITICAL the store of all ranks is gone",
+    ],
+)  # fmt: skip
+def test_ends_beside_such_words(line: str) -> None:
+    assert [event.kind for event in parse(line + "\n")] == ["log.error"]

@@ -1,0 +1,82 @@
+"""The last line of an output that nothing knows: what says that something failed, and what only names failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+FAILED = """job 12 has failed for good
+Error: the run was ended by its owner
+Aborting: cannot read the index
+launcher: stage 3 crashed
+worker 7 failed, giving up
+train.py failed
+Error in stage 3 of the plan
+an error occurred in stage 3
+fatal: the store is gone
+Error Msg: the store is gone
+download of shard 3 failed (no route)
+ABORTED by the scheduler of the site
+Failed to build the index
+Unexpected failure in stage 2
+the process was killed
+the archive is corrupt
+open /data/x: no such device, aborting
+Unhandled mesh failure, so the run ends
+ended with an unknown error""".splitlines()
+FINE = """Failed jobs: none
+Using error feedback compression in rank order
+validation error decreased (0.5 --> 0.4)
+the error of the model is 3 % on test
+test error after epoch 3 is 0.04
+failed to find a cached file, downloading it
+crash reporting is on for this run
+aborted=False, finished=True
+Structured Error Msg: <NONE>
+Root Cause of failures: N/A
+Failure policy: restart always
+job 12 of 12 done, 3 of them failed before and came through
+"error": null
+corrupted files found: 0
+saved the crash dump handler to /tmp/x
+Err@1 23.87 Error@5 7.2
+errors are written to stderr.log
+the logs of failed ranks are kept in /tmp/x
+Watching for crashed workers
+Monitoring for failures every 10 s
+Failure detector started
+crashed   : no
+Fatal: none so far
+killed by user: never
+Aborting is possible with Ctrl-C
+EarlyStopping: no improvement, error stays at 0.2
+GPU 3: ECC error count 0
+Last failed login: Mon Nov 23 10:00:00 from 10.0.0.7
+last error (mean) 0.02
+errors            0""".splitlines()
+
+
+def verdict(folder: Path, line: str) -> Verdict:
+    """The verdict on an output that ends with this line."""
+    path = folder / "out.txt"
+    path.write_text("epoch 1 is done\nloading all shards\n" + line + "\n")
+    return diagnose(job_of(read([path])))
+
+
+@pytest.mark.parametrize("row", range(len(FAILED)))
+def test_a_failure(tmp_path: Path, row: int) -> None:
+    assert {finding.kind for finding in verdict(tmp_path, FAILED[row]).findings} <= {
+        "rank_crashed",
+        "child_failed_no_detail",
+    }
+    assert verdict(tmp_path, FAILED[row]).findings
+
+
+@pytest.mark.parametrize("row", range(len(FINE)))
+def test_none(tmp_path: Path, row: int) -> None:
+    assert [finding.summary for finding in verdict(tmp_path, FINE[row]).findings] == []
