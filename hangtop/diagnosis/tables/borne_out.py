@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (282, 283),
-    "likely": (86, 86),
+    "proven": (289, 289),
+    "likely": (97, 97),
     "possible": (30, 51),
 }
