@@ -104,7 +104,8 @@ class _Book:
         mine, others = ([one for one in side if one.condition == "open"] for side in (own, theirs))
         # in a batch with several peers the other half may have come and gone; so it may where conditions are unknown
         alone = len(self._peers[half.rank, half.step]) == 1 and all(one.condition != "unknown" for one in theirs)
-        return _at(half, mine.index(half), others, certain=alone)
+        listed = all(_lists_all_open(self._courses[rank], half.group) for rank in (half.rank, half.peer))
+        return _at(half, mine.index(half), others, certain=alone and listed)
 
     def _start(self, half: Half) -> tuple[int, int] | None:
         """Places on both ranks from which on their halves may be counted."""
@@ -122,6 +123,16 @@ class _Book:
             for seq in track.places.keys() & theirs.tracks[group].places.keys()
         ]
         return min(shared, default=None)
+
+
+def _lists_all_open(course: Course, group: Group) -> bool:
+    """False where a full recorder may have dropped sends and receives of a group that are open still.
+
+    They end in the order in which they were launched: what came before one that is done is done, too. Those of a group
+    are numbered from 1 on.
+    """
+    first = next((half for half in course.halves if half.group == group), None)
+    return course.whole or first is None or first.condition == "done" or first.entry.seq in (0, 1)
 
 
 def _way(half: Half) -> _Way:

@@ -62,7 +62,7 @@ def pipeline() -> Sketch:
     job.ranks().at(c10d("recv", "take pipe.py:7"))
     job.ranks(3).at(READING, syscall="read", waiting_on="/data/shard-7")
     for rank in range(3):
-        entry = collective(rank, 7, "recv", done=False, p2p=True, peer=rank + 1)
+        entry = collective(rank, 7, "recv", done=False, p2p=True, peer=rank + 1, record=0)
         job.recorders.append(recorder(rank, entry))
     job.recorders.append(recorder(3))
     return job
