@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.history.marks import Mark
 from hangtop.session.state import Change, ChangeKind
 from tui.order import natural
 from tui.theme import Tone
-from tui.waits.levels import folded_names
 
 TOGETHER = 2.0
 """Seconds within which the same change of several ranks is one."""

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, rank_text
 from hangtop.diagnosis.unnumbered import numbered
 from hangtop.diagnosis.verdict.chain import BLAMED, chain_lines
@@ -20,7 +21,6 @@ from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.text import wrap
 from tui.theme import Tone
-from tui.waits.levels import folded_names
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.phrasing import count, listed, ranks_text
+from hangtop.diagnosis.node_names import folded_names
+from hangtop.diagnosis.phrasing import count, ranks_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-LONGEST = 9
-"""Digits of a number; what stands before them is part of the name."""
-_DIGITS = "0123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,32 +174,3 @@ def nodes_within(nodes: Sequence[str], width: int) -> str:
     """``node3``, ``node[0-3,7]``; how many there are where that takes more than ``width`` characters."""
     text = folded_names(nodes)
     return text if len(text) <= width or len(nodes) < 2 else count(len(nodes), "node")
-
-
-def folded_names(names: Iterable[str]) -> str:
-    """Names that differ in their last number alone, as schedulers write them: ``gpu[001-004],login``."""
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-    plain: list[str] = []
-    for name in names:
-        stem = name.rstrip(_DIGITS)
-        number = name[max(len(stem), len(name) - LONGEST) :]
-        stem = name[: len(name) - len(number)]
-        if number:
-            padded = len(number) if number.startswith("0") and len(number) > 1 else 0
-            groups[stem, padded].append(int(number))
-        else:
-            plain.append(name)
-    told = [_ranges(prefix, padded, sorted(set(numbers))) for (prefix, padded), numbers in groups.items()]
-    return listed([*told, *plain], 3)
-
-
-def _ranges(prefix: str, padded: int, numbers: Sequence[int]) -> str:
-    parts: list[str] = []
-    start = 0
-    for index, number in enumerate(numbers):
-        if index + 1 < len(numbers) and numbers[index + 1] == number + 1:
-            continue
-        first, last = f"{numbers[start]:0{padded}}", f"{number:0{padded}}"
-        parts.append(first if first == last else f"{first}-{last}")
-        start = index + 1
-    return f"{prefix}{parts[0]}" if len(numbers) == 1 else f"{prefix}[{','.join(parts)}]"

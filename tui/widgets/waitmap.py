@@ -11,13 +11,14 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
 from tui.scene import Scene
 from tui.text import cells, wrap
 from tui.theme import Ground, Ink, Tone
 from tui.waits.canvas import DrawnPart, Patch, patches
 from tui.waits.drawing import Drawing, drawing
-from tui.waits.levels import FoldedBox, folded_names, letter_of
+from tui.waits.levels import FoldedBox, letter_of
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 NOBODY = "nobody waits for anybody, as far as is known"

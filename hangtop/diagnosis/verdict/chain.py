@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.witnesses import waits_of
-from hangtop.diagnosis.phrasing import count, listed, ranks_text
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -186,7 +187,7 @@ def _below(
         return
     seen.add(place)
     box = boxes[place]
-    where = f" on {listed(box.nodes)}" if box.nodes else ""
+    where = f" on {nodes_text(box.nodes)}" if box.nodes else ""
     by = f"   [{box.operation}]" if box.operation else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and behind.get(place) else ""
     yield f"{head}{ranks_text(box.ranks)}{where}: {box.doing}{by}{mark}"

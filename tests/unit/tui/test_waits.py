@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import WaitBox
 from tui.waits.canvas import HEAD, patches
 from tui.waits.drawing import Drawing, drawing
-from tui.waits.levels import fold, folded_names, levels_of
+from tui.waits.levels import fold, levels_of
 from tui.waits.svg import as_svg
 
 CHAIN = (
@@ -93,25 +92,6 @@ def test_of_many_boxes_those_that_matter_stay_and_the_others_are_counted() -> No
     assert len(folded.arrows) == 3
     drawn = drawing(boxes, 118, 9)
     assert (drawn.height <= 9, drawn.width <= 118) == (True, True)
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        (["n1", "n2", "n3", "n7"], "n[1-3,7]"),
-        (["gpu001", "gpu002", "login"], "gpu[001-002] and login"),
-        (["node0", "node1"], "node[0-1]"),
-        (["a9", "a10"], "a[9-10]"),
-        (["only"], "only"),
-        (["x3"], "x3"),
-        (["7", "8"], "[7-8]"),
-        (["n12345678900001", "n12345678900002"], "n12345[678900001-678900002]"),
-        (["a٣"], "a٣"),
-        ([], ""),
-    ],
-)
-def test_names_of_nodes_are_folded(names: list[str], told: str) -> None:
-    assert folded_names(names) == told
 
 
 ROWS = st.lists(
