@@ -142,7 +142,7 @@ class Progress:
                 known = self._tracks[key] = track(rank, at, gpu)
             elif at > known.seen_at:
                 tally.anew(at - known.seen_at)
-                own = key in self._rebase
+                own = key in self._rebase or at <= node.answering.get(pid, 0.0)
                 self._rebase.discard(key)
                 known.follow(at, rank, gpu, exchanged=exchanged, own=own)
             seen.append((min(tally.now, at + lag) - known.still_since, known))

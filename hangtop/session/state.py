@@ -169,6 +169,8 @@ class NodeState:
     """Pids known from before a reconnect that the new stream has not named yet."""
     held: dict[int, OwnPause] = field(default_factory=dict)
     """The newest pause that a look of ours made, by pid."""
+    answering: dict[int, float] = field(default_factory=dict)
+    """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
     ports: dict[str, PortState] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, InterfaceState] = field(default_factory=dict)

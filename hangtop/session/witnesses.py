@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
@@ -38,6 +39,10 @@ RAS_PATIENCE = 5.0
 """if that was not slow to come: seconds."""
 RAS_RETRY = 120.0
 """Seconds after which a job whose RAS did not answer is asked again."""
+
+
+ANSWER_SEEN = 2.5
+"""Seconds after which samples no longer tell of the dump that a rank was asked to write."""
 
 
 class Witnesses:
@@ -72,10 +77,15 @@ class Witnesses:
         # torch writes the number of the rank into the name of a dump: without one there is none to look for
         ranks = [rank for rank in ranks if rank.process.rank >= 0]
         rows = [(rank.process.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
+        answering = session.state.nodes[node].answering
+        if fresh:
+            answering.update((rank.process.pid, inf) for rank in ranks)
         try:
             dumps = await fetch(session.transport(node), session.python(node), rows, fresh=fresh)
         except TransportError as error:
             return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
+        finally:
+            answering.update((pid, session.now() + ANSWER_SEEN) for _, pid, _ in rows if fresh)
         for dump in dumps:
             if dump.data:
                 await self.keep(dump)
