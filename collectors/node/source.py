@@ -108,6 +108,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "CommProgress": (0, 1, 4, 5),
     "CommSpeed": (0, 2, 7, 8, 9, 10),
     "StepCount": (0,),
+    "LogsRead": (),
     "HostFacts": (),
     "HostSample": (),
     "Disk": (0, 1),

@@ -64,6 +64,15 @@ class LogEvent(NamedTuple):
     data: Dict[str, Value]
 
 
+class LogsRead(NamedTuple):
+    """How far the logs of a node have been read: what was in them by then has been told.
+
+    A record waits until it is known to be whole, so this is some seconds behind where a log grows.
+    """
+
+    at: float
+
+
 class StepCount(NamedTuple):
     """How far a log says that training is, and whether it went on while the log was followed."""
 

@@ -15,7 +15,7 @@ from collectors.samples.gpus import (
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -25,7 +25,7 @@ SAMPLES = (
     RankProcess, RankPulse, RankGone, Helper, HelperGone,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
-    LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount,
+    LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount, LogsRead,
     HostFacts, HostSample, Disk, Location,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,

@@ -143,6 +143,8 @@ class Node:
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()
+    logs_read: float | None = None
+    """What was in its logs by then is known; None before it told anything of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
+from hangtop.diagnosis.witnesses.log_reading import ends_told
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
@@ -35,9 +36,6 @@ SLOWNESS = 3.0
 """Watches in which a job that moves may be looked at until a slow rank could be told."""
 REST = 4.0
 """Times that a verdict takes, until the next one."""
-AFTER_ITS_LOG = frozenset({"rank_left_early"})
-"""Kinds that are told at the end of the watch at the earliest: a rank that shuts down may have raised, which its log
-tells, and that is read meanwhile."""
 CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
 """Sources that may tell a cause of what stacks show: none is answered without before it has said its first word, …"""
 FIRST_WORDS = 6.0
@@ -119,12 +117,11 @@ class _Watching:
                 return await self._with_recorders(await self._with_ras(verdict, say), say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
-        if not self._all_heard(past):
-            return False
-        if proven(verdict, whole=past >= self._watch):
-            return True
         one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
-        return past >= self._watch + one_more and not self._undecided(verdict)
+        whole = past >= self._watch + one_more and not self._undecided(verdict)
+        if not (proven(verdict) or whole) or not self._all_heard(past):
+            return False
+        return ends_told(status_of_job(self._session.job()))
 
     def _all_heard(self, past: float) -> bool:
         """Whoever may know a cause has said its first word, or is not waited for any longer."""
@@ -226,8 +223,8 @@ class _Watching:
         return len({dump.rank_pid for _, dump in self._session.state.stacks if dump.threads}) > 1
 
 
-def proven(verdict: Verdict, *, whole: bool) -> bool:
-    """A hang whose culprit is named: watching on would only make it older. ``whole``: the watch is over."""
+def proven(verdict: Verdict) -> bool:
+    """A hang whose culprit is named: watching on would only make it older."""
     first = verdict.findings[0] if verdict.findings else None
     return (
         first is not None
@@ -236,5 +233,4 @@ def proven(verdict: Verdict, *, whole: bool) -> bool:
         and not verdict.names_nobody
         and word_of(first.kind) == "hung"
         and bool(first.ranks)
-        and (whole or first.kind not in AFTER_ITS_LOG)
     )

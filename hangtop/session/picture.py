@@ -157,6 +157,7 @@ def _node(state: NodeState) -> Node:
         speeds=tuple(state.speeds.values()),
         fabric=tuple(state.fabric.values()),
         fabric_services=tuple(state.fabric_services.values()),
+        logs_read=state.logs_read,
     )
 
 

@@ -181,6 +181,8 @@ class NodeState:
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     """By path of the log."""
+    logs_read: float | None = None
+    """What was in its logs by then has been told; None before it told anything of them."""
     speeds: dict[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=dict)
     """By communicator, rank there, process, operation, peer and size."""
     host: HostFacts | None = None

@@ -12,7 +12,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
@@ -50,6 +50,7 @@ TIMES: dict[type, tuple[str, ...]] = {
     CommProgress: ("at",),
     CommSpeed: ("at",),
     StepCount: ("at",),
+    LogsRead: ("at",),
     HostFacts: ("booted",),
     StackDump: ("at",),
     InsidePulse: ("step_at", "phase_at"),

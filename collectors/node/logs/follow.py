@@ -6,8 +6,9 @@ import os
 import time
 from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node import files, secrets
-from collectors.node.logs import elastic, line
+from collectors.node import files
+from collectors.node.logs import elastic
+from collectors.node.logs.line_runs import LONGEST_SHOWN, LineRun, line_runs
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.parts import frame_of_log
 from collectors.node.logs.steps import SEEN, LogSteps
@@ -33,8 +34,6 @@ CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
-LONGEST_SHOWN = 2000
-"""Characters of a line on view."""
 
 
 class LogWriter(NamedTuple):
@@ -69,6 +68,8 @@ class Followed:
         self._document_size = self._ended_at = -1
         self._started = False
         self._shown: Optional[int] = None
+        self.told_to = self._looked = float("-inf")
+        """What was in the file by then has been told, but for a record that may go on."""
         self.left_out = 0
         """Bytes of floods that were not read."""
         self._unsaid = 0
@@ -102,6 +103,7 @@ class Followed:
         """Parse what is there, until this thread has used CPU time up to ``until``; events go to :attr:`events`."""
         if self.path.endswith(".json"):
             self._document()
+            self.told_to = now
             return
         if not self._started and self.tail.size:
             self._start()
@@ -119,10 +121,14 @@ class Followed:
         if grown:
             self._grown = now
             self._here(self._steps.take, late, now, self._written(now, live=live), live=live)
-        if self._rests(now, grown=grown):
+        rests = self._rests(now, grown=grown)
+        if rests:
             self.events += self._here(self._parser.idle)
         if not self.tail.behind:
             self._parser.read_at = now
+            if rests or grown:  # of what came just now the last record may go on
+                self.told_to = now if rests else self._looked
+            self._looked = now
         self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
         self._say(now)
 
@@ -189,7 +195,7 @@ class Followed:
         skipped = skipped_bytes * len(raw) // max(1, end)
         latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
-        runs: List[_Run] = self._here(list, _runs(raw, owner.rank, ranks, now, timed=old))
+        runs: List[LineRun] = self._here(list, line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
             at = latest if not old else min(latest, first if run.at is None else run.at)
@@ -264,35 +270,3 @@ class Followed:
         self.owners[owner] = None
         alone = self._owner()
         self._parser.own(alone.rank, alone.pid)
-
-
-class _Run(NamedTuple):
-    """Neighbouring lines of one rank and one time: that in them, or in a line before them."""
-
-    rank: Optional[int]
-    at: Optional[float]
-    lines: List[str]
-
-
-def _runs(raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float, *, timed: bool) -> Iterator[_Run]:
-    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one. Times only where ``timed``."""
-    run: List[str] = []
-    current: Optional[int] = owner
-    at: Optional[float] = None
-    for each in raw:
-        whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
-        first = next(iter(line.records(whole, 0, now)))
-        rank = first.stream.rank
-        if rank is None and first.stream.local_rank is not None:
-            rank = ranks.get(first.stream.local_rank)
-        if rank is None:
-            rank = owner
-        told = line.moment(first, now) if timed else None
-        if run and (rank != current or (told is not None and told != at)):
-            yield _Run(current, at, run)
-            run = []
-        current = rank
-        at = at if told is None else told
-        run.append(secrets.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
-    if run:
-        yield _Run(current, at, run)

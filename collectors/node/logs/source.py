@@ -14,7 +14,7 @@ from collectors.node.logs.where import LogPlaces, WantedLog
 from collectors.node.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -174,10 +174,12 @@ class LogSource(Source):
         order = list(self._followed.values())
         self._turn += 1
         start = self._turn % max(1, len(order))
+        read: List[Followed] = []
         for place, followed in enumerate(order[start:] + order[:start]):
             followed.refresh()
             if self._file_id(followed, now) in self._settings.not_mine:
                 continue
+            read.append(followed)
             if place == 0 or time.thread_time() < until:
                 followed.read(now, until)
             else:
@@ -190,6 +192,9 @@ class LogSource(Source):
                 self._left[device, inode] = offset
             followed.tail.left = []
         yield from self._waiting.take(SENT, now)
+        told_to = min((followed.told_to for followed in read), default=now)
+        if not self._waiting and told_to > float("-inf"):
+            yield LogsRead(told_to)
 
     def _number(self) -> None:
         """Tell which ranks those without a number are, as far as their logs say it."""

@@ -119,6 +119,8 @@ START_S = 20.0
 """Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
+UNREAD_S = 15.0
+"""Ours: a node whose cores are all taken may take this long to read its logs; then it is said what is known without."""
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
 CLOCK_SKEW_S = 1.0

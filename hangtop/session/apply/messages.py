@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.state import NodeState, RankState, StepState
@@ -88,6 +88,11 @@ def steps(here: Here, sample: StepCount) -> None:
         rank.fresh_at = here.at
 
 
+def read(here: Here, sample: LogsRead) -> None:
+    """How far its logs are read."""
+    here.node.logs_read = sample.at
+
+
 def stack(here: Here, sample: StackDump) -> None:
     """One look at one process."""
     here.job.stacks.append((here.node.name, sample))
@@ -104,5 +109,6 @@ APPLIERS: Mapping[type, Applier] = {
     CommProgress: progress,
     CommSpeed: speed,
     StepCount: steps,
+    LogsRead: read,
     StackDump: stack,
 }

@@ -28,6 +28,7 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.ticks = 0
     here.node.sources.clear()
     here.node.faults.clear()
+    here.node.logs_read = None
     here.node.unconfirmed = {pid for pid, rank in here.node.ranks.items() if rank.gone_at is None}
     for rank in here.node.ranks.values():
         rank.helpers.clear()

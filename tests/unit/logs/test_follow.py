@@ -16,7 +16,7 @@ from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
@@ -572,3 +572,23 @@ def test_a_flood_of_events_is_bounded_and_said(tmp_path: Path, monkeypatch: pyte
     assert len(sent) + left_out == len(every)
     first, shown = (next(event for event in all_ if event.source == str(path)) for all_ in (every, sent))
     assert shown.data["message"] == first.data["message"] == f"{WORDS[0]} 0", "what came first"
+
+
+def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
+    """A traceback that may go on is not told yet; nor is what was not there when they were looked at."""
+    path = tmp_path / "x.log"
+    path.write_text("one\n")
+    looker = Looker(log_globs=[str(path)])
+
+    def told_to() -> list[float]:
+        return [sample.at - looker.now for sample in looker.look() if isinstance(sample, LogsRead)]
+
+    os.utime(path, (looker.now - 60,) * 2)
+    assert told_to() == [0.0]
+    append(path, TRACEBACK % "a")
+    assert told_to() == [-1.0]
+    append(path, "two\n")
+    assert told_to() == [-1.0]
+    assert told_to() == [-2.0]
+    assert told_to() == [-3.0]
+    assert told_to() == [0.0]

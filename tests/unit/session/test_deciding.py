@@ -7,7 +7,7 @@ from hangtop.session.deciding import proven
 from hangtop.session.past import gpu_rows
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
-from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, READING, Sketch, first
+from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch, first
 
 
 def held_up_by(stack: list[str]) -> Sketch:
@@ -20,21 +20,14 @@ def held_up_by(stack: list[str]) -> Sketch:
 def test_a_culprit_in_its_program_is_named_at_once() -> None:
     verdict = held_up_by(READING).verdict()
     assert first(verdict).kind == "rank_stuck_in_data"
-    assert proven(verdict, whole=False)
-
-
-def test_of_one_that_shuts_down_its_log_may_say_why() -> None:
-    verdict = held_up_by(DESTROY).verdict()
-    assert first(verdict).kind == "rank_left_early"
-    assert not proven(verdict, whole=False)
-    assert proven(verdict, whole=True)
+    assert proven(verdict)
 
 
 def test_where_nobody_is_named_nothing_is_proven() -> None:
     job = Sketch()
     job.ranks().at(ALL_REDUCE)
-    assert not proven(job.verdict(), whole=True)
-    assert not proven(Sketch(motion=MOVING).verdict(), whole=True)
+    assert not proven(job.verdict())
+    assert not proven(Sketch(motion=MOVING).verdict())
 
 
 def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:

@@ -1,0 +1,72 @@
+"""A rank that ended left no word: that can be said once logs were read since then."""
+
+from __future__ import annotations
+
+from collectors.samples.stream import SourceState
+from hangtop.diagnosis.waits.job_status import status_of_job
+from hangtop.diagnosis.witnesses.log_reading import ends_told
+from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, NOW, Sketch, kinds
+
+OK = {"logs": SourceState("logs", "ok", "", NOW - 60)}
+
+
+def job_of(*, ago: float, sources: dict[str, SourceState] = OK, read: tuple[float | None, ...]) -> Sketch:
+    """Rank 2 has gone; the nodes have read their logs to these times."""
+    job = Sketch()
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    job.ranks(2).gone(ago)
+    for index, at in enumerate(read, 1):
+        job.node(f"node{index}", sources=sources, logs_read=at)
+    return job
+
+
+def told(job: Sketch) -> bool:
+    return ends_told(status_of_job(job.job()))
+
+
+def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
+    """One may read the log of another's rank, where they share a file system."""
+    whole = job_of(ago=5, read=(NOW - 4, NOW - 3))
+    assert "rank_killed" in kinds(whole.verdict())
+    assert told(whole)
+    for read in ((NOW - 6, NOW - 3), (NOW - 3, NOW - 6), (NOW - 3, None)):
+        half = job_of(ago=5, read=read)
+        assert "rank_killed" not in kinds(half.verdict())
+        assert not told(half)
+
+
+def test_nobody_waits_for_logs_that_are_not_read_or_for_ever() -> None:
+    denied = {"logs": SourceState("logs", "denied", "no right", NOW - 60)}
+    for job in (job_of(ago=5, sources=denied, read=(None, None)), job_of(ago=20, read=(None, NOW - 30))):
+        assert "rank_killed" in kinds(job.verdict())
+        assert told(job)
+
+
+def test_one_that_shuts_down_may_have_raised() -> None:
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(DESTROY)
+    assert "rank_left_early" in kinds(job.verdict())
+    for index in (1, 2):
+        job.node(f"node{index}", sources=OK, logs_read=NOW - 30)
+    assert "rank_left_early" not in kinds(job.verdict())
+    assert not told(job)
+
+
+def test_the_first_to_fail_is_known_when_logs_were_read_since() -> None:
+    job = Sketch(motion=MOVING)
+    for index in (1, 2):
+        job.node(f"node{index}", sources=OK, logs_read=NOW - 2)
+    assert told(job)
+    job.says("python.exception", 1, ago=1.0, type="ValueError", message="bad shard")
+    assert not told(job)
+    for index in (1, 2):
+        job.node(f"node{index}", logs_read=NOW - 0.5)
+    assert told(job)
+
+
+def test_after_the_fact_logs_are_all_there() -> None:
+    job = Sketch(live=False)
+    job.says("python.exception", 1, ago=1.0, type="ValueError", message="bad shard")
+    job.node("node1", sources=OK, logs_read=None)
+    assert told(job)
