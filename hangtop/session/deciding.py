@@ -104,7 +104,7 @@ class _Watching:
             self._fetch()
             self._ask_ras()
             await self._ask_natively(say)
-            if time.monotonic() < self._judge_at or (past < watch and not self._stands()):
+            if time.monotonic() < self._judge_at or (past < watch and not self._stands() and not self._ended()):
                 continue
             began = time.monotonic()
             verdict = await session.judge()
@@ -208,6 +208,12 @@ class _Watching:
             if look.done() and not look.cancelled():
                 look.result()
 
+    def _ended(self) -> bool:
+        """A rank that was seen is gone."""
+        return any(
+            rank.gone_at is not None for node in self._session.state.nodes.values() for rank in node.ranks.values()
+        )
+
     def _stands(self) -> bool:
         still = self._session.progress.stood_still
         return still is not None and still >= LEAST
@@ -224,13 +230,13 @@ class _Watching:
 
 
 def proven(verdict: Verdict) -> bool:
-    """A hang whose culprit is named: watching on would only make it older."""
+    """A hang or a crash whose culprit is named: watching on would only make it older."""
     first = verdict.findings[0] if verdict.findings else None
     return (
         first is not None
-        and verdict.outcome == "hung"
+        and verdict.outcome in {"hung", "crashed"}
         and first.severity == "critical"
         and not verdict.names_nobody
-        and word_of(first.kind) == "hung"
+        and word_of(first.kind) == verdict.outcome
         and bool(first.ranks)
     )

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -233,21 +235,41 @@ def by_ssh(cluster: Cluster) -> WayIn:
 
 
 class Triage:
-    """A triage under way."""
+    """A triage under way. What it says on its way is shown on a terminal, as a person sees it."""
 
     def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None, way: WayIn | None = None) -> None:
         which = ["--job", f"HX_CASE={case}"] if case else []
         way = way or by_ssh(cluster)
         words = [sys.executable, "-c", _MAIN, "triage", *way.words, "--json", "--batch"]
         self._began = time.monotonic()
+        self._said = bytearray()
+        terminal, its_end = pty.openpty()
         self._process = subprocess.Popen(
-            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=its_end, text=True,
             env={**os.environ, **way.env},
         )  # fmt: skip
+        os.close(its_end)
+        self._listener = threading.Thread(target=self._listen, args=(terminal,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, terminal: int) -> None:
+        with contextlib.suppress(OSError):  # so ends what is read of a terminal that nobody has open any more
+            while said := os.read(terminal, 65536):
+                self._said += said
+        os.close(terminal)
+
+    def await_watching(self, ranks: int) -> None:
+        """Return when it watches so many ranks."""
+        deadline = time.monotonic() + 60
+        while b"watching %d ranks" % ranks not in self._said:
+            assert time.monotonic() < deadline, f"hangtop did not come to watch them: {self._said.decode()}"
+            time.sleep(0.05)
 
     def answer(self, timeout: float = 90.0) -> Answer:
         """Wait for its answer."""
-        out, errors = self._process.communicate(timeout=timeout)
+        out, _ = self._process.communicate(timeout=timeout)
         took = time.monotonic() - self._began
+        self._listener.join(timeout)
+        errors = self._said.decode().rpartition("\x1b[2K")[2]
         assert out, f"triage ended with {self._process.returncode}: {errors}"
         return Answer(self._process.returncode, took, json.loads(out), errors)

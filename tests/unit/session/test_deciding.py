@@ -45,3 +45,13 @@ def test_that_of_gpus_is_well_before_its_first_row() -> None:
     assert node.has_heard("gpus")
     silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
     assert silent.has_heard("gpus")
+
+
+def test_who_crashed_is_told_at_once_too() -> None:
+    crashed = Sketch()
+    crashed.ranks(0, 1, 3).at(ALL_REDUCE)
+    crashed.ranks(2).gone(5)
+    crashed.says("python.exception", 2, ago=6.0, type="ValueError", message="bad shard", text="ValueError: bad shard")
+    verdict = crashed.verdict()
+    assert (first(verdict).kind, verdict.outcome) == ("rank_crashed", "crashed")
+    assert proven(verdict)
