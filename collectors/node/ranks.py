@@ -35,7 +35,9 @@ LIST_ANYWAY = 10.0
 FACTS_EVERY = 60.0
 """Seconds after which limits, files and folders of a rank are read again."""
 HELPER_TURNS = 5
-"""Ticks in which every helper is read once."""
+"""Ticks in which every helper is read once, …"""
+NEW_HELPER = 6.0
+"""… but for the first seconds in which it is seen: whether it works is to be known soon."""
 
 
 class RankSource(Source):
@@ -194,7 +196,7 @@ class RankSource(Source):
     def _helpers(self, moment: float, now: float) -> Iterator[NamedTuple]:
         for tracked in self._having("helper"):
             pid = tracked.pid
-            if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= 1.0:
+            if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= NEW_HELPER:
                 continue
             yield from self._refresh(tracked, now)
             if pid in self._tracked:

@@ -52,12 +52,12 @@ def test_who_sleeps_while_it_compiles_may_wait_for_compilers_that_were_not_looke
 
 
 def test_who_sleeps_while_it_compiles_is_stuck_once_no_compiler_is_seen_to_work() -> None:
-    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=2.5, at=COMPILES))
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=1.25, at=COMPILES))
     assert (first(verdict).severity, first(verdict).ranks) == ("critical", (0,))
 
 
 def test_a_child_that_does_nothing_is_what_the_rank_is_stuck_on() -> None:
-    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=2.5))
+    verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=1.25))
     assert (first(verdict).kind, first(verdict).ranks) == ("rank_stuck_in_code", (0,))
 
 

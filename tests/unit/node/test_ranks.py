@@ -143,6 +143,8 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     }  # fmt: skip
     (pulse,) = of(samples, RankPulse)
     assert pulse.helpers_cpu == pytest.approx(200 / os.sysconf("SC_CLK_TCK"))
+    first = [helper.pid for _ in range(2) for helper in of(bench.look(1.0), Helper)]
+    assert sorted(first) == [55, 55, 56, 56], "whether new ones work is to be known soon"
     bench.look(20)
     seen = [helper.pid for _ in range(5) for helper in of(bench.look(), Helper)]
     assert sorted(seen) == [55, 56]
