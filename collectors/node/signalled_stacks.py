@@ -23,9 +23,9 @@ from collectors.samples import page as layout
 from collectors.samples.stacks import StackDump
 
 METHOD = "faulthandler"
-SECONDS = 1.5
-"""Seconds in which it begins to write."""
-QUIET = 0.05
+SECONDS = 4.0
+"""Seconds in which it begins to write, also where all cores are taken."""
+QUIET = 0.15
 """Seconds without a further line after which it has written all."""
 STEP = 0.005
 _NAME = "/memfd:%s " % layout.STACKS

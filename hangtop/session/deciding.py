@@ -14,7 +14,7 @@ from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
-from hangtop.diagnosis.witnesses.log_reading import ends_told
+from hangtop.diagnosis.witnesses.log_reading import logs_behind
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
@@ -121,7 +121,7 @@ class _Watching:
         whole = past >= self._watch + one_more and not self._undecided(verdict)
         if not (proven(verdict) or whole) or not self._all_heard(past):
             return False
-        return ends_told(status_of_job(self._session.job()))
+        return not logs_behind(status_of_job(self._session.job()))
 
     def _all_heard(self, past: float) -> bool:
         """Whoever may know a cause has said its first word, or is not waited for any longer."""

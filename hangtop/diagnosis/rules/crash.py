@@ -36,6 +36,7 @@ from hangtop.diagnosis.witnesses.failures import (
     timed_out,
     words_of,
 )
+from hangtop.diagnosis.witnesses.log_reading import logs_behind
 from hangtop.diagnosis.witnesses.messages import said
 
 TOLD_ELSEWHERE = frozenset(
@@ -113,6 +114,8 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     closed = lost_connections(job_status.job)
     if first is not None and _killed_by(first):
         yield _killed(job_status, first)
+    elif logs_behind(job_status):
+        return  # who left no word is not known yet
     elif closed and (unheard := unheard_ranks(ended)):
         others = [words for words in ended if words[0].rank not in unheard]
         launcher = [words[0].event for words in ended if words[0].rank in unheard]

@@ -13,7 +13,7 @@ from hangtop.diagnosis.stacks.look import StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, System, system
-from hangtop.diagnosis.stacks.threads import second_collective
+from hangtop.diagnosis.stacks.threads import at_a_queue, second_collective
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -224,12 +224,13 @@ def _likeness(waiting: Frame | None, other: Reading) -> int:
     if waiting is None or (other.user and (other.user[0].name, other.user[0].line) == (waiting.name, waiting.line)):
         return 0
     score = 0
+    idle = at_a_queue(other)
     for frame in other.user:
         if owner_class(waiting.name) and owner_class(frame.name) == owner_class(waiting.name):
             score = max(score, _SAME_CLASS)
-        elif frame.file == waiting.file:
+        elif frame.file == waiting.file and not idle:
             score = max(score, 2)
-    return score or (1 if other.user else 0)
+    return score or (1 if other.user and not idle else 0)
 
 
 def _gil(dump: StackDump) -> ThreadNote | None:

@@ -50,11 +50,18 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> 
         if inner.waits == "device" and passive:
             return inner, part
     working = [pair for pair in others if pair[0].user]
+    if "event loop" in reading.label:  # what a coroutine awaits is on no stack, and is not a thread with nothing to do
+        working = [pair for pair in working if not at_a_queue(pair[0])]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
     if (hands_over or (passive and not reading.user)) and len(working) == 1:
         return working[0]
     return reading, own
+
+
+def at_a_queue(reading: Reading) -> bool:
+    """A thread that waits for whoever fills its queue, or empties it, as those that prefetch do most of the time."""
+    return reading.kind == "lock" and "queue" in reading.label
 
 
 def _called_by_the_engine(others: Sequence[tuple[Reading, Role]]) -> Iterator[tuple[Reading, Role]]:

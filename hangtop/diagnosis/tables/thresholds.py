@@ -29,8 +29,8 @@ QUIET_SWITCHES_PER_S = 0.05
 WORK_BYTES_PER_S = 65536.0
 """Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
 HELPERS_KNOWN_S = 5.0
-"""Seconds of watching a rank after which it is known what its processes do: a node looks at each new one every tick, and
-for those that compile come and go in a second or two."""
+"""Seconds of watching a rank after which it is known what its processes do: a node looks at new ones every tick, and
+those that compile come and go in a second or two."""
 LATE_LOOKS = 2
 """Looks that a state must persist over before it means anything (rule of evidence 3)."""
 TRACED_S = 3.0

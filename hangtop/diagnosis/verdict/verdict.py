@@ -31,6 +31,7 @@ from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
 from hangtop.diagnosis.witnesses.failures import failures
+from hangtop.diagnosis.witnesses.log_reading import logs_behind
 
 SOURCE_NAMES = {
     "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
@@ -230,6 +231,8 @@ def _unknown(job_status: JobStatus) -> tuple[Unknown, ...]:
         doing = status.activity
         if doing is not None and doing.error:
             reasons["stacks", f"{doing.error}: {doing.said}" if doing.said else doing.error].append(status.node)
+    for name in logs_behind(job_status):
+        reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].append(name)
     listed = [Unknown(source, tuple(sorted(set(nodes))), why) for (source, why), nodes in sorted(reasons.items())]
     listed = [told_way_in(job_status.job, one) for one in listed]
     beside = other_jobs(job_status.job) if job_status.job.live else too_few_answers(job_status.job)

@@ -17,21 +17,32 @@ def logs_read_since(job: Job, at: float) -> bool:
 
     After ``UNREAD_S`` seconds nobody is waited for any longer.
     """
-    if not job.live or job.now - at >= UNREAD_S:
-        return True
-    return not any(_reads(node) and (node.logs_read is None or node.logs_read < at) for node in job.nodes.values())
+    return not _behind(job, at)
 
 
-def ends_told(job_status: JobStatus) -> bool:
-    """Logs have been read since the last rank ended, left or told of a failure: the first to fail is known by now."""
+def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
+    """Nodes whose logs have not been read since the last rank ended, left or told of a failure.
+
+    None: the first to fail is known by now.
+    """
     job = job_status.job
     ended = [status.process.gone_at for status in job_status.of("gone") if status.process is not None]
     left = [job.now - status.held for status in job_status.of("leaving")]
     failed = [failure.at for failure in failures(job)]
     times = [min(at, job.now) for at in (*ended, *left, *failed) if at is not None]
-    return not times or logs_read_since(job, max(times))
+    return _behind(job, max(times)) if times else ()
+
+
+def _behind(job: Job, at: float) -> tuple[str, ...]:
+    if not job.live or job.now - at >= UNREAD_S:
+        return ()
+    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and not _read_since(node, at)))
 
 
 def _reads(node: Node) -> bool:
     logs = node.sources.get("logs")
     return node.link == "live" and logs is not None and logs.state == "ok"
+
+
+def _read_since(node: Node, at: float) -> bool:
+    return node.logs_read is not None and node.logs_read >= at

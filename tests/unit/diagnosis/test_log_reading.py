@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.diagnosis.witnesses.log_reading import ends_told
-from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, NOW, Sketch, kinds
+from hangtop.diagnosis.witnesses.log_reading import logs_behind
+from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, NOW, Sketch, first, kinds
 
 OK = {"logs": SourceState("logs", "ok", "", NOW - 60)}
 
@@ -21,7 +21,7 @@ def job_of(*, ago: float, sources: dict[str, SourceState] = OK, read: tuple[floa
 
 
 def told(job: Sketch) -> bool:
-    return ends_told(status_of_job(job.job()))
+    return not logs_behind(status_of_job(job.job()))
 
 
 def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
@@ -70,3 +70,25 @@ def test_after_the_fact_logs_are_all_there() -> None:
     job.says("python.exception", 1, ago=1.0, type="ValueError", message="bad shard")
     job.node("node1", sources=OK, logs_read=None)
     assert told(job)
+
+
+def lost(*, read: float) -> Sketch:
+    """All ranks are gone: three say that they lost the connection to another, and rank 2 has said nothing yet."""
+    job = Sketch()
+    job.ranks().gone(ago=2.0)
+    for rank in (0, 1, 3):
+        job.says("gloo.closed", rank, ago=2, peer="[10.0.0.2]:4000", text="Connection closed by peer")
+        job.says("python.exception", rank, ago=2, type="RuntimeError", message="Connection closed by peer",
+                 signature="connection", consequence=True)  # fmt: skip
+    for index in (1, 2):
+        job.node(f"node{index}", sources=OK, logs_read=NOW - read)
+    return job
+
+
+def test_nobody_is_accused_of_silence_before_all_logs_are_read() -> None:
+    verdict = lost(read=1).verdict()
+    assert (first(verdict).kind, first(verdict).ranks) == ("rank_killed", (2,))
+    assert not [one for one in verdict.unknown if one.source == "logs"]
+    verdict = lost(read=3).verdict()
+    assert "rank_killed" not in kinds(verdict)
+    assert [one.nodes for one in verdict.unknown if one.source == "logs"] == [("node1", "node2")]

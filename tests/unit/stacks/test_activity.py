@@ -240,3 +240,40 @@ def test_a_helper_that_only_shows_how_it_was_started_is_not_where_the_rank_is() 
     doing = activity([rank, tracker, worker])
     assert (doing.where, doing.helper_pid) == ("work (train.py:8)", 102)
     assert "[child process 102]" in doing.frames
+
+
+PREFETCH = thread(
+    f"Condition.wait {STDLIB}/threading.py:327",
+    f"Queue.put {STDLIB}/queue.py:140",
+    f"Prefetcher.fill {SCRIPT}:21",
+    f"Thread.run {STDLIB}/threading.py:982",
+    name="prefetch",
+    tid=101,
+)
+"""Fills a queue that nobody empties any more."""
+
+
+@pytest.mark.parametrize(
+    "wait", [f"Event.wait {STDLIB}/threading.py:607", f"Semaphore.acquire {STDLIB}/threading.py:450"]
+)
+def test_a_thread_at_its_queue_keeps_nothing_from_anybody(wait: str) -> None:
+    main = thread(wait, f"roll_out {SCRIPT}:61", f"<module> {SCRIPT}:90")
+    doing = activity([dump(main, PREFETCH, syscall="futex")])
+    assert (doing.kind, doing.where, doing.holder) == ("lock", "roll_out (train.py:61)", None)
+    flush = thread(f"Ledger.flush {SCRIPT}:30", f"Thread.run {STDLIB}/threading.py:982", name="ledger", tid=102)
+    held = activity([dump(main, PREFETCH, flush, syscall="futex")])
+    assert held.holder is not None
+    assert held.holder.where == "Ledger.flush (train.py:30)"
+
+
+def test_what_an_event_loop_awaits_is_not_in_a_thread_at_its_queue() -> None:
+    main = thread(
+        f"BaseSelector.select {STDLIB}/selectors.py:468",
+        f"BaseEventLoop._run_once {STDLIB}/asyncio/base_events.py:1884",
+        f"run {STDLIB}/asyncio/runners.py:190",
+        f"roll_out {SCRIPT}:61",
+        f"<module> {SCRIPT}:90",
+    )
+    assert activity([dump(main, PREFETCH, syscall="epoll_wait")]).where == "roll_out (train.py:61)"
+    trains = thread(f"fetch {SCRIPT}:9", f"Thread.run {STDLIB}/threading.py:982", name="trainer", tid=103)
+    assert activity([dump(main, PREFETCH, trains, syscall="epoll_wait")]).where == "fetch (train.py:9)"
