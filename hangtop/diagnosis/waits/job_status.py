@@ -88,9 +88,10 @@ class JobStatus:
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
-        if may_work(culprit):
+        once = self.job.live and met_once(culprit)
+        if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        own = moves_on(culprit) or (self.job.live and (met_once(culprit) or naps(culprit)))
+        own = moves_on(culprit) or once or (self.job.live and naps(culprit))
         return max(self.alarm_after, OWN_WORK_S) if own else self.alarm_after
 
 

@@ -65,6 +65,11 @@ class Motion:
         return self.cpu is not None and is_blocked(self.cpu) and self.state != "R"
 
     @property
+    def starved(self) -> bool:
+        """Ready to run all along, and given less of a core than it asks: who runs has not slept of its own accord."""
+        return self.state == "R" and self.cpu is not None and not is_blocked(self.cpu) and not wakes(self)
+
+    @property
     def asleep(self) -> float:
         """Seconds for which it has slept without a break, and nobody worked for it, as the kernel says; else 0."""
         return self.unrun if self.blocked and not self.helped else 0.0

@@ -68,7 +68,7 @@ class RankStatus(NamedTuple):
 
         Who is found ready to run at every look, and does run, would use a whole core if there were one.
         """
-        if self.motion.busy or (self.activity is not None and self.activity.cpu == "busy"):
+        if self.motion.busy or self.motion.starved or (self.activity is not None and self.activity.cpu == "busy"):
             return True
         asks = len(self.readings) >= LATE_LOOKS and all(reading.state == "R" for reading in self.readings)
         return asks and not self.blocked
