@@ -12,7 +12,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.waits.job_status import status_of_job
+from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
 
@@ -118,10 +118,11 @@ class _Watching:
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
         one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
-        whole = past >= self._watch + one_more and not self._undecided(verdict)
-        if not (proven(verdict) or whole) or not self._all_heard(past):
+        sure = proven(verdict)
+        if not (sure or past >= self._watch + one_more) or not self._all_heard(past):
             return False
-        return not logs_behind(status_of_job(self._session.job()))
+        job_status = status_of_job(self._session.job())
+        return (sure or not self._undecided(verdict, job_status)) and not logs_behind(job_status)
 
     def _all_heard(self, past: float) -> bool:
         """Whoever may know a cause has said its first word, or is not waited for any longer."""
@@ -218,10 +219,10 @@ class _Watching:
         still = self._session.progress.stood_still
         return still is not None and still >= LEAST
 
-    def _undecided(self, verdict: Verdict) -> bool:
+    def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
         if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
-            return self._readable() and not judged(status_of_job(self._session.job()))
+            return self._readable() and not judged(job_status)
         return verdict.outcome == "unknown" and bool(self._session.living())
 
     def _readable(self) -> bool:

@@ -13,7 +13,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
-from hangtop.diagnosis.witnesses.log_reading import logs_read_since
+from hangtop.diagnosis.witnesses.log_reading import logs_read_to
 from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_of_absent, kill_told
 
 ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
@@ -97,11 +97,7 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
     that was last seen shutting down left by itself, any other was most likely killed.
     """
     told = by_rank(failures(job_status.job))
-    gone = [
-        status
-        for status in job_status.of("gone")
-        if status.rank not in told and status.held >= GONE_S and _logs_read(job_status, status)
-    ]
+    gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
     staying = job_status.present
     if not gone or not staying or not (job_status.graph and job_status.graph.waiters):
         return
@@ -143,18 +139,15 @@ def leaving(job_status: JobStatus) -> Iterator[Finding]:
     if not leavers or graph is None or graph.held < job_status.alarm_after:
         return
     told = by_rank(failures(job_status.job))
-    quiet = [
-        status
-        for status in leavers
-        if all(f.consequence for f in told.get(status.rank, ())) and _logs_read(job_status, status)
-    ]
+    quiet = _logs_read(job_status, [s for s in leavers if all(f.consequence for f in told.get(s.rank, ()))])
     if quiet:
         yield _left_early(job_status, quiet)
 
 
-def _logs_read(job_status: JobStatus, status: RankStatus) -> bool:
-    """Since it is in this state: it may have raised, which its log tells."""
-    return logs_read_since(job_status.job, job_status.job.now - status.held)
+def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankStatus]:
+    """Those since whose end logs were read: before that one may have raised, which its log tells."""
+    read_to = logs_read_to(job_status.job)
+    return [status for status in ended if job_status.job.now - status.held <= read_to]
 
 
 def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus]) -> Finding:

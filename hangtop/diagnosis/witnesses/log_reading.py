@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.job import Job, Node
@@ -12,12 +13,13 @@ if TYPE_CHECKING:
     from hangtop.diagnosis.waits.job_status import JobStatus
 
 
-def logs_read_since(job: Job, at: float) -> bool:
-    """What logs said until ``at`` is known, or will not be: by every node that reads any, as each may read another's.
+def logs_read_to(job: Job) -> float:
+    """What logs said until then is known, or will not be: by every node that reads any, as each may read another's.
 
-    After ``UNREAD_S`` seconds nobody is waited for any longer.
+    For more than ``UNREAD_S`` seconds nobody is waited for.
     """
-    return not _behind(job, at)
+    behind = [_read_to(node) for node in job.nodes.values() if _reads(node)] if job.live else []
+    return max(min(behind), job.now - UNREAD_S) if behind else inf
 
 
 def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
@@ -26,17 +28,12 @@ def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
     None: the first to fail is known by now.
     """
     job = job_status.job
-    ended = [status.process.gone_at for status in job_status.of("gone") if status.process is not None]
-    left = [job.now - status.held for status in job_status.of("leaving")]
-    failed = [failure.at for failure in failures(job)]
-    times = [min(at, job.now) for at in (*ended, *left, *failed) if at is not None]
-    return _behind(job, max(times)) if times else ()
-
-
-def _behind(job: Job, at: float) -> tuple[str, ...]:
-    if not job.live or job.now - at >= UNREAD_S:
+    ended = [job.now - status.held for status in job_status.of("gone", "leaving")]
+    failed = [min(failure.at, job.now) for failure in failures(job) if failure.at is not None]
+    last = max((*ended, *failed), default=-inf)
+    if last <= logs_read_to(job):
         return ()
-    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and not _read_since(node, at)))
+    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and _read_to(node) < last))
 
 
 def _reads(node: Node) -> bool:
@@ -44,5 +41,5 @@ def _reads(node: Node) -> bool:
     return node.link == "live" and logs is not None and logs.state == "ok"
 
 
-def _read_since(node: Node, at: float) -> bool:
-    return node.logs_read is not None and node.logs_read >= at
+def _read_to(node: Node) -> float:
+    return -inf if node.logs_read is None else node.logs_read
