@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from collectors.node.logs.absent import logs_of_absent
 from collectors.node.logs.follow import SHOWN, Followed, LogWriter
 from collectors.node.logs.numbered import Line, told_numbers
 from collectors.node.logs.parts import HELD, WHOLE, left_out_of
@@ -118,11 +119,10 @@ class LogSource(Source):
         for rank in gone:
             for wanted in self._places.of_elastic(rank):  # an error file is written just before the end
                 self._want(wanted, now)
-        for rank in ranks:
-            if rank.rank >= 0:
-                self._ranks[rank.pid] = rank.rank
-            for wanted in self._places.of_rank(rank, now):
-                self._want(wanted, now)
+        self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
+        theirs = [wanted for rank in ranks for wanted in self._places.of_rank(rank, now)]
+        for wanted in (*theirs, *logs_of_absent(ranks, theirs)):
+            self._want(wanted, now)
         for wanted in self._places.of_system(now) if ranks else ():
             self._want(wanted, now)
         globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
