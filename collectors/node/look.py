@@ -8,6 +8,7 @@ from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
 from collectors.node import inside, process_state, pyspy, pyspy_output, tracing
+from collectors.node.carried import CarriedBytes
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
@@ -62,6 +63,7 @@ class LookUnderWay:
         self._own_pid = process_state.identity(pid).own_pid
         self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
         self._state = process_state.of(pid)
+        self._traffic = CarriedBytes(pid)
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
         self._kept_out = False
@@ -180,4 +182,5 @@ class LookUnderWay:
             seen.waiting_on,
             process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
+            *self._traffic.told(),
         )

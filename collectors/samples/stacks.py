@@ -59,3 +59,7 @@ class StackDump(NamedTuple):
     only for root."""
     way_out: str = ""
     """With ``denied`` or ``no-py-spy``: what would make it work on this node."""
+    carried: Optional[int] = None
+    """Bytes that its open TCP connections have sent and received so far; None where that is not told."""
+    carrying: Optional[float] = None
+    """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""

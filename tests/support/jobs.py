@@ -78,6 +78,7 @@ class Ranks:
         syscall: str | None = None,
         waiting_on: str = "",
         gil: bool = False,
+        carrying: float | None = None,
     ) -> Ranks:
         """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
 
@@ -89,7 +90,7 @@ class Ranks:
             own.arguments = dict(arguments or {})
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
-            own.state, own.waiting_on, own.gil = state, waiting_on, gil
+            own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
@@ -156,6 +157,8 @@ class Person:
     state: str = "S"
     syscall: str = "futex"
     waiting_on: str = ""
+    carrying: float | None = None
+    """Bytes per second that its connections carry."""
     wchan: str = ""
     gil: bool = False
     cores: float = 0.0
@@ -289,7 +292,8 @@ class Sketch:
                     1000 + number, 1000 + number, at, "nonblocking", person.state, person.wchan, person.syscall,
                     100 + person.cores * (at - NOW + self.span), person.error,
                     [thread(frames, person.arguments, gil=person.gil, active=person.state == "R")] if frames else [],
-                    person.waiting_on,
+                    person.waiting_on, carrying=person.carrying,
+                    carried=None if person.carrying is None else 1000 + int(person.carrying * (at - NOW + self.span)),
                 )
             )  # fmt: skip
         return dumps

@@ -129,6 +129,8 @@ class Activity(NamedTuple):
     """Time of the oldest look of the unbroken run, up to the newest, with this same ``place``."""
     second: str
     """A collective in which another of its threads waits at the same time, and which thread; empty as a rule."""
+    carried: float | None
+    """Bytes per second that its TCP connections carried between the last two looks; None where that is not told."""
 
     @property
     def waits_for_peers(self) -> bool:

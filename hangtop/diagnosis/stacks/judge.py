@@ -92,6 +92,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity
         at=dump.at,
         since=looks[0].dump.at if alike else _since(looks),
         second=second_collective(dump, reading),
+        carried=_carried(mine),
     )
 
 
@@ -132,6 +133,7 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
         at=newest.at,
         since=newest.at,
         second="",
+        carried=_carried(mine),
     )
 
 
@@ -179,6 +181,14 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
     if is_blocked(share):
         return "unknown" if first.state == last.state == "R" else "blocked"
     return "busy" if is_busy(share) else "mixed"
+
+
+def _carried(mine: Sequence[StackDump]) -> float | None:
+    """By the last look and one before it, else by what was seen during the last."""
+    told = [(dump.at, dump.carried) for dump in mine if dump.carried is not None and dump.pid == mine[-1].pid]
+    at, carried = told[-1] if told else (0.0, 0)
+    before = next((pair for pair in reversed(told) if at - pair[0] >= _SHORTEST_SPAN), None)
+    return mine[-1].carrying if before is None else max(0, carried - before[1]) / (at - before[0])
 
 
 def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:

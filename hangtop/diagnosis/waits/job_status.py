@@ -14,11 +14,12 @@ from hangtop.diagnosis.tables.thresholds import (
     LONG_WORK_S,
     OWN_WORK_S,
     SLEPT_SEEN_SHARE,
+    WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.children import helpers_known
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import works_between
+from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 from hangtop.diagnosis.waits.statuses import statuses_of
 
@@ -112,7 +113,7 @@ def visibly_works(status: RankStatus) -> bool:
     doing = status.activity
     if status.state != "working":
         return False
-    if status.load == "computing" or status.motion.moves_data:
+    if status.load == "computing" or status.motion.moves_data or _carries(status):
         return True
     if doing is not None and doing.waits == "helper" and status.motion.helped:
         return True  # wherever it waits for them: the processes that it started compute
@@ -126,6 +127,16 @@ def visibly_works(status: RankStatus) -> bool:
     return status.motion.helped or (
         bool(inside & LEGITIMATE) and (napping or bool(doing.moving)) and not status.motion.blocked
     )
+
+
+def _carries(status: RankStatus) -> bool:
+    """True for a rank whose connections carry much, as a download's do, though it reads and writes no file.
+
+    What a look saw counts until its process has not run for a while.
+    """
+    doing, motion = status.activity, status.motion
+    runs = motion.unrun < HELPERS_SPAN or bool(motion.cpu)
+    return doing is not None and (doing.carried or 0.0) > WORK_BYTES_PER_S and runs
 
 
 def moves_on(status: RankStatus) -> bool:

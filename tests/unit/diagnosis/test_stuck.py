@@ -409,3 +409,30 @@ def test_an_actor_that_saves_while_it_keeps_the_gil_is_stuck_in_saving() -> None
     assert kinds(diagnose(in_an_actor(job))) == ["rank_stuck_in_checkpoint"]
     extension = held_up_by(0, ["encode codec.py:9", "main run.py:9"], waiters=BARRIER, gil=True).job()
     assert first(diagnose(in_an_actor(extension))).kind == "gil_hang"
+
+
+@pytest.mark.parametrize("stacks", [(["pull_weights run.py:30", "main run.py:9"],), (READING,), (SAVING,)])
+def test_a_download_is_waited_for_however_it_sleeps_between_two_reads(stacks: tuple[list[str], ...]) -> None:
+    loading = held_up_by(2, *stacks, syscall="recvfrom", waiting_on="tcp 10.0.0.9:443", carrying=9e6)
+    found = first(loading.verdict())
+    assert (found.kind, found.ranks) == ("waiting", (2,))
+    assert any("its connections carry 8.6 MiB/s" in line.text for line in found.evidence)
+    stuck = held_up_by(2, *stacks, syscall="recvfrom", waiting_on="tcp 10.0.0.9:443", carrying=300.0)
+    assert first(stuck.verdict()).severity == "critical"
+
+
+def test_one_look_at_a_download_is_enough_to_see_it() -> None:
+    loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
+    job = loading.job()
+    once = dataclasses.replace(job, stacks=tuple({dump.rank_pid: dump for dump in job.stacks}.values()))
+    assert not alarms(diagnose(once))
+
+
+def test_a_download_that_was_seen_to_go_on_and_whose_process_sleeps_since_is_stuck() -> None:
+    loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
+    job = loading.job()
+    asleep = []
+    for rank in job.ranks:
+        looks = tuple(look._replace(value=look.value._replace(idle_since=job.now - 60)) for look in rank.looks)
+        asleep.append(dataclasses.replace(rank, looks=looks))
+    assert first(diagnose(dataclasses.replace(job, ranks=tuple(asleep)))).severity == "critical"
