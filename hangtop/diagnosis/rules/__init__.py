@@ -69,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     gpu_faults.gpu_row_remap,
     gpu_faults.gpu_needs_reset,
     gpu_faults.nvlink_errors,
+    gpu_faults.nvlinks_down,
     gpu_faults.nvswitch,
     nvlink_fabric.not_joined,
     nvlink_fabric.service_down,

@@ -191,10 +191,11 @@ def gpu_needs_reset(job: Job) -> Iterator[Finding]:
 
 
 def nvlink_errors(job: Job) -> Iterator[Finding]:
-    """nvlink_errors: replay, recovery or CRC counters grew while watched, or a link is down whose neighbours are up.
+    """nvlink_errors: replay, recovery or CRC counters grew while watched, or a link is down, and others of its node up.
 
-    Needs NVLink counters at two times.
+    Needs NVLink counters at two times, or the states of links.
     """
+    joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks)}
     for node, gpu in all_gpus(job):
         if not gpu.nvlinks and not gpu.nvlink_grown:
             continue
@@ -203,7 +204,7 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
             for link, counters in gpu.nvlink_grown.items()
         }
         bad = {link: counters for link, counters in sorted(grown.items()) if counters}
-        down = [link.link for link in gpu.nvlinks if not link.active] if any(n.active for n in gpu.nvlinks) else []
+        down = [link.link for link in gpu.nvlinks if not link.active and node.name in joined]
         if not bad and not down:
             continue
         words = [f"link {link}: {listed([f'{n} +{v}' for n, v in counters.items()])}" for link, counters in bad.items()]
@@ -215,6 +216,23 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
             evidence=(Evidence(f"NVML on {node.name}", job.now, listed(words, most=8)),),
             advice="Drain the node and reset all GPUs of the NVLink domain; errors that come again are hardware.",
         )  # fmt: skip
+
+
+def nvlinks_down(job: Job) -> Iterator[Finding]:
+    """nvlink_errors, information: of no GPU of a node any NVLink is up. Broken, or cards that are joined by none.
+
+    Needs the states of links.
+    """
+    for name in sorted(job.nodes):
+        links = [link for gpu in job.nodes[name].gpus for link in gpu.nvlinks]
+        if links and not any(link.active for link in links):
+            text = f"all {count(len(links), 'NVLink')} of {count(len({link.gpu for link in links}), 'GPU')} are down"
+            yield Finding(
+                "nvlink_errors", "info", 0.4, f"{text} on {name}", ranks=ranks_on_node(job, name), nodes=(name,),
+                evidence=(Evidence(f"NVLinks of {name}", job.now, text),),
+                advice="On SXM boards this is a fault: look at the fabric manager and at dmesg. Of PCIe cards without "
+                "a bridge nothing else is to be expected.",
+            )  # fmt: skip
 
 
 def nvswitch(job: Job) -> Iterator[Finding]:

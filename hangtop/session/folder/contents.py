@@ -8,7 +8,7 @@ from collectors.node.nvidia_smi_rows import Row
 from collectors.node.perfquery import PortBlock
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
-from collectors.samples.gpus import GpuFault, GpuProcess
+from collectors.samples.gpus import GpuFault, GpuProcess, NvlinkCounters
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.stacks import StackDump
 from collectors.samples.traces import RankTrace
@@ -46,6 +46,8 @@ class Contents:
     gpu_faults: dict[str, list[GpuFault]] = field(default_factory=dict)
     gpu_processes: dict[str, list[GpuProcess]] = field(default_factory=dict)
     """Who was on the GPUs, as nvidia-smi listed them, by node."""
+    nvlinks: dict[str, list[NvlinkCounters]] = field(default_factory=dict)
+    """Which NVLinks are up, by node."""
     ports: dict[str, list[PortFacts]] = field(default_factory=dict)
     """Ports of ibstat by node."""
     counters: dict[str, list[PortBlock]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from collectors.node.nvidia_smi_rows import Row, bus_key
 from collectors.node.perfquery import PortBlock
+from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import CommSpeed, LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.counters import Counters
@@ -79,9 +80,9 @@ def _rank(rank: int, host: str, pid: int) -> Rank:
 
 def _names(contents: Contents, events: list[LogEvent], homes: Mapping[int, Process]) -> list[str]:
     found = {host for host, _ in homes.values()} | {event.host for event in events}
-    found |= {*contents.gpus, *contents.gpu_faults, *contents.ports, *contents.counters}
+    found |= {*contents.gpus, *contents.gpu_faults, *contents.nvlinks, *contents.ports, *contents.counters}
     found |= {node for node, _, _ in contents.stacks} | {speed.host for speed in contents.speeds}
-    devices = bool(contents.gpus.get("") or contents.gpu_faults.get("") or contents.ports.get(""))
+    devices = any(found.get("") for found in (contents.gpus, contents.gpu_faults, contents.nvlinks, contents.ports))
     devices = devices or any(event.kind.startswith("kernel.") and not event.host for event in events)
     return sorted(found - {""}) + ([""] if devices else [])
 
@@ -112,7 +113,10 @@ def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
     by_index: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_index[row.facts.gpu].append(row)
-    for index in sorted(by_index.keys() | faults.keys())[:GPUS]:
+    links: dict[int, dict[int, NvlinkCounters]] = defaultdict(dict)
+    for link in contents.nvlinks.get(name, [])[-LOOKS:]:
+        links[link.gpu][link.link] = link
+    for index in sorted(by_index.keys() | faults.keys() | links.keys())[:GPUS]:
         own = by_index.get(index, [])[-LOOKS:]
         yield Gpu(
             index=index,
@@ -120,6 +124,7 @@ def _gpus(name: str, contents: Contents) -> Iterator[Gpu]:
             looks=tuple(Look(float(number), row.sample) for number, row in enumerate(own)),
             processes=tuple(app for app in apps if own and bus_key(app.bus_id) == bus_key(own[-1].facts.bus_id)),
             fault=faults.get(index),
+            nvlinks=tuple(links[index].values()) if index in links else (),
         )
 
 

@@ -13,6 +13,7 @@ from collectors.formats import (
     flight_recorder,
     kineto,
     nvidia_smi_text,
+    nvlink_text,
     pyspy_text,
     ras,
     rdma_link,
@@ -203,6 +204,15 @@ def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     return len(saved.rows) + len(saved.faults) + len(saved.apps)
 
 
+def _nvlink(data: bytes, member: Member, contents: Contents) -> int:
+    links = nvlink_text.parse(_text(data))
+    if not links:
+        raise BadFormat("it lists no links")
+    contents.nvlinks.setdefault(_node(member), []).extend(links)
+    contents.gpus.setdefault(_node(member), []).extend(nvidia_smi_text.read(_text(data)).rows)
+    return len(links)
+
+
 def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
     ports = ibstat.parse(_text(data))
     if not ports:
@@ -242,6 +252,7 @@ DOCUMENTS: tuple[_Document, ...] = (
     ),
     _Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
     _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy, TOOL),
+    _Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
     _Document(
         "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
     ),
