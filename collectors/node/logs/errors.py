@@ -124,6 +124,8 @@ _SETTING = re.compile(
 """How something is set, what might be, and a count of none, in words that tell of ends elsewhere."""
 _HANDLED = re.compile(r"(?i)\b(?:catching|handled|handling|ignor(?:ed|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)) $")
 """In front of an exception that somebody expected."""
+TRAILED = re.compile(r" \[/?[\w./+-]{1,200}\.(?:cpp|cc|c|h):\d{1,6}\] \[[^\]\r\n]{1,120}\]\s{0,4}$")
+"""File and function behind a message, as DCGM's host engine writes them: a program of the machine, and no rank."""
 _PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
 """Where a logger's line was written: file and line, or its name."""
 LIGHT = re.compile(
@@ -237,7 +239,11 @@ def _waited(text: str) -> Optional[Data]:
 def _logged(text: str) -> Optional[Data]:
     """What a line at the level for errors says."""
     level = _LEVEL.search(text)
-    if level is None or (level.group("level") not in _GRAVE and LIGHT.search(text[:_HEAD])):
+    if (
+        level is None
+        or TRAILED.search(text[-400:])
+        or (level.group("level") not in _GRAVE and LIGHT.search(text[:_HEAD]))
+    ):
         return None
     message = next(
         group for group in level.group("message", "said", "letter", "coded", "logged", "lower", "logfmt") if group

@@ -36,12 +36,13 @@ _BAR = re.compile(r" {0,4}(?:\| {1,6}){0,5}\| ?(?=(?:19|20)\d\d[-/]|\[(?:rank|de
 """What tables of log viewers put between their columns."""
 _COLUMN = re.compile(r"\| ?")
 _SYSLOG = re.compile(
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)[\w./-]{1,80}(?:\[\d{1,9}\])?: "
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)(?P<program>[\w./-]{1,80})"
+    r"(?:\[\d{1,9}\])?: "
 )
 """The journal's time, host and program."""
 _SYSLOG_ISO = re.compile(
     r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
-    r" (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)[\w./-]{1,80}\[\d{1,9}\]: "
+    r" (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)(?P<program>[\w./-]{1,80})\[\d{1,9}\]: "
 )
 """The same with a time of ISO's form, as ``journalctl -o short-iso`` and rsyslog write it."""
 _DATED = re.compile(
@@ -72,6 +73,8 @@ class Line(NamedTuple):
     pid: Optional[int]
     labelled: bool
     """True when a label or a time stood in front: a wrapped line's second half has none."""
+    program: str = ""
+    """The program that a journal names in front."""
 
 
 def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
@@ -118,7 +121,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
     text = start = quoting.unquoted(text)
     if text.startswith("{"):
         text, at, rank, written = structured.unwrapped(text, now)
-    text, dated, host = _dated(text, now)
+    text, dated, host, program = _dated(text, now)
     at, host = dated if dated is not None else at, host or written
     barred = False
     for _ in range(8):
@@ -155,14 +158,15 @@ def _unlabel(text: str, number: int, now: float) -> Line:
             pid, host, tag = int(value), extra or host, value
         else:
             tag = value or tag
-    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start)
+    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start, program)
 
 
-def _dated(text: str, now: float) -> Tuple[str, Optional[float], str]:
-    """A line without the time that a journal puts in front, that time, and the host."""
+def _dated(text: str, now: float) -> Tuple[str, Optional[float], str, str]:
+    """A line without the time that a journal puts in front, that time, the host and the program."""
     journal = _SYSLOG.match(text) or _SYSLOG_ISO.match(text)
     stamp = journal or _DATED.match(text)
     if stamp is None:
-        return text, None, ""
+        return text, None, "", ""
     found = times.find(stamp.group(), now)
-    return text[stamp.end() :], None if found is None else found.at, "" if journal is None else journal.group("host")
+    host, program = ("", "") if journal is None else journal.group("host", "program")
+    return text[stamp.end() :], None if found is None else found.at, host, program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
-from collectors.node.logs import blocks, exceptions, folded, line, sendable, times, whose
+from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, whose
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.naming import STEMS, Naming
 from collectors.node.logs.outcome import OpenBlock, Outcome
@@ -163,7 +163,7 @@ class Reader:
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False
         for bit, family in enumerate(FAMILIES):
-            if not mask >> bit & 1 or (family.hearsay and said_any):
+            if not mask >> bit & 1 or (family.hearsay and (said_any or nodes.DAEMONS.match(record.program))):
                 continue
             if family.hearsay and mask & _ALONE and self._parts.ask(RECORDS, self._alone, record):
                 return

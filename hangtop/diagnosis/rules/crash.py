@@ -227,10 +227,11 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
         return
     reason = text_of(cancelled[0], "reason").replace("_", " ") if cancelled else ""
     proof = [*cancelled[:2], *(words[0].event for words in told[:2])]
+    where = {event.host for event in cancelled or (words[0].event for words in told)}
     yield Finding(
         "rank_killed", "critical", 0.8 if reason else 0.5,
         f"the job was ended from outside{f': {reason}' if reason else ''}; no rank failed by itself",
-        nodes=tuple(sorted({event.host for event in cancelled if event.host}))[:8],
+        nodes=tuple(sorted(where - {""}))[:8],
         evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip

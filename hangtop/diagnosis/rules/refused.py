@@ -66,9 +66,11 @@ def no_room(job: Job) -> Iterator[Finding]:
     events, placed = said(job, "launcher.pending"), said(job, "launcher.placed")
     if job.live or not events or any(event.line > events[-1].line for event in placed) or _ran(job, events):
         return
+    drained = tuple(sorted({event.host for event in events if event.data.get("drained") is True}))
     yield Finding(
         "waiting", "warning", 0.6, f"the job waits for a place: {text_of(events[-1], 'why')[:200]}",
-        evidence=lines(events), advice="Look at what it asks for, and at what the cluster's nodes have left.",
+        nodes=drained, evidence=lines(events),
+        advice="Look at what it asks for, and at what the cluster's nodes have left.",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from collectors.node.logs import counters, errors, exceptions, line, whose
+from collectors.node.logs import counters, errors, exceptions, line, nodes, whose
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
@@ -82,7 +82,7 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
             continue
         behind += 1
         record = next(line.records(raw, parser.line - 1 - back, now), None)
-        if behind > LAST or record is None or _is_step(raw):
+        if behind > LAST or record is None or _is_step(raw) or nodes.DAEMONS.match(record.program):
             return None
         text = record.text.strip()
         if len(text) >= 12 and " " in text and _fails(text):
@@ -107,7 +107,7 @@ def _fails(text: str) -> bool:
     head = text[:400]
     if sum(1 for _ in _GAP.finditer(head)) >= _COLUMNS:
         return False
-    light = _NONE.search(head) or errors.LIGHT.search(head)
+    light = _NONE.search(head) or errors.LIGHT.search(head) or errors.TRAILED.search(text[-400:])
     return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not light
 
 
