@@ -85,7 +85,7 @@ class Exceptional:
     def end(self) -> Outcome:
         """The exception."""
         said = self._block.end()
-        enough = self._block.message or (self._sure and self._block.frames > 1)
+        enough = self._block.message or self._block.chain or (self._sure and self._block.frames > 1)
         if said is not None and self._headless and not enough and self._block.frames > 1:
             said.data.update(told="stack", message=tracebacks.MIDDLE)
             return Outcome([Said("log.error", said.data)], self._block.text, "")

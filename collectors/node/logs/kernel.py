@@ -43,7 +43,7 @@ _DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
         ),
         ("needs_reset", r"NV_ERR_RESET_REQUIRED|Assertion failed: Reset required"),
         ("locked", r"GPU is probably locked"),
-        ("bad_register", r"[Pp]ossible bad register read|GPU (?:is|has been) lost|[Ll]ost GPU"),
+        ("bad_register", r"[Pp]ossible bad register read|GPU (?:is |has been )?lost\b|[Ll]ost GPU|NV_ERR_GPU_IS_LOST"),
     )
 )
 """What the driver says of a GPU without an Xid."""

@@ -45,6 +45,10 @@ _SYSLOG_ISO = re.compile(
     r" (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)(?P<program>[\w./-]{1,80})\[\d{1,9}\]: "
 )
 """The same with a time of ISO's form, as ``journalctl -o short-iso`` and rsyslog write it."""
+_DAEMON_OF_SLURM = re.compile(
+    r"\[20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\] (?:\[[\w.+]{1,40}\] )?(?=(?:error|warning|debug\d?|verbose): )"
+)
+"""The log of one of Slurm's own daemons, which names no program."""
 _DATED = re.compile(
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?= {2}\S| {4}|Traceback \(|[\w.]{1,80}(?:Error|Exception): )"
 )
@@ -166,7 +170,7 @@ def _dated(text: str, now: float) -> Tuple[str, Optional[float], str, str]:
     journal = _SYSLOG.match(text) or _SYSLOG_ISO.match(text)
     stamp = journal or _DATED.match(text)
     if stamp is None:
-        return text, None, "", ""
+        return text, None, "", "slurmd" if _DAEMON_OF_SLURM.match(text) else ""
     found = times.find(stamp.group(), now)
     host, program = ("", "") if journal is None else journal.group("host", "program")
     return text[stamp.end() :], None if found is None else found.at, host, program

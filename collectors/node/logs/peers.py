@@ -1,20 +1,45 @@
-"""Ranks that try again and again to reach another one: LightGBM's sockets, that wait longer each time."""
+"""Ranks and daemons that do not reach another one: LightGBM's sockets, that wait longer each time, and Open MPI's.
+
+``peer.retry`` has the rank that could not be reached, and is no fault by itself; of Open MPI's help texts
+(``help-oob-tcp.txt``, ``help-mpi-btl-tcp.txt``), which give a field a line,
+``launcher.lost_node`` has the host at the other end.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Iterator
 
-from collectors.node.logs.said import Family, Said, fields
+from collectors.node.logs.said import Data, Family, Said, fields
 
 _PEER = re.compile(r"Connecting to rank (?P<peer>\d{1,6}) failed, waiting for \d{1,9} milliseconds")
+_UNMADE = re.compile(
+    r"unable to complete a TCP connection|Open MPI failed to TCP connect to a peer|Open MPI detected an inbound MPI TCP"
+    r"|was unable to (?:establish|make) a (?:TCP )?connection to a (?:remote|peer)"
+)
+_FIELD = re.compile(
+    r"^\s{0,8}(?:to (?:another|a peer MPI) process[.:]"
+    r"|(?:Local|Remote|Peer|My|Your) ?[\w/ ]{0,24}: {0,20}\S[^\r\n]{0,120}|PID: {1,20}\d{1,10})\s{0,4}$"
+)
+_REMOTE = re.compile(
+    r"^\s{0,8}(?:Remote host|Peer (?:host(?:name)?|address)): {0,20}(?P<host>[A-Za-z0-9][\w.-]{0,120})", re.MULTILINE
+)
 
 
 def read(text: str) -> Iterator[Said]:
-    """Events of one line: ``peer.retry`` with the rank that could not be reached; no fault by itself."""
+    """Events of one line, or of a help text with its fields."""
     peer = _PEER.search(text)
     if peer is not None:
         yield Said("peer.retry", fields(peer, ("peer",)))
+    elif _UNMADE.search(text):
+        remote = _REMOTE.search(text)
+        data: Data = {"launcher": "mpi", "why": "no TCP connection to it came about"}
+        yield Said("launcher.lost_node", data, host=remote.group("host") if remote is not None else "")
 
 
-FAMILY = Family("peers", (b"Connecting to rank ",), read)
+FAMILY = Family(
+    "peers",
+    (b"Connecting to rank ", b"TCP connect", b"inbound MPI TCP", b"unable to establish a", b"unable to make a"),
+    read,
+    listed=(_UNMADE, _FIELD),
+)
