@@ -267,7 +267,7 @@ def _files(text: str) -> Optional[Said]:
 
 _STEMS = (
     b"NVRM: ", b"amdgpu", b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
-    b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b"state:D",
+    b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b" D f", b"state:D",
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
     b"ink up", b"ink Up", b"ink is Up", b"ink is up", b"lost carrier", b" oper state ", b" oper status ",

@@ -1,4 +1,4 @@
-"""Ranks and daemons that do not reach another one: LightGBM's sockets, that wait longer each time, and Open MPI's.
+"""Ranks and daemons that do not reach another one: LightGBM's sockets, Open MPI's, logins by ssh.
 
 ``peer.retry`` has the rank that could not be reached, and is no fault by itself; of Open MPI's help texts
 (``help-oob-tcp.txt``, ``help-mpi-btl-tcp.txt``), which give a field a line,
@@ -25,12 +25,24 @@ _REMOTE = re.compile(
     r"^\s{0,8}(?:Remote host|Peer (?:host(?:name)?|address)): {0,20}(?P<host>[A-Za-z0-9][\w.-]{0,120})", re.MULTILINE
 )
 
+_SSH_TRIED = re.compile(
+    r"Command '?\[?'?ssh(?:'?,? '?-\w{1,2}(?:'?,? '?[\w.=/~-]{1,80})?){0,6}'?,? '?"
+    r"(?:[\w.-]{1,60}@)?(?P<host>[\w.-]{1,120})\b"
+    r"[^\r\n]{0,400}? returned non-zero exit status 255"
+)
+"""A login that Python tried, which ssh itself did not bring about: then its exit status is 255."""
+
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line, or of a help text with its fields."""
     peer = _PEER.search(text)
     if peer is not None:
         yield Said("peer.retry", fields(peer, ("peer",)))
+    elif "status 255" in text:
+        tried = _SSH_TRIED.search(text)
+        if tried is not None:
+            lost: Data = {"launcher": "ssh", "why": "no login there came about"}
+            yield Said("launcher.lost_node", lost, host=tried.group("host"))
     elif _UNMADE.search(text):
         remote = _REMOTE.search(text)
         data: Data = {"launcher": "mpi", "why": "no TCP connection to it came about"}
@@ -39,7 +51,14 @@ def read(text: str) -> Iterator[Said]:
 
 FAMILY = Family(
     "peers",
-    (b"Connecting to rank ", b"TCP connect", b"inbound MPI TCP", b"unable to establish a", b"unable to make a"),
+    (
+        b"Connecting to rank ",
+        b"exit status 255",
+        b"TCP connect",
+        b"inbound MPI TCP",
+        b"unable to establish a",
+        b"unable to make a",
+    ),
     read,
     listed=(_UNMADE, _FIELD),
 )

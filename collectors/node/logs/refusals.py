@@ -58,6 +58,11 @@ _FLUX = (
     r"|alloc) severity=0 )(?P<why>task \d{1,7}: start failed: [^\r\n]{1,160})"
 )
 _BASH = rf"(?:^|[ :])(?P<why>{_PROGRAMS}: (?:command )?not found)\s{{0,4}}$"
+_ABSENT = (
+    r"^(?:bash|sh|zsh|env|nohup|exec): (?:line \d{1,5}: |\d{1,5}: )?"
+    rf"(?P<why>(?:/[\w./+-]{{0,200}}/)?{_PROGRAMS}[\d.]{{0,5}}: No such file or directory)"
+)
+"""A shell on a node that does not find there what it is to run."""
 _FILE = r"^(?:/\S{0,200}/)?python[\d.]{0,5}: (?P<why>can't open file '?[^\r\n]{1,300})"
 _MODULE = r"(?P<why>/\S{1,200}/python[\d.]{0,5}: No module named (?:torch|deepspeed|accelerate|horovod)[\w.]{0,60})"
 _BATCH = (
@@ -73,8 +78,8 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("slurm", _PROLOG), ("slurm", _HUNG), ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH),
-        ("batch", _BATCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH), ("shell", _FILE),
-        ("shell", _MODULE),
+        ("batch", _BATCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH),
+        ("shell", _ABSENT), ("shell", _FILE), ("shell", _MODULE),
     )
 )  # fmt: skip
 
@@ -102,7 +107,7 @@ FAMILY = Family(
         b"attempt to run as root", b"was unable to find", b"was unable to launch", b"could not find anything to do",
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",
         b"to reliably start", b"direct launched", b"executable was specified", b"Permission denied (",
-        b"Host key verification", b"start failed: ", b"Prolog failure", b"not found",
+        b"Host key verification", b"start failed: ", b"No such file or dir", b"Prolog failure", b"not found",
         b"can't open file", b"No module named ",
         b"Node:  ", b"ocal host:  ", b"Host:  ",
     ),

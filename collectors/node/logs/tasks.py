@@ -12,7 +12,7 @@ _HUNG = re.compile(
     r"(?:blocked for more than (?P<seconds>\d+) seconds|blocked on an? \w{3,16},? likely (?:last )?(?:held|owned) by)"
 )
 _ASLEEP = re.compile(
-    r"(?:^|\] )(?:task:)?(?P<process>[\w/:.@+-]{1,40}) {1,24}(?:state:)?D {1,24}"
+    r"(?:^|\] )(?:task:)?(?P<process>[\w/:.@+-]{1,40}) {1,24}(?:state:)?D {1,24}(?:[0-9a-f]{8,16} {1,24}(?=0 ))?"
     r"(?:stack: {0,8})?\d{1,20} {1,12}(?:pid: {0,8})?"
     r"(?P<pid>\d{1,9}) {1,12}(?:ppid: {0,8})?\d{1,9} "
 )

@@ -138,7 +138,7 @@ ROWS: tuple[Kind, ...] = (
          "ib_transmit_discards"), "port"), Effects(WAITS_END | _set("ib_retry_exceeded", "roce_retransmits"),
          "any"), Effects(_set("path_blocked", "slow_node"), "node"))),
     Kind("node_unreachable", "at_risk", 0, (Effects(WAITS_END | _set("init_hang", "rank_left_early",
-         "rank_missing", "waiting"), "any"),)),
+         "rank_missing", "waiting", "child_failed_no_detail"), "any"),)),
     Kind("storage_stalled", "at_risk", 0, (Effects(_set("kernel_trouble", "rank_stuck_in_checkpoint",
          "rank_stuck_in_data", "rank_uninterruptible"), "node"),)),
     Kind("kernel_trouble", "at_risk", 0, (Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible"), "rank"),)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
 EVENTS = 20_000
 """Events of one log that are kept."""
+STRAY = 8
+"""Lines around a tool's output that are nobody's: prompts, marks of code, remarks."""
 TOOL = 16 << 20
 """Bytes of what a tool printed: hundreds of its answers."""
 Advance = Callable[[int], None]
@@ -48,6 +51,8 @@ class _Document(NamedTuple):
     take: Callable[[bytes, Member, Contents], int]
     """Adds what it says; gives how many things that were. Raises :class:`BadFormat`."""
     limit: int = DOCUMENT
+    others: Callable[[str], int] = lambda _: 0
+    """How many lines of a text are not the tool's: with more than a few it is a log that the tool's output heads."""
 
 
 def read(paths: Sequence[Path], advance: Advance = lambda _: None) -> Contents:
@@ -72,7 +77,8 @@ def _read(member: Member, contents: Contents) -> Recognised:
     behind = copied(_text(member.head)).text.encode()
     for document in DOCUMENTS:
         if document.looks_like(member.head, member.name) or document.looks_like(behind, member.name):
-            return _whole(document, member, contents)
+            headed = document.others(_text(member.head)) > STRAY
+            return _headed(document, member, contents) if headed else _whole(document, member, contents)
     if _binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     return _log(member, contents)
@@ -88,6 +94,16 @@ def _whole(document: _Document, member: Member, contents: Contents) -> Recognise
     except BadFormat as error:
         return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {clean(str(error))[:300]}")
     return Recognised(member.name, document.kind, len(data), data.count(b"\n"), found, member.damage)
+
+
+def _headed(document: _Document, member: Member, contents: Contents) -> Recognised:
+    """A log that begins with what a tool printed: both are read."""
+    try:
+        found = document.take(member.head, member, contents)
+    except BadFormat:
+        found = 0
+    log = _log(member, contents)
+    return replace(log, kind=f"{log.kind}, {document.kind} above it", events=log.events + found)
 
 
 def _trace(member: Member, contents: Contents) -> Recognised:
@@ -254,7 +270,11 @@ DOCUMENTS: tuple[_Document, ...] = (
     _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy, TOOL),
     _Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
     _Document(
-        "nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi, TOOL // 2
+        "nvidia-smi output",
+        lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])),
+        _nvidia_smi,
+        TOOL // 2,
+        nvidia_smi_text.others,
     ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
     _Document("ports of verbs", lambda head, _: verbs_text.looks_like(_text(head[:4096])), _verbs),

@@ -1,0 +1,83 @@
+"""Logs that begin with what a tool printed, shells that do not find the program, logins that did not come about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+from tests.support.logs import only, parse
+
+TABLE = (
+    "Sun Aug 17 00:40:32 2025       \n"
+    "+-----------------------------------------------------------------------------+\n"
+    "| NVIDIA-SMI 535.129.03    Driver Version: 535.129.03    CUDA Version: 12.2   |\n"
+    "|-------------------------------+----------------------+----------------------+\n"
+    "|   0  NVIDIA H800         On   | 00000000:D1:00.0 Off |                    0 |\n"
+    "| N/A   32C    P0    67W / 700W |      4MiB / 81559MiB |      0%      Default |\n"
+    "+-----------------------------------------------------------------------------+\n"
+)
+LIST = "GPU 0: NVIDIA H800 (UUID: GPU-1)\nGPU 1: NVIDIA H800 (UUID: GPU-2)\n"
+STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(12))
+ENDED = STEPS + "slurmstepd: error: *** JOB 26 ON n7 CANCELLED AT 2026-11-25T02:53:05 DUE TO TIME LIMIT ***\n"
+SSH = (
+    'Traceback (most recent call last):\n  File "/x/runner.py", line 437, in main\n    check_call(command)\n'
+    "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no {} hostname' "
+    "returned non-zero exit status {}.\n"
+)
+
+
+def _findings(folder: Path, text: str) -> list[Finding]:
+    (folder / "job.out").write_text(text)
+    return list(diagnose(job_of(read([folder]))).findings)
+
+
+@pytest.mark.parametrize("head", [TABLE, LIST, "$ nvidia-smi\n" + TABLE])
+def test_a_job_s_output_that_begins_with_its_gpus_is_read_to_its_end(head: str, tmp_path: Path) -> None:
+    (finding,) = _findings(tmp_path, head + ENDED)
+    assert (finding.kind, finding.nodes) == ("rank_killed", ("n7",))
+
+
+@pytest.mark.parametrize("head", [TABLE, LIST])
+def test_the_gpus_above_a_log_are_known_too(head: str, tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(head + ENDED)
+    (known,) = (node.gpus for node in job_of(read([tmp_path])).nodes.values() if node.gpus)
+    facts = known[0].facts
+    assert facts is not None
+    assert facts.name == "NVIDIA H800"
+
+
+def test_a_log_of_many_megabytes_below_a_table_is_a_log(tmp_path: Path) -> None:
+    (finding,) = _findings(tmp_path, TABLE + "step 1 loss 2.0\n" * (1 << 20) + ENDED)
+    assert finding.kind == "rank_killed"
+
+
+def test_a_table_alone_and_one_with_a_prompt_are_tables(tmp_path: Path) -> None:
+    for text in (TABLE, "$ nvidia-smi\n" + TABLE, TABLE * 3):
+        (tmp_path / "smi.txt").write_text(text)
+        (file,) = read([tmp_path]).files
+        assert file.kind == "nvidia-smi output"
+
+
+def test_a_login_that_did_not_come_about(tmp_path: Path) -> None:
+    finding, *others = _findings(tmp_path, SSH.format("n7", 255))
+    assert [other.cause for other in others] == ["node_unreachable"] * len(others)
+    assert (finding.kind, finding.nodes) == ("node_unreachable", ("n7",))
+
+
+def test_a_command_that_failed_at_the_other_end_is_no_lost_node(tmp_path: Path) -> None:
+    assert [finding.kind for finding in _findings(tmp_path, SSH.format("n7", 1))] == ["child_failed_no_detail"]
+
+
+@pytest.mark.parametrize("program", ["/x/envs/py37/bin/python", "/usr/bin/torchrun", "deepspeed"])
+def test_a_shell_that_does_not_find_the_program(program: str) -> None:
+    event = only(parse(f"10.0.0.7: bash: line 1: {program}: No such file or directory\n"), "launcher.refused")
+    assert event.host == "10.0.0.7"
+
+
+def test_a_task_in_old_kernels_words() -> None:
+    line = "[ 1326.467155] qbuckets2       D ffffffffa047cde8     0  4037   3994 0x00000080\n"
+    assert only(parse(line), "kernel.hung_task").data["pid"] == 4037
