@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.session.changes import Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
-from hangtop.session.state import Change, ChangeKind
 from tui.order import natural
 from tui.theme import Tone
 
@@ -53,6 +54,10 @@ MARKS: Mapping[ChangeKind, Sign] = {
     "crashed": Sign("✖", Tone.BAD, "crash", 9),
     "hung": Sign("■", Tone.BAD, "hang", 9),
 }
+
+
+OUTCOMES: frozenset[ChangeKind] = frozenset(get_args(Outcome))
+"""Kinds of changes that are verdicts."""
 
 
 def label_of(mark: Mark) -> str:
@@ -113,3 +118,38 @@ def told(changes: Iterable[Change], most: int) -> list[Change]:
             break
         lines.append(_Told(change, happened, ranks, {change.node: None}))
     return [line.line for line in lines]
+
+
+MATTERS = 5
+"""From this rank on the newest of a kind stays on view, however much happened since."""
+
+
+class Chosen(NamedTuple):
+    """What there is room for, the newest first."""
+
+    lines: list[Change]
+    left_out: bool
+    """Whether something newer than the oldest of them is not among them."""
+
+
+def chosen(changes: Changes, most: int) -> Chosen:
+    """At most ``most`` lines of what happened to the job: the last one, and the last one of each kind that matters.
+
+    The newest of all fill the rest. So ranks that come and go do not push out what the verdict says, a node that was
+    lost or a port that went down. What matters to hangtop alone is none of it.
+    """
+    by_kind = {kind: told(changes.of(kind), most) for kind in changes.kinds() if kind != "hangtop"}
+    every = sorted((line for lines in by_kind.values() for line in lines), key=_newest_first)
+    if len(every) <= most:
+        return Chosen(every, left_out=False)
+    verdicts = [lines[0] for kind, lines in by_kind.items() if kind in OUTCOMES]
+    wanted = [every[0], *sorted(verdicts, key=_newest_first)[:1]]
+    matter = [lines[0] for kind, lines in by_kind.items() if MARKS[kind].rank >= MATTERS]
+    wanted += sorted(matter, key=lambda line: (-MARKS[line.kind].rank, -line.at))
+    kept = {id(line): line for line in (*wanted, *every)}
+    shown = sorted([*kept.values()][:most], key=_newest_first)
+    return Chosen(shown, left_out=bool(shown) and shown[-1] is not every[most - 1])
+
+
+def _newest_first(line: Change) -> tuple[float, int]:
+    return -line.at, -MARKS[line.kind].rank

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import NamedTuple
 
+from hangtop.session.changes import Change
 from hangtop.session.history.marks import Mark, marks
-from hangtop.session.state import Change
 from tui.format import age, clock
 from tui.subject import Subject
 
@@ -124,7 +124,7 @@ class Timeline:
     def marks(self) -> list[Mark]:
         """What happened, the oldest first."""
         changes = self.head.state.changes
-        key = (len(changes), changes[-1] if changes else None)
+        key = (len(changes), changes.newest)
         if key[0] != self._marks[0][0] or key[1] is not self._marks[0][1]:
             self._marks = key, marks(changes)
         return self._marks[1]

@@ -10,13 +10,14 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session import own_pauses
+from hangtop.session.changes import Change
 from hangtop.session.keeping import Keeping
 from hangtop.session.locating import Locator
 from hangtop.session.options import SessionOptions
 from hangtop.session.progress import Progress
 from hangtop.session.ras_numbers import numbers_of
 from hangtop.session.sharing import shared_stack
-from hangtop.session.state import Change, JobState
+from hangtop.session.state import JobState
 from hangtop.session.store import Store
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop import __version__
+from hangtop.session.changes import Change
 from hangtop.session.options import SessionOptions
-from hangtop.session.state import Change, JobState
+from hangtop.session.state import JobState
 
 if TYPE_CHECKING:  # with zstandard: not before something is to be kept
     from hangtop.session.recording import Recorder

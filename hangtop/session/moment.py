@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from collectors.fleet.sink import LinkChange
@@ -12,6 +11,7 @@ from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, Stacks
+from hangtop.session.changes import Changes
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -94,7 +94,7 @@ class Moment(Session):
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
         at, now, here = self.at, head.state, self.state
         here.started = now.started
-        here.changes = deque((change for change in now.changes if change.at <= at), now.changes.maxlen)
+        here.changes = Changes(change for change in now.changes if change.at <= at)
         _known(now, here, at)
         self.verdict = head.history.verdict_at(at)
         self.history, self.told.pace, self.traces = head.history, head.told.pace, head.traces

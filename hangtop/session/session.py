@@ -15,6 +15,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
+from hangtop.session.changes import Change
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
@@ -24,7 +25,7 @@ from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
-from hangtop.session.state import Change, RankState
+from hangtop.session.state import RankState
 from hangtop.session.watcher import Watcher
 from hangtop.session.witnesses import Witnesses
 

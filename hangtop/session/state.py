@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
@@ -22,8 +22,8 @@ from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
-from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Inside, LinkWord, Look
+from hangtop.session.changes import Changes
 from hangtop.session.past import Growing, gpu_rows, pulses
 from hangtop.session.shares import NodeShares
 from hangtop.session.trail import Trail
@@ -212,32 +212,13 @@ class NodeState:
         return state is not None and (source != "gpus" or state.state != "ok" or bool(self.gpus))
 
 
-ChangeKind = (
-    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair", "mark"]
-    | Literal["hangtop", "other"]
-    | Outcome
-)
-"""What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
-verdict says from then on; ``hangtop``: what matters to hangtop alone."""
-
-
-@dataclass(slots=True)
-class Change:
-    """Something that happened, for the overview and the timeline."""
-
-    at: float
-    node: str
-    text: str
-    kind: ChangeKind = "other"
-
-
 @dataclass(slots=True)
 class JobState:
     """The whole picture."""
 
     started: float = 0.0
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=4000))
+    changes: Changes = field(default_factory=Changes)
     log_lines: NodeShares[LogLines] = field(default_factory=NodeShares)
     """(node, lines) as they came."""
     log_serial: int = 0

@@ -21,9 +21,10 @@ from hangtop.diagnosis.job import LinkWord
 from hangtop.session.allowance import surplus
 from hangtop.session.apply import gpus, host, inside, messages, network, ranks, stream
 from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.changes import ChangeKind
 from hangtop.session.clock import ClockOffset, shift_of
 from hangtop.session.sharing import STANDING, shared
-from hangtop.session.state import ChangeKind, JobState, NodeState, RankState
+from hangtop.session.state import JobState, NodeState, RankState
 
 APPLIERS: dict[type, Applier] = {
     **stream.APPLIERS,

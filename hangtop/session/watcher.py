@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.aside import aside
-from hangtop.session.state import Change
+from hangtop.session.changes import Change
 from hangtop.session.watched import WatchedSession
 
 PERIOD = 1.0

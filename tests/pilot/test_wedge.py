@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hangtop.session.state import Change
+from hangtop.session.changes import Change
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hangtop.session.state import Change
+from hangtop.session.changes import Change
 from tui.format import plural
 from tui.handlers.confirming import confirmed
 from tui.intent import Intent

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 from textual.strip import Strip
 
-from hangtop.diagnosis.finding import Outcome
-from hangtop.session.state import Change
-from tui.changes import MARKS, told
+from hangtop.session.changes import Change
+from tui.changes import MARKS, OUTCOMES, chosen
 from tui.format import clock
 from tui.scene import Scene
 from tui.text import cells, harmless, wrap
 from tui.theme import Tone
 from tui.widgets.lines import Lines, Piece, strip_of
-
-OUTCOMES = frozenset(get_args(Outcome))
-"""Kinds of changes that are verdicts: their word comes first, for the sentence may be cut."""
-
 
 LEAST = 20
 """Cells beside a change's time in which it is worth being wrapped."""
@@ -32,18 +26,19 @@ class Happened(Lines):
         self.scene = scene
         self._lines: list[list[Piece]] = []
         self._hidden = 0
+        self._left_out = False
         self._newest: tuple[Change | None, int, int, int] = (None, 0, 0, 0)
         """The last change that was drawn, how many there were, in how many lines all were, and how wide."""
 
     def feed(self) -> None:
         """Take the latest changes and draw."""
         changes, (width, height) = self.scene.state.changes, self.size
-        newest = changes[-1] if changes else None
+        newest = changes.newest
         if newest is not self._newest[0] or (len(changes), height, width) != self._newest[1:]:
             self._newest = newest, len(changes), height, width
-            self._hidden = sum(change.kind == "hangtop" for change in changes)
-            of_the_job = (change for change in reversed(changes) if change.kind != "hangtop")
-            self._lines = _laid(told(of_the_job, max(1, height - 1)), width, height - 1)
+            self._hidden = sum(1 for _ in changes.of("hangtop"))
+            lines, self._left_out = chosen(changes, max(1, height - 1))
+            self._lines = _laid(lines, width, height - 1)
             self.redraw()
 
     def on_resize(self) -> None:
@@ -54,7 +49,9 @@ class Happened(Lines):
     def paint(self, y: int, width: int) -> Strip:
         """A title, then one change a line."""
         if y == 0:
-            title, right = " what happened ", f" {self._hidden} of hangtop's own hidden ─" if self._hidden else ""
+            title = " what happened, the last of each kind " if self._left_out else " what happened "
+            right = f" {self._hidden} of hangtop's own hidden ─" if self._hidden else ""
+            right = right if cells(title) + cells(right) <= width else ""
             line = "─" * max(0, width - cells(title) - cells(right))
             return strip_of([(title + line + right, Tone.DIM)], width, self.ink)
         if y - 1 >= len(self._lines):
@@ -73,6 +70,7 @@ def _laid(changes: Sequence[Change], width: int, height: int) -> list[list[Piece
             (f" {clock(change.at, millis=False)} ", Tone.DIM),
             (f"{sign.glyph} ", sign.tone),
             (f"{change.node} " if change.node else "", Tone.INFO),
+            # a verdict's word first, for the sentence may be cut
             (f"{sign.label} " if change.kind in OUTCOMES else "", sign.tone),
         ]
         used, text = sum(cells(told) for told, _ in head), harmless(change.text)

@@ -8,7 +8,8 @@ from typing import Any
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
-from hangtop.session.state import Change, ChangeKind, JobState, NodeState
+from hangtop.session.changes import Change, ChangeKind
+from hangtop.session.state import JobState, NodeState
 
 
 @dataclass(slots=True)

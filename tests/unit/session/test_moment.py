@@ -149,7 +149,7 @@ def test_a_full_disk_ends_the_past_and_not_the_watch(monkeypatch: pytest.MonkeyP
     played(paper, session, 3)
     assert session.keeping.past is None
     assert session.keeping.no_past == "the past is no longer kept: No space left on device"
-    assert session.state.changes[-1].text == session.keeping.no_past or session.keeping.no_past in [
+    assert [*session.state.changes][-1].text == session.keeping.no_past or session.keeping.no_past in [
         change.text for change in session.state.changes
     ]
     assert len(session.state.nodes["node1"].gpus[0].looks) == 3

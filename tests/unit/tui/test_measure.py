@@ -75,7 +75,7 @@ def test_throttling_tells_trouble_from_a_power_cap() -> None:
 
 
 def test_the_same_change_of_many_ranks_is_one_line() -> None:
-    from hangtop.session.state import Change
+    from hangtop.session.changes import Change
 
     changes = [Change(10.0 + rank / 100, "node1", f"rank {rank} started (pid {rank})") for rank in range(8)]
     changes += [Change(11, "node2", "live"), Change(20, "node1", "rank 3 ended"), Change(21, "node2", "rank 9 ended")]
@@ -86,7 +86,7 @@ def test_the_same_change_of_many_ranks_is_one_line() -> None:
 
 
 def test_the_same_change_of_many_nodes_is_one_line() -> None:
-    from hangtop.session.state import Change
+    from hangtop.session.changes import Change
 
     changes = [
         Change(10.0 + node / 100, f"node{node}", f"rank {rank} started (pid {rank})", "started")

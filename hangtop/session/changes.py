@@ -1,0 +1,77 @@
+"""What happened: kept by kind, so that many of one never push out the few of another."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hangtop.diagnosis.finding import Outcome
+
+ChangeKind = (
+    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair", "mark"]
+    | Literal["hangtop", "other"]
+    | Outcome
+)
+"""What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
+verdict says from then on; ``hangtop``: what matters to hangtop alone."""
+
+MOST = 512
+"""Changes of one kind that are kept."""
+OF_ALL = 4096
+"""The same where all ranks, or all nodes, of a large job may have one at once."""
+LIMITS: Mapping[ChangeKind, int] = {"started": OF_ALL, "ended": OF_ALL, "lost": OF_ALL, "back": OF_ALL}
+
+
+@dataclass(slots=True)
+class Change:
+    """Something that happened, for the overview and the timeline."""
+
+    at: float
+    node: str
+    text: str
+    kind: ChangeKind = "other"
+
+
+class Changes:
+    """As they were noted, the newest last. Of each kind the newest are kept, some megabytes at the very most."""
+
+    def __init__(self, changes: Iterable[Change] = ()) -> None:
+        self._kept: dict[int, Change] = {}
+        """By their number since the beginning."""
+        self._numbers: defaultdict[ChangeKind, deque[int]] = defaultdict(deque)
+        self._next = 0
+        for change in changes:
+            self.append(change)
+
+    def append(self, change: Change) -> None:
+        """Note one; the oldest of its kind goes once there are too many of that."""
+        numbers = self._numbers[change.kind]
+        if len(numbers) >= LIMITS.get(change.kind, MOST):
+            del self._kept[numbers.popleft()]
+        numbers.append(self._next)
+        self._kept[self._next] = change
+        self._next += 1
+
+    @property
+    def newest(self) -> Change | None:
+        """The last one that was noted."""
+        return next(reversed(self._kept.values()), None)
+
+    def kinds(self) -> list[ChangeKind]:
+        """Kinds of which there are any."""
+        return [kind for kind, numbers in self._numbers.items() if numbers]
+
+    def of(self, kind: ChangeKind) -> Iterator[Change]:
+        """Those of one kind, the newest first."""
+        return (self._kept[number] for number in reversed(self._numbers.get(kind, ())))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._kept.values())
+
+    def __reversed__(self) -> Iterator[Change]:
+        return reversed(self._kept.values())

@@ -1,0 +1,51 @@
+"""Which of what happened is told where there is room for a few lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.session.changes import Change, ChangeKind, Changes
+from tui.changes import chosen
+
+COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
+
+
+def flooded() -> Changes:
+    changes = Changes(
+        [
+            Change(1.0, "node2", "port mlx5_0/1: ACTIVE → DOWN", "port"),
+            Change(2.0, "node3", "lost: the link was cut", "lost"),
+            Change(3.0, "", "rank 11 holds up 31 others", "hung"),
+            Change(4.0, "", "watching", "hangtop"),
+        ]
+    )
+    for number in range(9000):
+        changes.append(Change(10.0 + 5 * number, "node1", f"what {number}", COMINGS[number % len(COMINGS)]))
+    return changes
+
+
+def test_comings_and_goings_push_out_no_verdict_no_lost_node_and_no_port() -> None:
+    found = chosen(flooded(), 4)
+    assert [change.kind for change in found.lines] == ["dump", "hung", "lost", "port"]
+    assert found.left_out
+    more = chosen(flooded(), 8)
+    assert [change.text for change in more.lines[:5]] == [f"what {number}" for number in range(8999, 8994, -1)]
+    assert [change.kind for change in more.lines[5:]] == ["hung", "lost", "port"]
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+def test_what_the_verdict_says_now_is_told_before_what_it_said(most: int) -> None:
+    changes = flooded()
+    changes.append(Change(60_000.0, "", "all is well", "healthy"))
+    changes.append(Change(60_001.0, "node1", "back", "back"))
+    found = chosen(changes, most)
+    assert len(found.lines) == most
+    assert [change.kind for change in found.lines[:2]] == ["back", "healthy"][:most]
+
+
+def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -> None:
+    changes = Changes([Change(1.0, "", "watching", "hangtop"), Change(2.0, "", "all is well", "healthy")])
+    assert chosen(changes, 4) == ([Change(2.0, "", "all is well", "healthy")], False)
+    some = Changes([Change(float(at), "node1", f"what {at}", "other") for at in range(9)])
+    assert [change.at for change in chosen(some, 4).lines] == [8.0, 7.0, 6.0, 5.0]
+    assert not chosen(some, 4).left_out, "the newest ones are all there"
