@@ -12,6 +12,7 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.changes import Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
+from tui.names import WHOLE, ShortNames
 from tui.order import natural
 from tui.theme import Tone
 
@@ -90,18 +91,17 @@ class _Told:
             return False
         return of_rank if change.node in self.nodes else change.kind in WIDELY
 
-    @property
-    def line(self) -> Change:
+    def line(self, names: ShortNames) -> Change:
         """All of them."""
         newest = self.newest
         if len({*self.ranks}) <= 1 and len(self.nodes) == 1:
-            return newest
+            return Change(newest.at, names.of(newest.node), newest.text, newest.kind)
         several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
         text = f"{ranks_text(self.ranks)} {several}" if self.ranks else self.happened
-        return Change(newest.at, folded_names(sorted(self.nodes, key=natural)), text, newest.kind)
+        return Change(newest.at, folded_names(sorted(names.all(self.nodes), key=natural)), text, newest.kind)
 
 
-def told(changes: Iterable[Change], most: int) -> list[Change]:
+def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> list[Change]:
     """The newest changes first, at most ``most``; what happened to many ranks, or to many nodes, at once is one line.
 
     ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``.
@@ -117,7 +117,7 @@ def told(changes: Iterable[Change], most: int) -> list[Change]:
         if len(lines) == most:
             break
         lines.append(_Told(change, happened, ranks, {change.node: None}))
-    return [line.line for line in lines]
+    return [line.line(names) for line in lines]
 
 
 MATTERS = 5
@@ -132,13 +132,13 @@ class Chosen(NamedTuple):
     """Whether something newer than the oldest of them is not among them."""
 
 
-def chosen(changes: Changes, most: int) -> Chosen:
+def chosen(changes: Changes, most: int, names: ShortNames = WHOLE) -> Chosen:
     """At most ``most`` lines of what happened to the job: the last one, and the last one of each kind that matters.
 
     The newest of all fill the rest. So ranks that come and go do not push out what the verdict says, a node that was
     lost or a port that went down. What matters to hangtop alone is none of it.
     """
-    by_kind = {kind: told(changes.of(kind), most) for kind in changes.kinds() if kind != "hangtop"}
+    by_kind = {kind: told(changes.of(kind), most, names) for kind in changes.kinds() if kind != "hangtop"}
     every = sorted((line for lines in by_kind.values() for line in lines), key=_newest_first)
     if len(every) <= most:
         return Chosen(every, left_out=False)

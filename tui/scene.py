@@ -4,82 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
-from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.roster import told_size
-from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
-from tui.count import Count, KnownRanks, alive_on, counted, with_a_number
+from hangtop.session.state import GpuState, JobState, NodeState, RankState
+from tui.count import Count, KnownRanks, alive_on, counted
 from tui.measure import is_stale
+from tui.names import ShortNames
 from tui.order import natural
 from tui.owners import owners_of, pids_are_hidden
+from tui.rows import NOTHING, GpuRow, Lists, NodeRows, PortRow, RankRow, lists_of, rows_of
 from tui.subject import Subject
 from tui.timeline import Timeline
 from tui.waits.waiting import WaitLookup
-
-
-class RankRow(NamedTuple):
-    """One rank's process and its node."""
-
-    node: NodeState
-    rank: RankState
-
-    @property
-    def number(self) -> int:
-        """Global rank."""
-        return self.rank.process.rank
-
-
-class GpuRow(NamedTuple):
-    """One GPU and its node."""
-
-    node: NodeState
-    gpu: GpuState
-
-
-class PortRow(NamedTuple):
-    """One HCA port and its node."""
-
-    node: NodeState
-    name: str
-    port: PortState
-
-
-class Lists(NamedTuple):
-    """What there is, in order; made anew only when something appears or ends."""
-
-    roster: int
-    nodes: list[NodeState]
-    ranks: list[RankRow]
-    """Every living process of a rank, and the last one of a rank that has none; by rank."""
-    gpus: list[GpuRow]
-    ports: list[PortRow]
-    numbers: int
-    """Different ranks."""
-    alive: int
-    """Different ranks that live."""
-    world_size: int | None
-    strangers: frozenset[tuple[str, int]]
-    """Who was known not to be of the job: their processes are in the list, and not counted."""
-
-
-NOTHING = Lists(-1, [], [], [], [], 0, 0, None, frozenset())
-
-
-class NodeRows(NamedTuple):
-    """What there is on one node."""
-
-    roster: int
-    alive: list[RankRow]
-    ended: list[RankRow]
-    gpus: list[GpuRow]
-    ports: list[PortRow]
-    numbers: list[int]
-    """Of the living."""
-    sizes: list[int | None]
-    """Of their job, as they say."""
 
 
 class Scene:
@@ -96,6 +33,7 @@ class Scene:
         self._lists = NOTHING
         self._parts: dict[str, NodeRows] = {}
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
+        self._names: tuple[list[NodeState], ShortNames] = ([], ShortNames())
         self._waiting = WaitLookup(())
         self._blamed: tuple[WaitLookup, Lists, list[RankRow]] = (self._waiting, self._lists, [])
 
@@ -171,8 +109,16 @@ class Scene:
         if roster != self._lists.roster or strangers != self._lists.strangers:
             known = self._lists.nodes
             ordered = known if len(known) == len(nodes) else sorted(nodes.values(), key=lambda node: natural(node.name))
-            self._lists = _lists(roster, ordered, [self._part(node) for node in ordered], strangers)
+            self._lists = lists_of(roster, ordered, [self._part(node) for node in ordered], strangers)
         return self._lists
+
+    @property
+    def names(self) -> ShortNames:
+        """Names of nodes as they are told where there is little room."""
+        nodes = self.nodes
+        if self._names[0] is not nodes:
+            self._names = nodes, ShortNames([node.name for node in nodes])
+        return self._names[1]
 
     def strange(self, node: NodeState, pid: int) -> bool:
         """True of a process that looks like a rank and is not of the job."""
@@ -183,7 +129,7 @@ class Scene:
         """What is on a node; while thousands come, only that of those which changed is made anew."""
         part = self._parts.get(node.name)
         if part is None or part.roster != node.roster:
-            part = self._parts[node.name] = _part(node)
+            part = self._parts[node.name] = rows_of(node)
         return part
 
     @property
@@ -248,50 +194,3 @@ class Staged(Protocol):
     """Has the scene: the application, for dialogs that draw the verdict."""
 
     scene: Scene
-
-
-def _part(node: NodeState) -> NodeRows:
-    rows = [RankRow(node, rank) for rank in node.ranks.values()]
-    alive = [row for row in rows if row.rank.gone_at is None]
-    return NodeRows(
-        node.roster,
-        alive,
-        [row for row in rows if row.rank.gone_at is not None],
-        [GpuRow(node, gpu) for gpu in node.gpus.values()],
-        [PortRow(node, name, port) for name, port in node.ports.items()],
-        [row.rank.process.rank for row in alive],
-        [row.rank.process.world_size for row in alive],
-    )
-
-
-_NUMBER = attrgetter("rank.process.rank")
-
-
-def _lists(roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]) -> Lists:
-    alive = [row for part in parts for row in part.alive]
-    ended: dict[int, RankRow] = {}
-    for part in parts:
-        for row in part.ended:
-            if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
-                ended[row.number] = row
-    if strangers:
-        own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers]
-        numbers, sizes = [row.number for row in own], [row.rank.process.world_size for row in own]
-    else:  # while thousands of nodes come, this is done once a tick
-        numbers = list(chain.from_iterable(part.numbers for part in parts))
-        sizes = list(chain.from_iterable(part.sizes for part in parts))
-    here = set(numbers)
-    over = [row for number, row in ended.items() if number not in here]
-    ranks = alive + over
-    ranks.sort(key=_NUMBER)
-    return Lists(
-        roster,
-        nodes,
-        ranks,
-        [row for part in parts for row in part.gpus],
-        [row for part in parts for row in part.ports],
-        len(with_a_number(here | ended.keys())),
-        len(with_a_number(here)),
-        told_size([*sizes, *(row.rank.process.world_size for row in over)]),
-        strangers,
-    )

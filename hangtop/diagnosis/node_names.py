@@ -24,21 +24,32 @@ def nodes_text(names: Sequence[str]) -> str:
 
 
 def folded_names(names: Iterable[str]) -> str:
-    """Names that differ in their last number alone are folded: ``gpu[001-004] and login``."""
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    """Names that differ in one number alone are folded: ``gpu[001-004] and login``, ``gpu[1-4].lab.example``.
+
+    The number is the one at the end of the host's own name; where that has none, or of an address, the last one.
+    """
+    groups: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     plain: list[str] = []
-    own = [(name, _number(name)) for name in names]
+    own = [_parted(name) for name in names]
     # of 08, 09 and 10 the last is as long as the others, and no zero says so
-    widths = {(name.removesuffix(number), len(number)) for name, number in own if number.startswith("0")}
-    for name, number in own:
+    widths = {(stem, len(number), end) for stem, number, end in own if number.startswith("0")}
+    for stem, number, end in own:
         if not number:
-            plain.append(name)
+            plain.append(stem + end)
             continue
-        stem = name.removesuffix(number)
-        padded = len(number) if (stem, len(number)) in widths and len(number) > 1 else 0
-        groups[stem, padded].append(int(number))
-    told = [_ranges(prefix, padded, sorted(set(numbers))) for (prefix, padded), numbers in groups.items()]
+        padded = len(number) if (stem, len(number), end) in widths and len(number) > 1 else 0
+        groups[stem, padded, end].append(int(number))
+    told = [f"{_ranges(stem, padded, sorted(set(numbers)))}{end}" for (stem, padded, end), numbers in groups.items()]
     return listed([*told, *plain], 3)
+
+
+def _parted(name: str) -> tuple[str, str, str]:
+    """What stands before the number, the number, and the domain behind it."""
+    host, dot, domain = name.partition(".")
+    if not dot or host.isdecimal() or not _number(host):
+        host, dot, domain = name, "", ""
+    number = _number(host)
+    return host.removesuffix(number), number, dot + domain
 
 
 def _number(name: str) -> str:

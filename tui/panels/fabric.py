@@ -43,7 +43,7 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def columns(self) -> Sequence[Column[LinkRow]]:
         """Which, in what state, how fast, what was lost."""
-        return fabric_columns()
+        return fabric_columns(self.scene)
 
     def rows(self) -> Sequence[LinkRow]:
         """Ports, then the interfaces that carry anything outside the machine."""
@@ -185,12 +185,13 @@ def _traffic(counter: str) -> Callable[[PortState], Value]:
     return lambda port: port.rate(counter)
 
 
-def fabric_columns() -> Sequence[Column[LinkRow]]:
+def fabric_columns(scene: Scene) -> Sequence[Column[LinkRow]]:
     """Columns of ports and interfaces; data rates are bytes a second."""
     received = _both(_traffic("port_rcv_data"), lambda here: here.received_per_s)
     sent = _both(_traffic("port_xmit_data"), lambda here: here.sent_per_s)
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
+               brief=lambda row: scene.names.of(row.node.name)),
         Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
         Column("state", "state", 12, _both(lambda p: p.facts.state, lambda i: "up" if i.facts.up else "down"),
                _state_piece),

@@ -11,7 +11,8 @@ from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
 from tui.panels.base import Fact
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 
 
 def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:

@@ -13,7 +13,8 @@ from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TablePanel
 from tui.recent import Recent
-from tui.scene import GpuRow, Scene
+from tui.rows import GpuRow
+from tui.scene import Scene
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
@@ -162,7 +163,8 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         return (f"▲ {words}", Tone.BAD) if bad else (words, Tone.DIM)
 
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
+               brief=lambda row: scene.names.of(row.node.name)),
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", tone=Tone.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",

@@ -66,7 +66,8 @@ class NodesPanel(TablePanel[NodeState]):
         left_out = sum(file.left_out for node in nodes for file in node.log_files.values())
         if left_out:
             pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} of logs not read: floods", Tone.WARN)]
-        return pieces
+        shared = self.scene.names.told
+        return [*pieces, *([(f"   {shared}", Tone.DIM)] if shared else [])]
 
     def enter(self) -> Place | None:
         """To the node's ranks."""
@@ -138,7 +139,8 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         return None if row.link == "offline" else scene.silence(row)
 
     return (
-        Column("node", "node", 14, lambda row: row.name, most=32, tone=Tone.STRONG, also=("name",)),
+        Column("node", "node", 14, lambda row: row.name, most=32, tone=Tone.STRONG, also=("name",),
+               brief=lambda row: scene.names.of(row.name)),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, silent, form=age, align="right", help="since the last sample came"),

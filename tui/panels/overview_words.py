@@ -12,7 +12,8 @@ from tui.count import alive_on
 from tui.format import age, clock, plural
 from tui.measure import row_of
 from tui.rolling import Rolling
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.text import cells
 from tui.theme import Tone
 from tui.waits.levels import letter_of

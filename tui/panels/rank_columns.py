@@ -14,7 +14,8 @@ from tui.filter import Value
 from tui.format import UNKNOWN, age, number, percent, size, spark
 from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, history, memory_percent, pulse_of, row_of
 from tui.recent import Recent
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.lines import Piece
@@ -106,7 +107,8 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     return (
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", tone=Tone.STRONG,
                help="number of the rank; dim where the process belongs to another job"),
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
+               brief=lambda row: scene.names.of(row.node.name)),
         Column("state", "state", 9, _letter, state_piece,
                help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
         Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),

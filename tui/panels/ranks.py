@@ -12,7 +12,8 @@ from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
 from tui.panels.rank_columns import STATES, rank_columns, told_columns, verdict_columns
 from tui.panels.table_panel import TablePanel
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column

@@ -46,6 +46,9 @@ class Column(Generic[R]):
     help: str = ""
     """What the title does not say: shown for the column that orders the rows, in the chooser and in the help."""
 
+    brief: Callable[[R], str] | None = None
+    """What is drawn in place of a text that is long: filters and copies have the whole."""
+
     @property
     def field(self) -> str:
         """The title as filters write it: ``local rank`` is ``local_rank``, ``workers %`` is ``workers%``."""
@@ -65,6 +68,10 @@ class Column(Generic[R]):
             return UNKNOWN, Tone.DIM
         return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.tone
 
+    def drawn(self, row: R) -> Piece:
+        """What the cell shows."""
+        return self.piece(row) if self.brief is None else (self.brief(row), self.tone)
+
 
 KEPT = 1024
 """Texts of a column whose fitted form is kept."""
@@ -77,7 +84,7 @@ class Cells(Generic[R]):
 
     def __init__(self, column: Column[R], size: int) -> None:
         self.column, self.size = column, size
-        self.piece: Callable[[R], Piece] = column.show or column.piece
+        self.piece: Callable[[R], Piece] = column.drawn if column.brief else column.show or column.piece
         self._fitted: dict[str, str] = {}
 
     def fit(self, text: str) -> str:
@@ -121,7 +128,7 @@ def widths_of(columns: Sequence[Column[R]], rows: Sequence[R]) -> dict[str, int]
     found: dict[str, int] = {}
     for column in columns:
         if column.most:
-            longest = max((cells_of(text) for text in {column.piece(row)[0] for row in looked}), default=0)
+            longest = max((cells_of(text) for text in {column.drawn(row)[0] for row in looked}), default=0)
             found[column.key] = max(cells_of(column.title) + 1, min(column.most, longest))
     return found
 

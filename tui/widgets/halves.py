@@ -91,7 +91,9 @@ class Halves:
         if self._planned is None or key[0] is not self._planned[0] or key[1:] != self._planned[1:]:
             self._planned = key
             plans = (plan for floor in floors if (plan := in_groups(floor, width, max(1, height), self.deep)))
-            self.plan = next(plans, None) or in_order([node.name for node in rows], width, max(1, height), self.deep)
+            self.plan = next(plans, None) or in_order(
+                self.scene.names.all(node.name for node in rows), width, max(1, height), self.deep
+            )
             bays = self.plan.floor.bays if self.plan.floor is not None else ()
             self._order = [each for bay in bays for each in bay.members] or list(range(len(rows)))
             self.where = {rows[each].name: bay.name for bay in bays for each in bay.members}

@@ -37,7 +37,7 @@ class Happened(Lines):
         if newest is not self._newest[0] or (len(changes), height, width) != self._newest[1:]:
             self._newest = newest, len(changes), height, width
             self._hidden = sum(1 for _ in changes.of("hangtop"))
-            lines, self._left_out = chosen(changes, max(1, height - 1))
+            lines, self._left_out = chosen(changes, max(1, height - 1), self.scene.names)
             self._lines = _laid(lines, width, height - 1)
             self.redraw()
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from hangtop.session.state import GpuState, NodeState, RankState
 from tui.format import UNKNOWN
 from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.theme import Tone
 from tui.waits.levels import letter_of
 

@@ -7,7 +7,6 @@ as possible is on the screen at once.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from rich.style import Style
 from textual import events
@@ -17,44 +16,19 @@ from textual.strip import Strip
 from hangtop.session.state import NodeState
 from tui.format import age
 from tui.measure import source_is_stale
-from tui.scene import Lists, RankRow, Scene
+from tui.rows import Lists, RankRow
+from tui.scene import Scene
 from tui.text import cells as width_of
 from tui.text import fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
+from tui.widgets.cellgrid import FIGURE, Grid
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import Lines, Move, strip_of
 from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
-FIGURE = 6
-"""Cells of a figure's name where all figures are shown."""
-
 _BOLD = Style(bold=True)
 _UNDER = Style(underline=True, bold=True)
-
-
-class Grid(NamedTuple):
-    """How nodes lie on the screen."""
-
-    label: int
-    """Cells of a node's name, glyph included."""
-    rank: int
-    """Cells of a rank's number."""
-    cell: int
-    """Cells of number and value."""
-    block: int
-    """Cells of a whole node."""
-    blocks: int
-    """Nodes side by side."""
-    nodes: int
-    """Nodes below each other."""
-    figures: int
-    """Figures shown of each node; 1 is the chosen one."""
-
-    @property
-    def step(self) -> int:
-        """Lines from one node to the one below it."""
-        return 1 if self.figures == 1 else self.figures + 1
 
 
 class HeatMap(Lines):
@@ -128,7 +102,8 @@ class HeatMap(Lines):
         nodes = self._rows
         most = max((len(node.gpus) or len(node.ranks) for node in nodes), default=1) or 1
         rank = len(str(self.scene.ranks[-1].number)) if self.scene.ranks else 1
-        label = min(max((width_of(node.name) for node in nodes), default=4), 16 if width < 100 else 28) + 3
+        names = (width_of(self.scene.names.of(node.name)) for node in nodes)
+        label = min(max(names, default=4), 16 if width < 100 else 28) + 3
         figures = max((len(self._metrics(node)) for node in nodes), default=1)
         widest = max((metric.digits for node in nodes[:1] for metric in self._metrics(node)), default=3)
         for shown in (figures, 1):
@@ -221,7 +196,9 @@ class HeatMap(Lines):
         if figure == 0:
             glyph, tone = link_glyph(node.link)
             line.add(f"{glyph} ", ink.of(tone))
-            line.add(fit(node.name, grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground))
+            line.add(
+                fit(self.scene.names.of(node.name), grid.label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground)
+            )
         else:
             line.add(" " * grid.label, ink.of(Tone.TEXT))
         metrics, found = self._metrics(node), self.cells(node, figure if grid.figures > 1 else None)

@@ -9,7 +9,8 @@ from textual.strip import Strip
 from hangtop.diagnosis.phrasing import ranks_text
 from tui.format import clock
 from tui.logbook import LogBook, LogLine
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.text import cells, fit
 from tui.theme import Tone
 from tui.widgets.lines import Lines, Piece, strip_of

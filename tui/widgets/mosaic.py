@@ -57,7 +57,8 @@ class Mosaic(Lines):
         self._rows = self.scene.nodes
         width = self.size.width
         if self.view == 1:
-            names = (width_of(node.name) for node in self._rows)
+            short = self.scene.names
+            names = (width_of(short.of(node.name)) for node in self._rows)
             self._label = min(max(names, default=4), 20) + 3
             most = max((len(node.gpus) or len(node.ranks) for node in self._rows), default=1) or 1
             self._each = self._label + 2 * most + 1
@@ -129,7 +130,10 @@ class Mosaic(Lines):
         glyph, tone = link_glyph(node.link)
         line.add("▸" if here else glyph, ink.of(Tone.ACCENT if here else tone))
         ground = Ground.STALE if stale else Ground.CURSOR if here else Ground.PLAIN
-        line.add(" " + fit(node.name, self._label - 2), ink.of(Tone.STRONG if here else Tone.TEXT, ground))
+        line.add(
+            " " + fit(self.scene.names.of(node.name), self._label - 2),
+            ink.of(Tone.STRONG if here else Tone.TEXT, ground),
+        )
         found = self.heatmap.cells(node)
         for cell in found:
             line.add(f" {_sign(cell)}", self._style(cell, stale=stale))

@@ -13,7 +13,8 @@ from hangtop.session.state import NodeState
 from tui.format import age, number, percent, size
 from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
 from tui.rolling import Rolling
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.text import cells, fit
 from tui.theme import Tone
 from tui.waits.levels import letter_of
@@ -37,6 +38,8 @@ class NodeCard(Lines):
         super().__init__(id="card")
         self.scene = scene
         self._content: Content = []
+        self._widest = 1
+        """Cells of a rank's name."""
 
     def feed(self, node: NodeState | None) -> None:
         """Draw another node, or the same one's latest."""
@@ -59,6 +62,7 @@ class NodeCard(Lines):
             if node.name in finding.nodes:
                 bad = Tone.BAD if finding.severity == "critical" else Tone.WARN
                 lines.append([(f" {finding.kind} ", bad), (finding.summary, Tone.TEXT)])
+        self._widest = max((len(f"rank {rank.process.rank}") for rank in node.ranks.values()), default=1)
         if node.gpus:
             for gpu, owners in self.scene.owners(node):
                 row = row_of(gpu)
@@ -94,7 +98,7 @@ class NodeCard(Lines):
         blamed = place is not None and self.scene.waits[place].blamed
         return [
             (f" {what:<7}" if what else " ", Tone.DIM),
-            (f"{name:<10}", Tone.BAD if blamed else Tone.INFO),
+            (f"{name:<{self._widest}} ", Tone.BAD if blamed else Tone.INFO),
             (f"{'' if place is None else letter_of(place):<2}", Tone.BAD if blamed else Tone.STRONG),
         ]
 
@@ -191,4 +195,4 @@ class OddNodes(Lines):
         tone = (Tone.BAD, Tone.WARN, Tone.BAD, Tone.TEXT)[odd.rank]
         bay = self._where.get(odd.name, "")
         where = [(f"{bay} ", Tone.DIM)] if bay and not odd.name.startswith(bay) else []
-        return strip_of([(f" {odd.name} ", Tone.INFO), *where, (odd.why, tone)], width, self.ink)
+        return strip_of([(f" {self.scene.names.of(odd.name)} ", Tone.INFO), *where, (odd.why, tone)], width, self.ink)

@@ -12,7 +12,8 @@ from hangtop.session.history.history import STILL, WOKE
 from hangtop.session.history.lanes import FULL, UNSEEN, Lanes
 from tui.format import age, clock, number, spark
 from tui.measure import cpu_percent, row_of
-from tui.scene import RankRow, Scene
+from tui.rows import RankRow
+from tui.scene import Scene
 from tui.text import cells, fit
 from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Piece, strip_of
@@ -83,7 +84,8 @@ class Onset(Lines):
 
     def _measured(self, width: int) -> tuple[int, bool, int]:
         """Cells of the last minute, whether GPU power fits, and cells of a node's name."""
-        name = min(14, max((cells(each.row.node.name) for each in self._rows), default=4))
+        names = self.scene.names
+        name = min(14, max((cells(names.of(each.row.node.name)) for each in self._rows), default=4))
         left = width - _beside(name) - 1
         shown = next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
         return shown, left - shown >= TREND + 2, name
@@ -112,7 +114,7 @@ class Onset(Lines):
         pieces: list[Piece] = [
             ("▶ " if each.suspect else "  ", Tone.BAD),
             (fit(who, 4, "right") + " ", tone),
-            (fit(row.node.name, name) + " ", Tone.INFO),
+            (fit(scene.names.of(row.node.name), name) + " ", Tone.INFO),
             *self._cells(each.lanes, shown),
         ]
         still = age(scene.now - each.stopped) if each.stopped is not None else "moves"

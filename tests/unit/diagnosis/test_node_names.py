@@ -23,6 +23,12 @@ from hangtop.diagnosis.node_names import folded_names, nodes_text
         (["7", "8"], "[7-8]"),
         (["n12345678900001", "n12345678900002"], "n12345[678900001-678900002]"),
         (["a٣"], "a٣"),
+        (["n1.lab.example", "n2.lab.example", "n9.lab.example"], "n[1-2,9].lab.example"),
+        (["n1.a", "n2.a", "n1.b", "n2.b"], "n[1-2].a and n[1-2].b"),
+        (["ip-10-0-0-7.internal", "ip-10-0-0-8.internal"], "ip-10-0-0-[7-8].internal"),
+        (["10.0.0.1", "10.0.0.2"], "10.0.0.[1-2]"),
+        (["login.a1", "login.a2"], "login.a[1-2]"),
+        (["n08.x", "n09.x", "n10.x"], "n[08-10].x"),
         ([], ""),
     ],
 )
