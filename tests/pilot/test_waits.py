@@ -127,25 +127,88 @@ async def test_where_nobody_waits_the_key_says_so() -> None:
         assert not overview(shown).waitmap.active
 
 
-async def test_a_chain_longer_than_the_screen_follows_the_cursor_to_its_end() -> None:
+@pytest.mark.parametrize("links", [9, 30])
+async def test_a_chain_longer_than_the_screen_is_a_tree_and_follows_the_cursor_to_its_end(links: int) -> None:
     session = hanging()
     chain = [WaitBox((11,), ("node2",), "in read_shard (data.py:88)", True)]
     chain += [
         WaitBox((rank,), ("node1",), f"waits in recv at stage{rank} (pipe.py:7)", False, (rank,), f"recv {rank} of pp",
                 (f"recv {rank} of pp",))
-        for rank in range(9)
+        for rank in range(links)
     ]  # fmt: skip
+    for place, box in enumerate(chain[1:]):
+        chain[place + 1] = replace(box, waits_for=(place,))
     session.verdict = replace(hung(), waits=tuple(chain))
     async with screen(session, size=(80, 24)) as shown:
         await shown.press("g")
-        assert "more than fits" in shown.text()
-        assert "rank 11" in shown.text()
-        await shown.press(*["right"] * 9)
+        assert ("more than fits" in shown.text()) == (links == 30)
+        assert "A rank 11 · node2: in read_shard (data.py:88)  ◀ holds the others up" in shown.text()
+        for _ in range(9):
+            await shown.press_quickly("right")
         assert overview(shown).chosen_ranks() == {8}
         assert "rank 8" in shown.text()
-        assert "recv 8 of pp" in shown.text()
+        await shown.press("end")
+        assert overview(shown).chosen_ranks() == {links - 1}
+        assert f"rank {links - 1} " in shown.text()
+        await shown.press("up", "left")
+        assert overview(shown).chosen_ranks() == {links - 3}
         await shown.press("home")
         assert overview(shown).chosen_ranks() == {11}
+        assert "A rank 11" in shown.text()
+
+
+def chained() -> PaperSession:
+    """Data parallel behind pipeline behind tensor parallel, as Megatron names them."""
+    session = hanging()
+    told = [
+        ((11,), "in read_shard (data.py:88)", (), ()),
+        ((8, 9, 10), "waits in all_reduce at forward (layers.py:33)", (0,), ("all_reduce #41 in tensor_parallel",)),
+        ((16, 17), "waits in recv at forward_backward (pipeline.py:71)", (1,), ("recv #7 in pipeline_parallel",)),
+        (
+            (24, 25),
+            "waits in all_reduce at reduce_gradients (train.py:97)",
+            (2, 0),
+            ("all_reduce #3 in default_pg",) * 2,
+        ),
+    ]
+    boxes = [
+        WaitBox(ranks, (f"node{1 + ranks[0] // 8}",), doing, not whom, whom, "".join(labels[:1]), labels)
+        for ranks, doing, whom, labels in told
+    ]
+    session.verdict = replace(hung(), waits=tuple(boxes))
+    return session
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_no_word_of_who_waits_for_whom_is_cut_or_broken(size: tuple[int, int]) -> None:
+    async with screen(chained(), size=size) as shown:
+        lines = shown.text().partition("who waits for whom")[2].partition("what happened")[0]
+        assert "in read_shard (data.py:88)" in lines
+        await shown.press("g")
+        picture = " ".join(shown.text().partition("who waits for whom")[2].replace("│", " ").split())
+        assert "…" not in picture
+        for word in ("read_shard", "tensor_parallel", "forward_backward", "(pipeline.py:71)", "reduce_gradients"):
+            assert word in picture
+        assert "default_pg" not in picture
+        assert "also for A" in picture
+
+
+async def test_nodes_with_long_names_are_told_without_what_all_share() -> None:
+    names = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(4)]
+    paper = Paper(slow=11, names=names)
+    session = paper.session(ticks=3)
+    session.verdict = of_all(paper)
+    async with screen(session, size=(80, 24)) as shown:
+        picture = shown.text().partition("who waits for whom")[2].partition("what happened")[0]
+        assert "ranks 0-10,12-31" in picture
+        assert "ip-10-0-7-[0-3]" in picture
+        assert "internal" not in picture
+        assert "ip-10-0-7-[0-3] ranks 0-31 started" in shown.text()
+        await shown.press("2", "slash", *"node~compute.internal", "enter")
+        assert "32 of 32 ranks shown" in shown.text()
+        assert "internal" not in shown.lines()[5]
+        await shown.press("6")
+        assert "all names end with .eu-central-1.compute.internal" in shown.lines()[2]
 
 
 @pytest.mark.parametrize(("nodes", "text"), [(4, "11  A"), (64, " A")])

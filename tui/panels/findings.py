@@ -9,11 +9,10 @@ from typing import NamedTuple
 from textual.app import ComposeResult
 from textual.strip import Strip
 
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, rank_text
 from hangtop.diagnosis.unnumbered import numbered
-from hangtop.diagnosis.verdict.chain import BLAMED, chain_lines
 from tui.format import UNKNOWN, clock, plural
 from tui.panels.base import Fact, Place
 from tui.panels.logs import Proof
@@ -21,6 +20,7 @@ from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.text import wrap
 from tui.theme import Tone
+from tui.waits.tree import sentences
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column
@@ -48,7 +48,7 @@ class Proofs(Lines):
         super().__init__(id="proofs")
         self._lines: list[list[Piece]] = []
 
-    def show(self, finding: Finding | None, unknown: Sequence[str], chain: Sequence[str] = ()) -> None:
+    def show(self, finding: Finding | None, unknown: Sequence[str], chain: Sequence[WaitBox] = ()) -> None:
         """Lay out a finding; ``chain`` is who waits for whom."""
         width = max(20, self.size.width - 2)
         lines = [] if finding is None else _told(finding, width, chain)
@@ -66,7 +66,7 @@ class Proofs(Lines):
         return strip_of(self._lines[place] if place < len(self._lines) else [], width, self.ink)
 
 
-def _told(finding: Finding, width: int, chain: Sequence[str] = ()) -> list[list[Piece]]:
+def _told(finding: Finding, width: int, chain: Sequence[WaitBox] = ()) -> list[list[Piece]]:
     glyph, tone = SEVERITIES[finding.severity]
     sure = finding.certainty
     lines: list[list[Piece]] = [
@@ -79,8 +79,7 @@ def _told(finding: Finding, width: int, chain: Sequence[str] = ()) -> list[list[
         lines += [[], *[[(f"   {text}", Tone.TEXT)] for text in wrap(finding.advice, width - 3)]]
     if chain:
         lines += [[], [("   who waits for whom", Tone.DIM)]]
-        for text in chain:
-            lines += broken([(f"     {text}", Tone.BAD if BLAMED in text else Tone.TEXT)], width)
+        lines += [[(f"     {text}", Tone.BAD if blamed else Tone.TEXT)] for text, blamed in sentences(chain, width - 5)]
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Tone.INFO), (when, Tone.DIM)]]
@@ -155,12 +154,12 @@ class FindingsPanel(TablePanel[FindingRow]):
         ]  # fmt: skip
         self.proofs.show(None if row is None else row.finding, unknown, self._chain())
 
-    def _chain(self) -> list[str]:
+    def _chain(self) -> tuple[WaitBox, ...]:
         """Who waits for whom, beside the finding that the verdict rests on."""
         row, verdict = self.table.current, self.scene.session.verdict
         if row is None or verdict is None or row.place != 0 or len(verdict.waits) < 2:
-            return []
-        return chain_lines(verdict.waits)
+            return ()
+        return verdict.waits
 
     def move(self, how: Move) -> None:
         """Move the cursor; left and right scroll the proof."""

@@ -31,6 +31,13 @@ class Patch(NamedTuple):
     """Place of the box; -1 outside of boxes."""
 
 
+class Picture(NamedTuple):
+    """A drawing and its lines."""
+
+    drawing: Drawing
+    rows: list[list[Patch]]
+
+
 class _Cell(NamedTuple):
     char: str
     part: DrawnPart

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hangtop.diagnosis.finding import WaitBox
 from tui.text import CUT, cells, fit, wrap
-from tui.waits.levels import Folded, FoldedBox, fold, nodes_within, ranks_within
+from tui.waits.levels import Folded, FoldedBox, doing_of, fold, nodes_within, ranks_within
 
 WIDEST = 44
 """Cells of a box, borders included, as long as others need the room; what is longer is wrapped."""
@@ -21,7 +21,9 @@ LABEL = 30
 BARE = 4
 """Cells between two columns whose arrows have no words."""
 LINES = 5
-"""Lines of text in a box."""
+"""Lines of text that a box has as a rule."""
+MOST = 9
+"""The same where there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,13 @@ class DrawnBox:
     width: int
     texts: tuple[str, ...]
     """Its lines, each of which fits."""
+    bare: bool = False
+    """Without borders."""
 
     @property
     def height(self) -> int:
         """Lines, borders included."""
-        return len(self.texts) + 2
+        return len(self.texts) + (0 if self.bare else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class Drawing:
     height: int
     boxes: tuple[DrawnBox, ...]
     arrows: tuple[DrawnArrow, ...]
+    cut: bool = False
+    """Whether a text had to be cut, or a word broken."""
 
 
 def drawing(boxes: Sequence[WaitBox], width: int, height: int) -> Drawing:
@@ -73,26 +79,38 @@ def drawing(boxes: Sequence[WaitBox], width: int, height: int) -> Drawing:
     shown = fold(boxes, most)
     columns = shown.columns
     gaps = [_gap(shown, level) for level in range(1, len(columns))]
-    widths = [min(WIDEST, max(_natural(shown.boxes[at]) for at in column)) for column in columns]
+    widths = [min(WIDEST, max(_natural(shown, at) for at in column)) for column in columns]
     widths, between, words = _shrunk(widths, gaps, width)
     widths = _widened(shown, widths, width - sum(between), words)
-    lines = next((lines for lines in range(LINES, 1, -1) if _height(columns, lines) <= height), 1)
+    lines = next((lines for lines in range(MOST, 1, -1) if _height(columns, lines) <= height), 1)
     placed = _placed(shown, widths, between, lines, words)
     drawn = tuple(placed[at] for at in range(len(shown.boxes)))
     arrows = tuple(_arrows(shown, drawn, words))
     right = max(box.x + box.width for box in drawn)
-    return Drawing(right, max(box.y + box.height for box in drawn), drawn, arrows)
+    cut = any(text.rstrip().endswith(CUT) for text in _every_text(drawn, arrows)) or any(
+        cells(word) > widths[level] - 4
+        for level, column in enumerate(columns)
+        for at in column
+        for word in " ".join([_doing(shown, at), *_labels(shown, at, words)]).split()
+    )
+    return Drawing(right, max(box.y + box.height for box in drawn), drawn, arrows, cut)
+
+
+def _every_text(boxes: Sequence[DrawnBox], arrows: Sequence[DrawnArrow]) -> Iterator[str]:
+    yield from (text for box in boxes for text in box.texts)
+    yield from (arrow.label for arrow in arrows)
 
 
 def _height(columns: Sequence[Sequence[int]], lines: int) -> int:
     return max(len(column) for column in columns) * (lines + 2)
 
 
-def _natural(box: FoldedBox) -> int:
+def _natural(shown: Folded, at: int) -> int:
     """As wide as its text in three lines asks for."""
+    box, doing = shown.boxes[at], _doing(shown, at)
     nodes = nodes_within(box.nodes, 24)
     who = f"{ranks_within(box.ranks, 24)} · {nodes}" if nodes else ranks_within(box.ranks, 24)
-    return max(NARROWEST, 4 + max(cells(who), -(-cells(_doing(box)) // 2) + 4, *map(cells, ("", *box.also))))
+    return max(NARROWEST, 4 + max(cells(who), -(-cells(doing) // 2) + 4, *map(cells, ("", *box.also))))
 
 
 def _gap(shown: Folded, level: int) -> tuple[int, int]:
@@ -137,7 +155,7 @@ def _unwrapped(shown: Folded, at: int, words: bool) -> int:
     box = shown.boxes[at]
     nodes = nodes_within(box.nodes, WHOLE)
     who = f"{ranks_within(box.ranks, WHOLE)} · {nodes}" if nodes else ranks_within(box.ranks, WHOLE)
-    return 4 + max(map(cells, (who, _doing(box), *_labels(shown, at, words), *box.also)))
+    return 4 + max(map(cells, (who, _doing(shown, at), *_labels(shown, at, words), *box.also)))
 
 
 def _labels(shown: Folded, at: int, words: bool) -> list[str]:
@@ -153,15 +171,16 @@ def _placed(
     for level, column in enumerate(shown.columns):
         y = 0
         for at in column:
-            texts = _texts(shown.boxes[at], widths[level] - 4, lines, _labels(shown, at, words))
+            texts = _texts(shown, at, widths[level] - 4, lines, words)
             placed[at] = DrawnBox(shown.boxes[at], x, y, widths[level], texts)
             y += len(texts) + 2
         x += widths[level] + (between[level] if level < len(between) else 0)
     return placed
 
 
-def _texts(box: FoldedBox, width: int, lines: int, labels: Sequence[str]) -> tuple[str, ...]:
+def _texts(shown: Folded, at: int, width: int, lines: int, words: bool) -> tuple[str, ...]:
     """Who first, then what they do, then whom else they wait for."""
+    box = shown.boxes[at]
     whole = f"{ranks_within(box.ranks, width)} · {nodes_within(box.nodes, width)}"
     if not box.nodes:
         who = [ranks_within(box.ranks, width)]
@@ -173,17 +192,25 @@ def _texts(box: FoldedBox, width: int, lines: int, labels: Sequence[str]) -> tup
         short = f"{ranks_within(box.ranks, 0)} · {nodes_within(box.nodes, 12)}"
         who = [short if cells(short) <= width else ranks_within(box.ranks, width)]
     room = max(0, lines - len(who))
-    first, last = list(labels)[:room], list(box.also)
-    told = wrap(_doing(box), width) if box.doing else []
+    first = [part for label in _labels(shown, at, words) for part in wrap(label, width)]
+    last = [part for text in box.also for part in wrap(text, width)]
+    doing = _doing(shown, at)
+    told = wrap(doing, width) if doing else []
+    if len(first) + len(told) + len(last) > room:  # each of them a line before any has two
+        first, last = _labels(shown, at, words), list(box.also)
+    first = first[:room]
     kept = told[: max(0 if first else 1, room - len(first) - len(last))]
     if 0 < len(kept) < len(told):
         kept[-1] = f"{kept[-1]}{CUT}" if cells(kept[-1]) < width else fit(f"{kept[-1]}{CUT}", width)
     return tuple(fit(text, width) for text in [*who, *first, *kept, *last][:lines])
 
 
-def _doing(box: FoldedBox) -> str:
+def _doing(shown: Folded, at: int) -> str:
     """What its ranks are at; that they wait is what their arrow says."""
-    return box.doing.removeprefix("waits in ") if box.waits else box.doing
+    box = shown.boxes[at]
+    if not box.waits:
+        return box.doing
+    return doing_of(box.doing, [arrow.label for arrow in shown.arrows if arrow.waiter == at])
 
 
 def _arrows(shown: Folded, drawn: Sequence[DrawnBox], words: bool) -> list[DrawnArrow]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.groups.groups import WHOLE_NAME
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, ranks_text
 
@@ -94,7 +95,7 @@ def fold(boxes: Sequence[WaitBox], most: int) -> Folded:
         places = [place for place in range(len(boxes)) if levels[place] == level]
         places.sort(key=lambda place: _matters(boxes, waited, place))
         kept = places if len(places) <= most else places[: max(0, most - 1)]
-        column += [_one(boxes, place) for place in kept]
+        column += [one_box(boxes, place) for place in kept]
         if rest := places[len(kept) :]:
             column.append(_several(boxes, rest))
     place_of = {place: (level, at) for level, column in enumerate(columns) for at, box in enumerate(column)
@@ -139,8 +140,20 @@ def _joined(
 def _edges(boxes: Sequence[WaitBox], places: Iterable[int]) -> Iterable[tuple[int, str]]:
     for place in places:
         box = boxes[place]
-        told = box.operations or (box.operation,) * len(box.waits_for)
-        yield from zip(box.waits_for, told, strict=False)
+        yield from zip(box.waits_for, labels_of(box), strict=False)
+
+
+def labels_of(box: WaitBox) -> list[str]:
+    """What is said of each of its edges: collective and number, and the group where that is not the whole job."""
+    told = box.operations or (box.operation,) * len(box.waits_for)
+    return [label.removesuffix(f" in {WHOLE_NAME}") for label in told]
+
+
+def doing_of(doing: str, labels: Iterable[str]) -> str:
+    """What ranks are at who wait, without what their arrows say: that they wait, and in which collective."""
+    text = doing.removeprefix("waits in ")
+    operation, at, line = text.partition(" at ")
+    return f"at {line}" if at and any(label.partition(" ")[0] == operation for label in labels) else text
 
 
 def _matters(boxes: Sequence[WaitBox], waited: set[int], place: int) -> tuple[bool, bool, int, int]:
@@ -148,7 +161,8 @@ def _matters(boxes: Sequence[WaitBox], waited: set[int], place: int) -> tuple[bo
     return not box.blamed, place not in waited, -len(box.ranks), place
 
 
-def _one(boxes: Sequence[WaitBox], place: int) -> FoldedBox:
+def one_box(boxes: Sequence[WaitBox], place: int) -> FoldedBox:
+    """A box of the verdict by itself."""
     box = boxes[place]
     return FoldedBox((place,), box.ranks, box.nodes, box.doing, box.blamed)
 

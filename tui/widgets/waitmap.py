@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from rich.segment import Segment
@@ -18,7 +19,8 @@ from tui.text import cells, wrap
 from tui.theme import Ground, Ink, Tone
 from tui.waits.canvas import DrawnPart, Patch, patches
 from tui.waits.drawing import Drawing, drawing
-from tui.waits.levels import FoldedBox, letter_of
+from tui.waits.levels import FoldedBox, labels_of, letter_of
+from tui.waits.tree import tree
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 NOBODY = "nobody waits for anybody, as far as is known"
@@ -55,6 +57,8 @@ class WaitMap(Lines):
         self._from: tuple[tuple[WaitBox, ...], int, int] = ((), 0, 0)
         self._drawing = Drawing(0, 0, (), ())
         self._rows: list[list[Patch]] = []
+        self._tree = False
+        """Whether boxes stand below each other, a line or two each: columns had no room."""
         self._left = self._up = 0
         """Cells and lines of the picture that are out of sight."""
         self._told: list[list[Piece]] = []
@@ -66,12 +70,23 @@ class WaitMap(Lines):
         if wanted[1:] != self._from[1:] or wanted[0] is not self._from[0]:
             known = self.box
             self._from = wanted
-            self._drawing = drawing(wanted[0], max(1, width), max(3, height))
-            self._rows = patches(self._drawing)
+            self._draw(max(1, width), max(3, height))
             self._cursor = self._place_of(known)
             self._follow()
         self._tell()
         self.redraw()
+
+    def _draw(self, width: int, height: int) -> None:
+        """Columns of boxes; where texts are cut or the chain is too long for that, a tree."""
+        names = self.scene.names
+        boxes = tuple(replace(box, nodes=tuple(names.all(box.nodes))) for box in self.scene.waits)
+        self._drawing = drawing(boxes, width, height)
+        fits = self._drawing.width <= width and self._drawing.height <= height
+        self._tree = not fits or (self._drawing.cut and len(boxes) <= height)
+        if self._tree:
+            self._drawing, self._rows = tree(boxes, width, height)
+        else:
+            self._rows = patches(self._drawing)
 
     def _place_of(self, known: FoldedBox | None) -> int:
         """Where a box of the picture before is now: by its first rank."""
@@ -104,6 +119,9 @@ class WaitMap(Lines):
         if not boxes:
             return
         here = boxes[self._cursor]
+        if self._tree:
+            self._go(self._in_tree(how))
+            return
         if how in ("left", "right"):
             beside = [at for at, each in enumerate(boxes) if (each.x < here.x if how == "left" else each.x > here.x)]
             near = {"left": max, "right": min}[how]((boxes[at].x for at in beside), default=here.x)
@@ -120,6 +138,18 @@ class WaitMap(Lines):
             self._go(0 if how == "first" else column[0])
         else:
             self._go(len(boxes) - 1 if how == "last" else column[-1])
+
+    def _in_tree(self, how: Move) -> int:
+        """Up and down from line to line; to the left whom a box waits for, to the right who waits for it."""
+        places, at = [each.box.places[0] for each in self._drawing.boxes], self._cursor
+        waits = [self._from[0][place].waits_for for place in places]
+        last, page = len(places) - 1, max(1, self._from[2] - 1)
+        if how == "left":
+            return next((other for other in range(at, -1, -1) if places[other] in waits[at]), at)
+        if how == "right":
+            return next((other for other in range(at, last + 1) if places[at] in waits[other]), at)
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -last, "last": last}
+        return max(0, min(last, at + steps[how]))
 
     def _go(self, at: int) -> None:
         self._cursor = at
@@ -166,11 +196,11 @@ class WaitMap(Lines):
     def _tell(self) -> None:
         """What there was no room for in the box under the cursor."""
         width, lines = max(20, self._from[1] - 3), list[list[Piece]]()
-        for box in self.boxes() if self.active else ():
+        for box in self.boxes() if self.active and not self._tree else ():
             ranks, nodes = ranks_text(box.ranks), folded_names(box.nodes)
             head = f"{ranks}{f' on {nodes}' if nodes else ''}: {box.doing}"
             lines += [[(f" {text}", Tone.BAD if box.blamed else Tone.STRONG)] for text in wrap(head, width)]
-            for other, label in zip(box.waits_for, box.operations or ("",) * len(box.waits_for), strict=False):
+            for other, label in zip(box.waits_for, labels_of(box), strict=False):
                 whom = f"  waits for {letter_of(other)}, {ranks_text(self._from[0][other].ranks)}"
                 lines += [[(f" {text}", Tone.TEXT)] for text in wrap(whom + (f": {label}" if label else ""), width)]
         self._told = lines

@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.verdict.chain import chain_rows
+from tui.text import cells
 from tui.waits.canvas import HEAD, patches
 from tui.waits.drawing import Drawing, drawing
 from tui.waits.levels import fold, levels_of
 from tui.waits.svg import as_svg
+from tui.waits.tree import sentences, tree
 
 CHAIN = (
     WaitBox((5,), ("n2",), "in read (data.py:1)", True),
@@ -58,7 +61,8 @@ def test_boxes_are_as_wide_as_their_texts_where_there_is_room_and_wrap_where_the
     )
     wide, narrow = ("\n".join(text_of(drawing(pair, width, 10))) for width in (150, 70))
     assert doing in wide
-    assert "all_reduce #217 in default_pg" in wide
+    assert "all_reduce #217" in wide
+    assert "default_pg" not in wide, "the group of all ranks need not be named"
     assert doing not in narrow
     assert max(map(len, narrow.splitlines())) <= 70
 
@@ -136,6 +140,37 @@ def test_whatever_waits_no_box_covers_another_and_no_edge_is_lost(
             said = any(text.startswith("also for ") for text in shown.boxes[here].also)
             assert here == there or (here, there) in drawn_edges or said
     assert len(levels_of(boxes)) == len(boxes)
+
+
+@given(rows=ROWS, width=st.integers(40, 200), height=st.integers(3, 40))
+def test_in_a_tree_every_box_has_its_lines_and_none_is_too_long(
+    rows: list[tuple[bool, list[int], str, str]], width: int, height: int
+) -> None:
+    boxes = tuple(
+        WaitBox((rank,), (f"n{rank}",), text, blamed, tuple(sorted({*others} & {*range(len(rows))} - {rank})), label)
+        for rank, (blamed, others, text, label) in enumerate(rows)
+    )
+    drawn, lines = tree(boxes, width, height)
+    shown = chain_rows(boxes, 64)
+    assert [box.box.places for box in drawn.boxes] == [(row.place,) for row in shown]
+    assert sum(box.height for box in drawn.boxes) <= max(height, len(shown))
+    for box in drawn.boxes:
+        line = "".join(patch.text for patch in lines[box.y])
+        assert f"{box.box.letter} rank {box.box.ranks[0]} · n{box.box.ranks[0]}" in line
+    assert all(cells("".join(patch.text for patch in line)) <= width for line in lines)
+
+
+def test_in_a_tree_no_branch_leads_to_nothing_and_what_goes_on_is_set_under_it() -> None:
+    lines = [text for text, _ in sentences(CHAIN, 60)]
+    assert lines == [
+        "rank 5 on n2: in read (data.py:1)   ◀ holds the others up",
+        "└─ ranks 4,6 on n2: waits in all_reduce at f (l.py:3)",
+        "   │  [all_reduce #41 in tp]",
+        "   └─ ranks 8-9 on n3: waits in recv at g (p.py:7)",
+        "      │  [recv #7 in pp]",
+        "      └─ ranks 12-13 on n4: waits in all_reduce at h",
+        "            (t.py:9)   [all_reduce #3 in dp]",
+    ]
 
 
 def test_the_svg_is_well_formed_and_holds_remote_text_as_text() -> None:
