@@ -343,3 +343,39 @@ async def test_ranks_of_a_job_that_moves_have_no_column_for_that() -> None:
     async with screen(size=(140, 40)) as shown:
         await shown.press("2")
         assert "doing" not in shown.lines()[3]
+
+
+@pytest.mark.parametrize("rank", [11, 11 + 8 * 60])
+async def test_of_thousands_of_nodes_the_cursor_does_not_hide_who_is_blamed(rank: int) -> None:
+    paper = Paper(nodes=1024, gpus=8, slow=rank)
+    session = paper.session(ticks=2)
+    blamed, waiting = of_all(paper).waits
+    session.verdict = replace(
+        hung(rank, paper.node_of(rank)),
+        waits=(
+            replace(blamed, ranks=(rank,), nodes=(paper.node_of(rank),)),
+            replace(waiting, ranks=tuple({*waiting.ranks, 11} - {rank})),
+        ),
+    )
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    terminal = attached(app)
+    red = Color.parse("#f0706b")
+
+    def pointed() -> list[str]:
+        """Cells of the map with the culprit's ground."""
+        ground = f"48;2;{red.r};{red.g};{red.b}"
+        return [cell.char for row in terminal.cells[4:30] for cell in row[:66] if ground in cell.style]
+
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        panel = app.panel
+        assert isinstance(panel, OverviewPanel)
+        assert panel.node() == paper.node_of(rank)
+        assert {*pointed()} <= {"▲", "▼"}
+        assert pointed()
+        await pilot.press("l", "l")
+        await pilot.pause()
+        assert panel.node() != paper.node_of(rank)
+        assert not {*pointed()} & {"▲", "▼"}, "the cursor went on"

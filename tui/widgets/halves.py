@@ -28,8 +28,11 @@ from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
 HALF = "▀"
+ABOVE, BELOW = "▲", "▼"
+"""The cursor on a node that is blamed: in the upper half of a cell, or in the lower one."""
 _CALM = 3
 """Heat of what is no news."""
+_UNDER = Style(underline=True)
 _NONE = BayPlan((), 1, 0, None, {})
 
 
@@ -167,6 +170,10 @@ class Halves:
         ground, cursor = self.ink.of(Tone.TEXT).bgcolor, self.ink.of(Tone.ACCENT).color
         shown, text = self._shown, HALF * self.plan.wide
         for upper, lower in zip_longest(row.upper, row.lower, fillvalue=-1):
+            if at in (upper, lower) and shown[at].tone is Tone.BAD:
+                # who is blamed stays red under the cursor, which points to its half
+                line.add((ABOVE if at == upper else BELOW) * self.plan.wide, self.ink.alarm[2])
+                continue
             above = cursor if upper == at else shown[upper].color
             below = ground if lower < 0 else cursor if lower == at else shown[lower].color
             line.add(text, _halves(above, below))
@@ -183,7 +190,8 @@ class Halves:
         else:
             text = "·" if share is None else str(min(9, int(share * 10)))
         blamed = place is not None and self.scene.waits[place].blamed
-        style = self.ink.alarm[2] if blamed else self.ink.of(Tone.TEXT, Ground.CURSOR if here else Ground.PLAIN)
+        alarm = self.ink.alarm[2] + _UNDER if here else self.ink.alarm[2]
+        style = alarm if blamed else self.ink.of(Tone.TEXT, Ground.CURSOR if here else Ground.PLAIN)
         return text * self.plan.wide, style
 
     def _box(self, node: NodeState) -> int | None:
