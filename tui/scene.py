@@ -18,6 +18,9 @@ from tui.subject import Subject
 from tui.timeline import Timeline
 from tui.waits.waiting import WaitLookup
 
+LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
+"""Verdicts of a job in which something is wrong."""
+
 
 class Scene:
     """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
@@ -91,6 +94,16 @@ class Scene:
             rows = [row for row in lists.ranks if waiting.blames(row.number)] if waiting.blamed else []
             self._blamed = waiting, lists, rows
         return self._blamed[2]
+
+    @property
+    def suspects(self) -> list[RankRow]:
+        """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
+        verdict = self.session.verdict
+        if self.blamed or verdict is None or verdict.outcome not in LOUD or not verdict.findings:
+            return self.blamed
+        named = frozenset(verdict.findings[0].ranks)
+        rows = [row for row in self.lists.ranks if row.number in named] if named else []
+        return rows if 2 * len(rows) <= len(self.lists.ranks) else []
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.samples.location import Location
@@ -224,3 +226,42 @@ async def test_links_are_ordered_by_the_leaf_that_they_hang_at() -> None:
         assert [of[name] for name in leaves] == sorted(of[name] for name in leaves)
         table.set_filter("leaf=leaf2")
         assert {row.node.name for row in table.rows} == {name for name in of if of[name] == "leaf2"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+@pytest.mark.parametrize(("key", "here"), [("2", (83, "node11", 41_083)), ("3", ("node11", 3)), ("6", "node11")])
+async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(
+    key: str, here: object, size: tuple[int, int]
+) -> None:
+    session = Paper(nodes=16, slow=83).session(ticks=2)
+    session.verdict = hung(83, "node11")
+    async with screen(session, size=size) as shown:
+        await shown.press(key)
+        assert shown.app.panel.here() == here
+        table = table_of(shown)
+        assert table.top < table.cursor < table.top + table.size.height - 1, "with rows around it"
+        await shown.press("up")
+        await shown.draw()
+        above = shown.app.panel.here()
+        assert above != here
+        await shown.press("7", key)
+        assert shown.app.panel.here() == above, "nobody is torn away from where he went"
+        session.verdict = hung(3, "node1")
+        await shown.draw()
+        assert shown.app.panel.here() == above
+        await shown.press("7", key)
+        assert table.cursor == {"2": 3, "3": 3, "6": 0}[key], "but a new verdict is opened at its culprit"
+
+
+async def test_where_all_ranks_are_named_or_nothing_is_wrong_the_cursor_stands_at_the_top() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = replace(hung(), waits=(), findings=(replace(hung().findings[0], ranks=tuple(range(32))),))
+    async with screen(session) as shown:
+        await shown.press("2")
+        assert table_of(shown).cursor == 0
+        session.verdict = replace(session.verdict, findings=hung().findings)
+        await shown.draw()
+        assert table_of(shown).cursor == 11
+        session.verdict = replace(session.verdict, outcome="healthy")
+        await shown.draw()
+        assert table_of(shown).cursor == 11

@@ -66,6 +66,12 @@ class GpusPanel(TablePanel[GpuRow]):
         """Node and index."""
         return row.node.name, row.gpu.index
 
+    def blamed(self) -> Hashable:
+        """The GPU of the first rank that the verdict names."""
+        rows = self.scene.suspects
+        gpu = self.scene.gpu_of(rows[0]) if rows else None
+        return None if gpu is None else (rows[0].node.name, gpu.index)
+
     def is_stale(self, row: GpuRow) -> bool:
         """Its node is silent, or nvidia-smi is."""
         return self.scene.stale(row.node) or source_is_stale(row.node, "gpus")

@@ -41,6 +41,11 @@ class NodesPanel(TablePanel[NodeState]):
         """The name."""
         return row.name
 
+    def blamed(self) -> Hashable:
+        """The node of the first rank that the verdict names."""
+        rows = self.scene.suspects
+        return rows[0].node.name if rows else None
+
     def is_stale(self, row: NodeState) -> bool:
         """Silent, after having been heard."""
         return row.seen_at is not None and self.scene.stale(row)

@@ -80,6 +80,11 @@ class RanksPanel(TablePanel[RankRow]):
         """Rank and process."""
         return row.number, row.node.name, row.rank.process.pid
 
+    def blamed(self) -> Hashable:
+        """The first rank that the verdict names."""
+        rows = self.scene.suspects
+        return self.key(rows[0]) if rows else None
+
     def is_stale(self, row: RankRow) -> bool:
         """Its node is silent, or the source of ranks is."""
         return row.rank.gone_at is not None or self.scene.stale(row.node) or source_is_stale(row.node, "ranks")

@@ -44,6 +44,11 @@ class TablePanel(Panel, Generic[R]):
             self.columns(), key=self.key, stale=self.is_stale, frozen=self.FROZEN, empty=self.EMPTY
         )
         self.table.ordered = self._explain
+        self.table.moved = self._touch
+        self._touched = False
+        """Whether somebody moved the cursor: until then it stands on whom the verdict blames."""
+        self._stood: Hashable = None
+        """The row that it was put on for that."""
 
     def rolling(self, of: Callable[[NodeState], T]) -> Rolling[T]:
         """Totals by node that are worked out anew when the filter is another."""
@@ -77,9 +82,29 @@ class TablePanel(Panel, Generic[R]):
         yield self.table
         yield self.ordered_by
 
+    def blamed(self) -> Hashable:
+        """Key of the row that the verdict blames; None where there is none."""
+        return None
+
+    def shown(self) -> None:
+        """Another row may be blamed than when somebody moved the cursor."""
+        self._touched = self._touched and self.blamed() == self._stood
+
+    def _touch(self) -> None:
+        self._touched = True
+
     def draw(self) -> None:
         """Feed the table."""
-        self.table.feed(self.rows())
+        rows = self.rows()
+        blamed = None if self._touched else self.blamed()
+        if blamed is not None and blamed != self._stood and self.table.size.height > 1:
+            self._stood = blamed
+            self.table.feed(rows, at_once=True)
+            self.table.select(blamed)
+            # first what is half a screen behind it: so there are rows around it
+            self.table.bring(min(len(self.table.rows), self.table.cursor + self.table.size.height // 2))
+            self.table.show_cursor()
+        self.table.feed(rows)
         self.bar.show(self.totals())
         self._explain()
 
@@ -160,6 +185,7 @@ class TablePanel(Panel, Generic[R]):
 
     def select(self, key: Hashable) -> None:
         """Stand on a row, or on the first of a list of equals."""
+        self._touched = True
         self.table.feed(self.rows(), at_once=True)
         self.table.select(key)
 
