@@ -52,6 +52,16 @@ def fit(text: str, width: int, align: Align = "left") -> str:
     return set_cell_size(text, width - 1) + CUT
 
 
+def clip(text: str, width: int) -> str:
+    """Harmless text of at most ``width`` cells: whole, or cut behind a word where one ends not too far before."""
+    text = harmless(text)
+    if cells(text) <= width:
+        return text
+    head = fit(text, width).removesuffix(CUT)
+    space = len(head) if text[len(head) :].startswith(" ") else head.rfind(" ")
+    return (head[:space].rstrip(" ,;:·([") if space > len(head) // 2 else head) + CUT if width > 0 else ""
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Break harmless text into lines of at most ``width`` cells, at spaces where there are any."""
     lines: list[str] = []

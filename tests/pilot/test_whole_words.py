@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
+from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.finding import Outcome, Verdict, WaitBox
 from tests.support.piloted import screen
-from tests.support.screens import Paper, hung
+from tests.support.screens import NOW, Paper, hung
 from tui.theme import Tone
 
 
@@ -23,6 +24,52 @@ async def test_who_waits_for_whom_is_told_to_its_end_in_findings(size: tuple[int
         told += " ".join(shown.text().split())
         assert "at step (train.py:207) [all_reduce #134 in dp]" in told
         assert "…]" not in told
+
+
+@pytest.mark.parametrize("width", [80, 100])
+async def test_a_job_that_starts_says_so_once(width: int) -> None:
+    session = Paper(nodes=3).session(ticks=1)
+    for number in (7, 8):
+        session.link(LinkChange(f"node{number}", "connecting", "", NOW - 12))
+    async with screen(session, size=(width, 24)) as shown:
+        assert "waiting 12s for node7 and 1 more" in shown.lines()[0]
+        assert shown.text().count("waiting 12s") == 1
+        session.publish(Verdict("starting", "24 ranks on 3 nodes, watched for 3 s: starting up"))
+        await shown.draw()
+        assert shown.text().count("starting up") == 1
+        assert "◐ starting " in shown.text(), "when it was is told still"
+        session.publish(Verdict("healthy", "24 ranks on 3 nodes move"))
+        await shown.draw()
+        assert "◐ starting 24 ranks on 3 nodes, watched for 3 s: starting up" in shown.text()
+
+
+WORDS = "abcdefgh ijklmnop qrstuvwx "
+
+
+@pytest.mark.parametrize("outcome", ["starting", "unknown", "healthy", "hung"])
+@pytest.mark.parametrize("size", [(80, 24), (80, 16), (97, 24)])
+async def test_a_sentence_that_has_no_room_is_cut_behind_a_word(outcome: Outcome, size: tuple[int, int]) -> None:
+    session = Paper(slow=11, label="DEMO · simulated devices").session()
+    session.verdict = replace(hung(), outcome=outcome, summary=WORDS * 12)
+    async with screen(session, size=size) as shown:
+        lines = shown.lines()[: 2 if outcome == "hung" and size[1] > 20 else 1]
+        assert lines[-1].split("…")[0].split()[-1] in WORDS.split()
+        assert "…" in lines[-1]
+        assert {*"".join(lines).split()} <= {*WORDS.split()} | {
+            *"■ HUNG ◐ STARTING ◌ UNKNOWN ● HEALTHY DEMO 4/4 nodes 32/32 ranks".split(),
+            *(f"{word}…" for word in WORDS.split()),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("width", range(80, 130, 7))
+async def test_no_part_of_the_line_below_it_is_cut(width: int) -> None:
+    session = Paper(slow=11).session()
+    boxes = [WaitBox((rank,), (), "waits", rank == 0, () if rank == 0 else (0,)) for rank in range(9)]
+    session.verdict = replace(hung(), waits=tuple(boxes))
+    async with screen(session, size=(width, 24)) as shown:
+        line = next(line for line in shown.lines() if "who waits  A" in line)
+        assert "…" not in line
+        assert line.rstrip().endswith(("on CPU now", "5 more"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])

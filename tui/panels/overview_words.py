@@ -74,15 +74,23 @@ class Totals:
         if lows and highs:
             pieces += [("from ", Tone.DIM), (f"{min(lows):.0f}", Tone.TEXT)]
             pieces += [(" to ", Tone.DIM), (f"{max(highs):.0f}", Tone.TEXT)]
+        more: list[list[Piece]] = []
         missing = sum(figures.missing for figures in found)
         if missing:
-            pieces += [("   ", Tone.DIM), (f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)]
+            more.append([(f"   ▲ {plural(missing, 'GPU')} without figures", Tone.BAD)])
         if self.scene.ranks and self.scene.session.live:  # nobody knows who was on a CPU when files were written
             on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
-            pieces += [(f"   {on_cpu} of {alive}", Tone.TEXT), (" on CPU now", Tone.DIM)]
-        return [*pieces, *self._connecting()]
+            more.append([(f"   {on_cpu} of {alive}", Tone.TEXT), (" on CPU now", Tone.DIM)])
+        more.append(self._connecting())
+        # each is told whole or not at all
+        room = self.heatmap.app.size.width - 1 - _width(pieces)
+        for part in more:
+            if _width(part) <= room:
+                room -= _width(part)
+                pieces += part
+        return pieces
 
     def _legend(self) -> list[Piece]:
         """Letters of the boxes, and who is in them."""
@@ -110,7 +118,7 @@ class Totals:
         pieces: list[Piece] = []
         for part in told:
             pieces += [(" · " if pieces else " ", Tone.DIM), *part]
-        room = self.heatmap.app.size.width - sum(cells(text) for text, _ in pieces) - cells(NEXT)
+        room = self.heatmap.app.size.width - _width(pieces) - cells(NEXT)
         keys: list[Piece] = []
         for key, what in KEYS:
             room -= cells(f" {key} {what}")
@@ -153,8 +161,8 @@ class Totals:
     def _connecting(self) -> list[Piece]:
         """N of M, and who is slow."""
         count = self.scene.count
-        if not count.nodes_asking:
-            return []
+        if not count.nodes_asking or self.scene.session.verdict is None:
+            return []  # until there is a verdict that is what the first line says
         slow = [
             node
             for node in self.scene.nodes
@@ -164,7 +172,8 @@ class Totals:
         if slow:
             worst = min(slow, key=lambda node: node.since)
             more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
-            pieces.append((f", waiting {age(self.scene.now - worst.since)} for {worst.name}{more}", Tone.WARN))
+            whom = f"{self.scene.names.of(worst.name)}{more}"
+            pieces.append((f", waiting {age(self.scene.now - worst.since)} for {whom}", Tone.WARN))
         return pieces
 
 
@@ -180,6 +189,10 @@ def values_of(scene: Scene, node: NodeState, metric: Metric) -> list[float]:
         return [value for gpu in node.gpus.values() if (value := metric.value(gpu)) is not None]
     rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
     return [value for row in rows if (value := metric.value(row, scene.interval)) is not None]
+
+
+def _width(pieces: list[Piece]) -> int:
+    return sum(cells(text) for text, _ in pieces)
 
 
 def _share(node: NodeState, metric: Metric, values: list[float]) -> float | None:

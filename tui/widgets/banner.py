@@ -8,7 +8,7 @@ from __future__ import annotations
 from hangtop.diagnosis.finding import Outcome
 from tui.format import age
 from tui.scene import Scene
-from tui.text import CUT, cells, fit, harmless, wrap
+from tui.text import CUT, cells, clip, harmless, wrap
 from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
@@ -113,7 +113,8 @@ class Banner(Bar):
             slowest = min(asking, key=lambda node: node.since)
             waited = self.scene.now - slowest.since
             if waited >= OLD:
-                pieces.append((f"   waiting {age(waited)} for {slowest.name}", Tone.WARN))
+                more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
+                pieces.append((f"   waiting {age(waited)} for {self.scene.names.of(slowest.name)}{more}", Tone.WARN))
         return pieces
 
     def _right(self, *, brief: bool) -> list[list[Piece]]:
@@ -153,8 +154,9 @@ class Banner(Bar):
         for text, tone in left:
             size = cells(text)
             if size > room:
-                kept.append((fit(text, room) if room > 1 else CUT[:room], tone))
-                room = 0
+                shown = clip(text, room) if room > 1 else CUT[:room]
+                kept.append((shown, tone))
+                room -= cells(shown)
                 break
             kept.append((text, tone))
             room -= size

@@ -27,19 +27,30 @@ class Happened(Lines):
         self._lines: list[list[Piece]] = []
         self._hidden = 0
         self._left_out = False
-        self._newest: tuple[Change | None, int, int, int] = (None, 0, 0, 0)
-        """The last change that was drawn, how many there were, in how many lines all were, and how wide."""
+        self._newest: tuple[Change | None, int, int, int, bool] = (None, 0, 0, 0, False)
+        """The last change that was drawn, how many there were, in how many lines all were, how wide, and whether the
+        job started then."""
 
     def feed(self) -> None:
         """Take the latest changes and draw."""
         changes, (width, height) = self.scene.state.changes, self.size
         newest = changes.newest
-        if newest is not self._newest[0] or (len(changes), height, width) != self._newest[1:]:
-            self._newest = newest, len(changes), height, width
+        verdict = self.scene.session.verdict
+        starts = verdict is not None and verdict.outcome == "starting"
+        if newest is not self._newest[0] or (len(changes), height, width, starts) != self._newest[1:]:
+            self._newest = newest, len(changes), height, width, starts
             self._hidden = sum(1 for _ in changes.of("hangtop"))
             lines, self._left_out = chosen(changes, max(1, height - 1), self.scene.names)
-            self._lines = _laid(lines, width, height - 1)
+            self._lines = _laid(self._once(lines), width, height - 1)
             self.redraw()
+
+    def _once(self, lines: list[Change]) -> list[Change]:
+        """Without the sentence of a job that starts: the first line of the screen goes on saying it."""
+        verdict = self.scene.session.verdict
+        if verdict is None or verdict.outcome != "starting":
+            return lines
+        last = next((line for line in lines if line.kind in OUTCOMES), None)
+        return [Change(line.at, line.node, "", line.kind) if line is last else line for line in lines]
 
     def on_resize(self) -> None:
         """Lay out for the new size at once."""

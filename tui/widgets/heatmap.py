@@ -19,7 +19,7 @@ from tui.measure import source_is_stale
 from tui.rows import Lists, RankRow
 from tui.scene import Scene
 from tui.text import cells as width_of
-from tui.text import fit
+from tui.text import clip, fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.cellgrid import FIGURE, Grid
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
@@ -224,9 +224,10 @@ class HeatMap(Lines):
         if node.link in {"live", "limited", "offline"}:
             text = "no GPU, no rank"
         else:
-            text = f"{node.link} {age(self.scene.now - node.since) if node.since else ''} {node.why}"
+            since = age(self.scene.now - node.since) if node.since else ""
+            text = f"{node.link} {since} {node.why}"
         room = max(0, self._grid.block - self._grid.label - 1)
-        line.add(fit(text, room), self.ink.of(Tone.DIM))
+        line.add(fit(clip(text, room), room), self.ink.of(Tone.DIM))
         return room
 
     def _cell(self, line: Runs, cell: Cell, ink: Ink, *, at_cursor: bool, old: bool, numbered: bool) -> None:

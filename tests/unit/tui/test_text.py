@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.ascii import to_ascii
-from tui.text import cells, fit, harmless, wrap
+from tui.text import cells, clip, fit, harmless, wrap
 
 NASTY = (
     "[/markup]",
@@ -70,3 +70,27 @@ def test_a_word_that_fits_into_a_line_is_not_broken() -> None:
     assert wrap("all_reduce at step (train.py:207)", 18) == ["all_reduce at step", "(train.py:207)"]
     assert wrap("step (train.py:207)", 18) == ["step", "(train.py:207)"]
     assert wrap("at /a/path/that/is/longer/than/a/line", 12)[0] == "at /a/path/t"
+
+
+@given(text=st.text(max_size=60), width=st.integers(0, 40))
+def test_what_is_clipped_fits_and_is_whole_where_it_does(text: str, width: int) -> None:
+    shown = clip(text, width)
+    assert cells(shown) <= width
+    if cells(harmless(text)) <= width:
+        assert shown == harmless(text)
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (18, "one two three four"),
+        (17, "one two three…"),
+        (14, "one two three…"),
+        (13, "one two…"),
+        (3, "on…"),
+        (1, "…"),
+        (0, ""),
+    ],
+)
+def test_a_sentence_is_clipped_behind_a_word(width: int, told: str) -> None:
+    assert clip("one two three four", width) == told
