@@ -11,6 +11,7 @@ import os.path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from collectors.node.environ import NO_RANK, RankEnvironment
+from collectors.node.own_programs import is_own
 
 
 class FamilyMember(NamedTuple):
@@ -35,7 +36,8 @@ class Kin(NamedTuple):
     """What a member is."""
 
     role: str
-    """``rank``, ``helper``, ``wrapper``, ``launcher`` or ``stray`` (a helper whose rank is gone)."""
+    """``rank``, ``helper``, ``wrapper``, ``launcher``, ``stray`` (a helper whose rank is gone) or ``own``: a program of
+    this tool, or what it runs."""
     owner: int
     """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
 
@@ -147,7 +149,9 @@ def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
         member = members[pid]
         above = places.get(member.parent)
         owner = None if above is None else members.get(above.owner or member.parent)
-        if above is not None and above.role in ("rank", "helper") and not _of_its_own(member, owner):
+        if is_own(member.words) or (above is not None and above.role == "own"):
+            places[pid] = Kin("own", 0)
+        elif above is not None and above.role in ("rank", "helper") and not _of_its_own(member, owner):
             places[pid] = Kin("helper", above.owner or member.parent)
         elif above is not None and above.role == "stray":
             places[pid] = Kin("stray", 0)

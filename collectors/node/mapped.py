@@ -13,6 +13,7 @@ from typing import AbstractSet, Dict, Mapping, NamedTuple, Sequence
 from collectors.node.blocking import BlockingGuard
 from collectors.node.environ import NO_RANK
 from collectors.node.files import link, list_folder, read, read_or_none
+from collectors.node.own_programs import is_own
 from collectors.node.procfs import Stat
 
 LEAST = 40 << 20
@@ -109,7 +110,7 @@ def is_foreign(words: Sequence[str], comm: str) -> bool:
     """True for what is never a rank whatever it has mapped: this tool's own programs, daemons, idle pool workers."""
     if comm in DAEMONS or (words and words[0].startswith(_IDLE)):
         return True
-    return "hangtop" in words[2:9] and "-c" in words[1:8]
+    return is_own(words)
 
 
 def takes_part(proc: str, pid: int) -> bool:

@@ -16,6 +16,7 @@ from collectors.node.environ import RankEnvironment, late_rank, may_have_rank, p
 from collectors.node.files import read_or_none
 from collectors.node.living_env import LivingEnvironment
 from collectors.node.mapped import Mapped, is_foreign
+from collectors.node.own_programs import is_marked
 from collectors.node.procfs import parse_stat, split_zeros
 
 YOUNG = 8.0
@@ -165,8 +166,9 @@ class Search:
         return env if self._passes(env) else None
 
     def _passes(self, env: Mapping[str, str]) -> bool:
-        """True for an environment that the user's filter lets through."""
-        return all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
+        """True for an environment that the user's filter lets through, and that is not of a program of ours."""
+        wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
+        return wanted and not is_marked(env)
 
     def _note(self, pid: int, answer: Optional[Answer]) -> None:
         """Remember whether a Python process refused."""

@@ -18,10 +18,12 @@ from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets import resolve
 from collectors.fleet.ways.choose import way_of
 from collectors.samples.control import Settings
+from collectors.samples.ranks import RankProcess
 from collectors.samples.stream import Hello, Tick
 from tests.support.cluster import REPOSITORY, Cluster
 from tests.support.cluster_node import Node, NodeProcess
 from tests.support.entered import by_nsenter, by_openssh
+from tests.support.fake_proc import rank_env
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person
 
@@ -119,6 +121,17 @@ async def test_nodes_come_live_and_their_faults_are_mended(cluster: Cluster, way
         assert [change.link for change in seen.changes if change.node == "node3"] == ["connecting", "live"]
         assert seen.bad == []
     await asyncio.to_thread(await_nothing_left, cluster.nodes, 4.0)
+
+
+async def test_what_hangtop_runs_in_a_container_with_a_rank_is_no_rank(cluster: Cluster) -> None:
+    """``docker exec`` gives the container's environment to whatever it starts there."""
+    seen = Seen()
+    async with fleet(cluster, by_nsenter(cluster, rank_env(0, 3)), seen) as made:
+        await seen.wait(lambda: all(len(seen.of(name, Tick)) > 1 for name in cluster.names))
+        beside = asyncio.ensure_future(made.transport("node1").run(["sh", "-c", "ls /; sleep 4 | sed -n 1p"]))
+        await seen.wait(lambda: all(len(seen.of(name, Tick)) > 6 for name in cluster.names), 30)
+        await beside
+        assert [sample for name in cluster.names for sample in seen.of(name, RankProcess)] == []
 
 
 @pytest.mark.slow

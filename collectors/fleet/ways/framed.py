@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from collectors.node.own_programs import MARK
+
 State = Literal["before", "terminal", "running", "over"]
 
 _NOISE = 4096
@@ -53,7 +55,7 @@ class Framed:
         mark = f"{self._nonce}"
         return (
             f"test -t 0 && {{ printf '\\036T%s\\n' {mark}; exit 1; }}\n"
-            f"{{ printf '\\036B%s\\n' {mark}; {_joined(self._command)}; set -- $?; "
+            f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {mark}; {_joined(self._command)}; set -- $?; "
             f'printf \'\\036E%s:%s\\n\' {mark} "$1"; exit "$1"; }}\n'
         ).encode()
 

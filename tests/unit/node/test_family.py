@@ -55,6 +55,18 @@ def test_ranks_of_torchrun_and_their_helpers() -> None:
     }
 
 
+def test_programs_of_this_tool_and_what_they_run_are_no_ranks() -> None:
+    """In a container they inherit its rank, whose own process is there too or not."""
+    own = [PYTHON, "-I", "-S", "-B", "-u", "-c", "exec('import os')", "hangtop", "0"]
+    assert placed(
+        shell(5, rank_env(0), parent=0),
+        member(6, rank_env(0), own, parent=5),
+        member(7, rank_env(0), ["dmesg", "-w"], parent=6, executable="/usr/bin/dmesg", comm="dmesg"),
+        member(8, rank_env(0), parent=6),
+        member(9, rank_env(0), parent=1),
+    ) == {5: Kin("wrapper", 0), 6: Kin("own", 0), 7: Kin("own", 0), 8: Kin("own", 0), 9: RANK}
+
+
 def test_a_shell_around_a_rank_is_no_rank() -> None:
     env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     assert placed(shell(5, env), shell(6, env, parent=5), member(7, env, parent=6)) == {

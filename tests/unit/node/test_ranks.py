@@ -11,6 +11,7 @@ import pytest
 from collectors.node import blocking, files, ranks, search
 from collectors.node.logs.numbered import ToldRank
 from collectors.node.nccl_conf import ConfLine
+from collectors.node.own_programs import MARK
 from collectors.node.ranks import RankSource
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
@@ -78,6 +79,21 @@ def test_where_no_pid_was_given_since_nobody_is_looked_for(bench: Bench) -> None
     bench.proc.add(70, env=rank_env(2))
     assert len(of(bench.look(), RankPulse)) == 2
     assert len(of(bench.look(11.0), RankPulse)) == 3, "where /proc is another namespace's, its pids are not ours"
+
+
+def test_what_a_shell_of_this_tool_starts_is_no_rank(bench: Bench) -> None:
+    ls = ["ls", "-l", "/proc/7/exe"]
+    bench.proc.add(50, env={**rank_env(0), MARK: "1"}, argv=ls, executable="/bin/ls", comm="ls")
+    bench.proc.add(60, env={**rank_env(0), MARK: "1"})
+    assert of(bench.look(), RankProcess) == []
+
+
+def test_a_shell_that_becomes_a_program_of_this_tool_is_no_rank(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0), argv=["sh"], executable="/bin/sh", comm="sh")
+    assert of(bench.look(), RankProcess) == []
+    bench.proc.add(50, env=rank_env(0), argv=[PYTHON, "-I", "-S", "-B", "-u", "-c", "exec('')", "hangtop", "0"])
+    assert of(bench.look(), RankProcess) == []
+    assert bench.shared.ranks == ()
 
 
 def test_a_rank_with_all_its_facts(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.ways.framed import Framed
+from collectors.node.own_programs import MARK
 
 
 def said_by(framed: Framed, shell: str = "sh") -> bytes:
@@ -33,6 +34,13 @@ def test_whatever_is_around_them_in_whatever_pieces(before: bytes, output: bytes
     assert bytes(out) == output
     assert framed.state == "over"
     assert framed.status == (128 - status if 128 < status < 193 else status)
+
+
+def test_what_it_starts_is_marked_as_ours() -> None:
+    out = bytearray()
+    framed = Framed(["env"], out.extend)
+    framed.feed(said_by(framed))
+    assert f"{MARK}=1" in out.decode().splitlines()
 
 
 @given(st.binary(max_size=300), st.integers(0, 60), st.lists(st.integers(0, 400), max_size=6))
