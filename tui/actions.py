@@ -72,6 +72,8 @@ class Action:
 
     everywhere: bool = False
     """Its key is alive where the panel lacks what it needs, too: there it says why not."""
+    over: bool = False
+    """Its key is alive over a dialog, too."""
 
     @property
     def asks(self) -> bool:
@@ -210,6 +212,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", "question_mark,f1", "Help", "All keys.", own.show_help, "hangtop", "", 2),
     Action("theme", "ctrl+t", "Theme", "Change the colours.", own.next_theme, "hangtop"),
     Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", own.redraw, "hangtop"),
+    Action("suspend", "ctrl+z", "To the shell", "Leave the terminal to the shell; fg there brings the screen back.",
+           own.suspend, "hangtop", over=True),
     Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; asks once while the job hangs. Nothing stays on nodes.",
            own.leave, "hangtop", "", 13),
 )  # fmt: skip
@@ -228,6 +232,14 @@ def in_footer(can: frozenset[str]) -> tuple[Action, ...]:
 def bindings() -> list[Binding]:
     """Textual's bindings of all actions."""
     return [
-        Binding(action.keys, f"do('{action.id}')", action.title, show=False, id=action.id, tooltip=action.help)
+        Binding(
+            action.keys,
+            f"do('{action.id}')",
+            action.title,
+            show=False,
+            id=action.id,
+            tooltip=action.help,
+            priority=action.over,
+        )
         for action in ACTIONS
     ]

@@ -123,6 +123,8 @@ class HangtopApp(Host, inherit_bindings=False):
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
         self.theme_changed_signal.subscribe(self, self._recolour)
+        # the shell has written over all that was drawn
+        self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())
         self.tick()
         self.call_after_refresh(self._begin)
 

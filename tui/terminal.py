@@ -6,6 +6,7 @@ terminal that is gone again and again. No signal would be heard any more, and th
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -13,6 +14,24 @@ from typing import Any, TextIO, cast
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+
+
+def shell_waits() -> bool:
+    """True where somebody outside this process group, in its session, has started it: a shell with jobs.
+
+    Of a group without such a parent (POSIX: an orphaned one) nobody hears that it was stopped.
+    """
+    import psutil  # after the first frame
+
+    group, above = os.getpgrp(), psutil.Process()
+    while (parent := above.parent()) is not None:
+        try:
+            if os.getpgid(parent.pid) != group:
+                return os.getsid(parent.pid) == os.getsid(0)
+        except ProcessLookupError:  # it has just ended
+            return False
+        above = parent
+    return False
 
 
 class LastingFile:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -48,6 +50,23 @@ def open_shell(app: Host) -> None:
         return
     if status == 255:
         app.say(f"{command[0]} could not reach {node}: {shown(command)}", "error")
+    app.tick()
+
+
+def suspend(app: Host) -> None:
+    """Go behind the shell, as Ctrl-Z does elsewhere; ``fg`` there brings the screen back.
+
+    The whole process group is stopped, as the terminal would do it: a shell waits for whoever it started, which may
+    have started hangtop. The terminal is given back before, for once the shell hears of the first that has stopped it
+    takes it. Where no shell would continue it nothing is stopped.
+    """
+    from tui.terminal import shell_waits
+
+    if app.is_headless or not shell_waits():
+        app.say("hangtop was not started by a shell that could bring it back", "warning")
+        return
+    with app.suspend():
+        os.kill(0, signal.SIGTSTP)
     app.tick()
 
 

@@ -1,0 +1,72 @@
+"""Ctrl-Z gives the terminal to the shell as it was; ``fg`` brings the whole screen back, and it lives."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.piloted import screen
+from tests.support.screens import Paper
+from tests.support.tmux import Tmux
+
+WATCH = shlex.join([sys.executable, "-c", "from hangtop.cli.main import main; main()", "watch"])
+NOBODY = "not started by a shell"
+on_terminal = pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+
+
+def settings(terminal: Tmux, file: Path) -> str:
+    """What stty says of the terminal, asked of the shell that has it."""
+    terminal.press("clear", "Enter")
+    terminal.press(f"stty -a >{shlex.quote(str(file))}; echo {file.name}-$((40 + 2))", "Enter")
+    terminal.wait_for(f"{file.name}-42")
+    return file.read_text()
+
+
+@on_terminal
+@pytest.mark.parametrize("started", [WATCH, f"sh -c {shlex.quote(WATCH + '; true')}"], ids=["by it", "by a script"])
+@pytest.mark.parametrize("under", ["the panel", "a dialog"])
+def test_the_terminal_is_the_shells_until_fg(started: str, under: str, tmp_path: Path) -> None:
+    with Tmux(["sh", "-i"], env={"ENV": "", "PS1": "$ "}) as terminal:
+        before = settings(terminal, tmp_path / "before")
+        terminal.press(started, "Enter")
+        terminal.wait_for("1/1 node")
+        if under == "a dialog":
+            terminal.press("?")
+            terminal.wait_for("Esc close")
+        terminal.press("C-z")
+        terminal.wait_for("Stopped")
+        assert settings(terminal, tmp_path / "stopped") == before
+        terminal.resize(130, 40)
+        terminal.press("fg", "Enter")
+        if under == "a dialog":
+            terminal.wait_for("Esc close")
+            terminal.press("Escape")
+        shown = terminal.wait_for("9 Groups")
+        assert "stopped-42" not in shown
+        terminal.press("6")
+        terminal.wait_for("● live")
+        terminal.press("q")
+        terminal.wait_for("hangtop replay")
+        assert (
+            settings(terminal, tmp_path / "after").replace("columns 130", "columns 120").replace("rows 40", "rows 36")
+            == before
+        )
+
+
+@on_terminal
+def test_without_a_shell_that_would_bring_it_back_it_stays() -> None:
+    with Tmux(shlex.split(WATCH)) as terminal:
+        terminal.wait_for("1/1 node")
+        terminal.press("C-z")
+        terminal.wait_for(NOBODY)
+        terminal.press("6")
+        terminal.wait_for("● live")
+
+
+async def test_what_has_no_terminal_stays() -> None:
+    async with screen(Paper().session()) as shown:
+        await shown.press("ctrl+z")
+        assert NOBODY in shown.text()
