@@ -1,4 +1,7 @@
-"""Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers."""
+"""Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
+
+Where its log may not be read, the counters of the ranks' control groups tell of kills for want of memory at least.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Callable, Iterator, List, NamedTuple, Tuple, Union
 from collectors.node.files import read_text
 from collectors.node.kmsg import DmesgPoller, JournalReader, KmsgReader
 from collectors.node.logs.kernel import event
+from collectors.node.oom_counts import OomCounts
 from collectors.node.source import Absent, Denied, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
@@ -34,6 +38,7 @@ class KernelSource(Source):
         self._refusals: List[str] = []
         self._sudo = False
         self._first = True
+        self._kills = OomCounts(proc, sys)
 
     def configure(self, settings: Settings) -> None:
         """Try again when sudo has become allowed."""
@@ -44,7 +49,12 @@ class KernelSource(Source):
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Events since the last look. Raises :class:`Denied` when nobody lets us read the log: unknown, not clean."""
         if self._reader is None:
-            self._reader = self._open()
+            try:
+                self._reader = self._open()
+            except Denied:
+                yield from self._kills.look(self.shared.ranks, now)
+                self.retry = self.period if self._kills.groups else KernelSource.retry
+                raise
         try:
             lines = self._reader.read(now)
         except (Absent, OSError):

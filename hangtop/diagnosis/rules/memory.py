@@ -8,10 +8,12 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import listed, size, who
+from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.failures import number_of, text_of, when
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
+from hangtop.diagnosis.witnesses.oom_kills import kill_at_end
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
@@ -119,8 +121,11 @@ def worker_died(job: Job) -> Iterator[Finding]:
     first = events[0]
     reason = text_of(first, "reason") or "ended"
     ranks = ranks_in([first])
-    kills = [event for event in said(job, "kernel.oom") if number_of(event, "pid") == number_of(first, "worker_pid")]
-    if kills and number_of(first, "worker_pid") is not None:
+    worker = number_of(first, "worker_pid")
+    kills = [event for event in said(job, "kernel.oom") if worker is not None and number_of(event, "pid") == worker]
+    if not kills and reason == "killed":
+        kills = _kills_at(job, first)
+    if kills:
         yield Finding(
             "host_out_of_memory", "critical", 0.9,
             f"the kernel killed a data loader worker of {who(ranks)}: out of memory",
@@ -134,6 +139,14 @@ def worker_died(job: Job) -> Iterator[Finding]:
         ranks=ranks, nodes=hosts_in(job, [first]), evidence=lines(events),
         advice="Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
     )  # fmt: skip
+
+
+def _kills_at(job: Job, death: LogEvent) -> list[LogEvent]:
+    """The kill for want of memory on the node of a worker's rank within seconds of the worker's death."""
+    at = when(death)
+    nodes = homes(job, ranks_in([death]))
+    kill = kill_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 else None
+    return [] if kill is None else [kill]
 
 
 def _first_ones(events: Sequence[LogEvent]) -> list[LogEvent]:

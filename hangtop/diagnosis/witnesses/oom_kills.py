@@ -1,7 +1,8 @@
 """Kills for want of memory that explain a rank which is not there: by their time and node, where no number tells whose.
 
 The kernel names the process that it killed by a number that nobody can compare: of a rank that ended before anybody
-looked none is known, and in a container or a pod processes have others than the kernel writes.
+looked none is known, and in a container or a pod processes have others than the kernel writes. The counters of control
+groups, which stand in for a log that is refused, name none at all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration
+from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.witnesses.devices import events_on, living_on
 from hangtop.diagnosis.witnesses.failures import number_of, text_of, when
 
@@ -33,6 +34,10 @@ def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent 
         at, pid = when(event), number_of(event, "pid")
         if pid is not None and pid not in alive and at is not None and since <= at <= until:
             found = event
+    if found is None:  # where the log is refused, a counter tells of kills but not of whom
+        for event in events_on(job, known, "cgroup.oom_kill"):
+            at = when(event)
+            found = event if at is not None and since <= at <= until else found
     return found
 
 
@@ -54,6 +59,9 @@ def kill_told(job: Job, event: LogEvent) -> str:
     name = text_of(event, "process")
     at = when(event)
     ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    if event.kind == "cgroup.oom_kill":
+        kills = count(number_of(event, "kills") or 1, "process", "processes")
+        return f"the kernel killed {kills} of control group {text_of(event, 'cgroup')} there{ago}, out of memory"
     return (
         f"the kernel killed process {number_of(event, 'pid')}{f' ({name})' if name else ''} there{ago}, out of memory"
     )

@@ -53,3 +53,32 @@ def test_a_kill_at_the_end_of_a_rank_that_was_seen_is_told(ago: float, told: boo
     found = first(job.says("kernel.oom", node="node2", ago=ago, pid=31_337, process="python").verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (3,))
     assert ("the kernel killed process 31337" in found.summary) is told
+
+
+@pytest.mark.parametrize(("ago", "told"), [(11.0, True), (40.0, False)])
+def test_a_counter_stands_in_for_a_log_that_is_refused(ago: float, told: bool) -> None:
+    job = Sketch(age=AGE)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(3).gone(ago=10.0)
+    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (3,))
+    assert (
+        "the kernel killed 1 process of control group /job_7 there 11 s ago, out of memory" in found.summary
+    ) is told
+
+
+def test_a_counter_alone_says_nothing_of_a_job_whose_ranks_are_all_there() -> None:
+    job = Sketch(age=AGE)
+    job.ranks().at(ALL_REDUCE)
+    verdict = job.says("cgroup.oom_kill", node="node2", ago=11.0, cgroup="/job_7", kills=1).verdict()
+    assert not [found for found in verdict.findings if "memory" in found.summary or "killed" in found.summary]
+
+
+@pytest.mark.parametrize(("ago", "kind"), [(5.0, "host_out_of_memory"), (60.0, "rank_crashed")])
+def test_a_worker_that_died_with_a_kill_beside_it_was_out_of_memory(ago: float, kind: str) -> None:
+    job = Sketch(age=AGE)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).gone(ago=4.0)
+    job.says("torch.worker_died", 3, ago=5.0, worker_pid=77, reason="killed")
+    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
+    assert (found.kind, found.ranks) == (kind, (3,))

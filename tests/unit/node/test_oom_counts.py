@@ -1,0 +1,169 @@
+"""Kills that control groups count: those of the ranks, once each, and none of others; a real one where it may be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.node.kernel import KernelSource
+from collectors.node.oom_counts import OomCounts
+from collectors.node.source import Denied, Shared
+from collectors.samples.logs import LogEvent
+from tests.support.fake_proc import FakeProc
+from tests.support.made import process
+
+LIMIT = 48 << 20
+OWN = "/kubepods/pod7/main"
+
+
+class Bench:
+    """Processes, groups with counters, and what looks at them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc = FakeProc(folder / "proc")
+        self.sys = folder / "sys"
+        self.counts = OomCounts(str(folder / "proc"), str(self.sys))
+
+    def group(self, path: str, kills: int) -> None:
+        folder = self.sys / "fs" / "cgroup" / path.strip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.events").write_text(f"low 0\nhigh 0\nmax 9\noom 2\noom_kill {kills}\noom_group_kill 0\n")
+
+    def rank(self, pid: int, cgroup: str) -> Any:
+        self.proc.add(pid, cgroup=f"0::{cgroup}\n")
+        return process(0, pid=pid)
+
+    def told(self, *ranks: Any) -> list[tuple[object, object]]:
+        found = list(self.counts.look(ranks, 7.0))
+        assert all(event.kind == "cgroup.oom_kill" and event.at == 7.0 for event in found)
+        return [(event.data["cgroup"], event.data["kills"]) for event in found]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    made = Bench(tmp_path)
+    for path, kills in (("/kubepods", 40), ("/kubepods/pod7", 3), (OWN, 3)):
+        made.group(path, kills)
+    return made
+
+
+def test_what_was_killed_before_is_not_told_and_each_kill_once(bench: Bench) -> None:
+    ranks = bench.rank(50, OWN), bench.rank(51, OWN)
+    assert bench.told(*ranks) == []
+    bench.group(OWN, 5)
+    bench.group("/kubepods/pod7", 5)
+    assert bench.told(*ranks) == [(OWN, 2)]
+    assert bench.told() == []
+    bench.group(OWN, 6)
+    assert bench.told() == [(OWN, 1)], "its ranks may be gone"
+
+
+def test_a_kill_elsewhere_below_a_group_above_is_not_theirs(bench: Bench) -> None:
+    rank = bench.rank(50, OWN)
+    assert bench.told(rank) == []
+    bench.group("/kubepods", 41)
+    assert bench.told(rank) == []
+
+
+def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) -> None:
+    assert bench.told(bench.rank(50, OWN)) == []
+    (bench.sys / "fs" / "cgroup" / OWN.strip("/") / "memory.events").unlink()
+    bench.group("/kubepods/pod7", 4)
+    bench.group("/kubepods", 41)
+    assert bench.told() == [("/kubepods/pod7", 1)]
+    bench.group("/kubepods/pod7", 5)
+    assert bench.told() == []
+    assert bench.counts.groups == 0
+
+
+def test_in_a_container_the_root_is_its_own_group(bench: Bench) -> None:
+    bench.group("/", 0)
+    rank = bench.rank(50, "/not/in/view")
+    assert bench.told(rank) == []
+    bench.group("/", 1)
+    assert bench.told(rank) == [("/", 1)]
+
+
+def test_the_source_tells_them_where_the_log_is_refused_and_looks_soon_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_self: object) -> object:
+        raise Denied("/dev/kmsg: Operation not permitted")
+
+    shared = Shared()
+    shared.ranks = (bench.rank(50, OWN),)
+    source = KernelSource(shared, str(bench.proc.root), str(bench.sys))
+    monkeypatch.setattr(KernelSource, "_open", refuse)
+
+    def looked() -> list[Any]:
+        found: list[Any] = []
+        with pytest.raises(Denied, match="not permitted"):
+            found.extend(source.look(7.0))
+        return found
+
+    assert looked() == []
+    bench.group(OWN, 4)
+    (event,) = looked()
+    assert isinstance(event, LogEvent)
+    assert source.retry == source.period
+
+
+@pytest.fixture
+def real_group() -> Iterator[tuple[Path, str]]:
+    """A group of its own with a limit, and what /proc/PID/cgroup says of who is in it."""
+    unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    mount = Path("/sys/fs/cgroup") if unified else Path("/sys/fs/cgroup/memory")
+    folder = mount / f"hangtop-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(LIMIT))
+    except OSError as error:
+        if folder.exists():
+            folder.rmdir()
+        pytest.skip(f"no control group with a limit may be made here: {error}")
+    try:
+        yield folder, f"/{folder.name}"
+    finally:
+        deadline = time.monotonic() + 10.0
+        while True:
+            try:
+                folder.rmdir()
+                break
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+def test_a_real_kill_is_told(real_group: tuple[Path, str]) -> None:
+    folder, name = real_group
+    code = (
+        f"open({str(folder / 'cgroup.procs')!r}, 'w').write('0'); print('in', flush=True); input(); "
+        f"held = bytearray({4 * LIMIT}); print(len(held), flush=True); input()"
+    )
+    hog = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert hog.stdin is not None
+        assert hog.stdout is not None
+        assert hog.stdout.readline() == b"in\n"
+        counts = OomCounts("/proc", "/sys")
+        rank = process(0, pid=hog.pid)
+        assert list(counts.look([rank], 1.0)) == []
+        hog.stdin.write(b"\n")
+        hog.stdin.flush()
+        if hog.stdout.readline():
+            pytest.skip("this machine swaps instead")
+        assert hog.wait() == -9
+        (event,) = counts.look([], 2.0)
+    finally:
+        hog.kill()
+        hog.communicate()
+    assert event.data == {"cgroup": name, "kills": 1}
