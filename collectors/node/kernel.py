@@ -53,8 +53,9 @@ class KernelSource(Source):
                 self._reader = self._open()
             except Denied:
                 yield from self._kills.look(self.shared.ranks, now)
-                self.retry = self.period if self._kills.groups else KernelSource.retry
+                self.retry = self.period  # refused once, nothing is asked again but /dev/kmsg
                 raise
+            self.retry = KernelSource.retry
         try:
             lines = self._reader.read(now)
         except (Absent, OSError):

@@ -7,7 +7,7 @@ together with those of the groups below, in ``memory.oom_control`` of v1 (Linux 
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node.files import read_or_none
 from collectors.node.procfs import parse_cgroup
@@ -34,8 +34,6 @@ class OomCounts:
     def __init__(self, proc: str, sys: str) -> None:
         self._proc = proc
         self._mount = sys + "/fs/cgroup"
-        self._known: Set[Tuple[int, float]] = set()
-        """Ranks whose group is known, by pid and start."""
         self._ways: Dict[_Group, List[_Group]] = {}
         """By a group of ranks: itself, then those above it."""
         self._counts: Dict[_Group, int] = {}
@@ -46,23 +44,16 @@ class OomCounts:
         A group is counted from when it was first seen. A group above one that still counts is not told: what was killed
         there is told by the one below, or is none of the ranks'.
         """
-        present = {(rank.pid, rank.started) for rank in ranks}
-        for pid, _ in present - self._known:
-            way = self._groups(pid)
+        for rank in ranks:  # each time: a batch system may put one into its group when it runs already
+            way = self._groups(rank.pid)
             if way[0] not in self._ways and len(self._counts) < MOST:
                 found = {group: self._counts.get(group, _killed(group.file)) for group in way}
                 self._counts.update({group: count for group, count in found.items() if count is not None})
                 self._ways[way[0]] = [group for group in way if group in self._counts]
-        self._known = present
         for group, more in self._grown().items():
             text = "oom_kill has grown by %d" % more
             data: Dict[str, Value] = {"cgroup": group.path or "/", "kills": more}
             yield LogEvent(KIND, now, None, "", None, group.file, 0, text, data)
-
-    @property
-    def groups(self) -> int:
-        """How many are counted."""
-        return len(self._counts)
 
     def _grown(self) -> Dict[_Group, int]:
         """Kills since the last look by group: of each rank's groups the lowest that is there."""

@@ -90,7 +90,7 @@ class Runner:
             try:
                 if source is None:
                     source = self._load()(self._shared)
-                    self._deadline, self._retry = source.deadline, source.retry
+                    self._deadline = source.deadline
                 with self._finished:
                     settings, self._settings = self._settings, None
                 if settings is not None:
@@ -108,7 +108,8 @@ class Runner:
             except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
                 state, why = "failed", _describe(error)
             with self._finished:
-                self._period = self._period if source is None else source.period
+                if source is not None:
+                    self._period, self._retry = source.period, source.retry
                 self._result = (samples, state, why, age, rest)
                 self._busy = False
                 self._finished.notify()

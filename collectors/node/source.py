@@ -67,7 +67,7 @@ class Source:
     deadline = 5.0
     """Seconds after which a look is reported as late. It is not interrupted."""
     retry = 30.0
-    """Seconds until the next look after one that had nothing to read, or failed."""
+    """Seconds until the next look after one that had nothing to read, or failed. May change from look to look."""
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         self.shared = shared

@@ -9,11 +9,13 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
 from hangtop.diagnosis.witnesses.ends import of_children
-from hangtop.diagnosis.witnesses.failures import Failure
+from hangtop.diagnosis.witnesses.failures import Failure, when
 from hangtop.diagnosis.witnesses.messages import ranks_in
+from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_told
 
 
 def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) -> Finding:
@@ -39,20 +41,24 @@ def fell_silent(
 ) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule.
 
-    ``launcher``: its words that they are gone, where it has any.
+    ``launcher``: its words that they are gone, where it has any. Says of a kill for want of memory there and then.
     """
     victims = {words[0].rank for words in ended if not of_children([words])} | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
     on = f"{on_nodes(nodes)} " if nodes else ""
+    at = min((at for at in map(when, proof) if at is not None), default=None)
+    kill = kill_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 else None
     return Finding(
-        "rank_killed", "critical", 0.7,
+        "rank_killed", "critical", 0.85 if kill else 0.7,
         f"{ranks_text(silent.ranks)} {on}left no word, and {lost} the connection "
-        f"to {'it' if len(silent.ranks) == 1 else 'them'}: most likely killed",
+        f"to {'it' if len(silent.ranks) == 1 else 'them'}: {kill_told(job, kill) if kill else 'most likely killed'}",
         ranks=silent.ranks, nodes=nodes,
-        evidence=tuple(event_line(event) for event in proof[:3]),
-        advice="Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
+        evidence=tuple(event_line(event) for event in (*([kill] if kill else []), *proof[:3])),
+        advice=OUT_OF_MEMORY
+        if kill
+        else "Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
     )  # fmt: skip
 
 

@@ -82,3 +82,17 @@ def test_a_worker_that_died_with_a_kill_beside_it_was_out_of_memory(ago: float, 
     job.says("torch.worker_died", 3, ago=5.0, worker_pid=77, reason="killed")
     found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
     assert (found.kind, found.ranks) == (kind, (3,))
+
+
+@pytest.mark.parametrize(("ago", "told"), [(13.0, True), (40.0, False)])
+def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> None:
+    job = Sketch(age=AGE)
+    job.ranks().gone(ago=10.0)
+    for rank in (0, 1, 2):
+        job.says("gloo.closed", rank, ago=12.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
+        job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
+                 signature="connection", consequence=True)  # fmt: skip
+    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (3,))
+    assert ("left no word" in found.summary, "out of memory" in found.summary) == (True, told)
+    assert ("give the job more memory" in found.advice) is told

@@ -73,6 +73,14 @@ def test_a_kill_elsewhere_below_a_group_above_is_not_theirs(bench: Bench) -> Non
     assert bench.told(rank) == []
 
 
+def test_a_rank_that_is_put_into_another_group_is_followed(bench: Bench) -> None:
+    assert bench.told(bench.rank(50, "/kubepods")) == []
+    moved = bench.rank(50, OWN)
+    assert bench.told(moved) == []
+    bench.group(OWN, 4)
+    assert bench.told(moved) == [(OWN, 1)]
+
+
 def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) -> None:
     assert bench.told(bench.rank(50, OWN)) == []
     (bench.sys / "fs" / "cgroup" / OWN.strip("/") / "memory.events").unlink()
@@ -81,7 +89,7 @@ def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) ->
     assert bench.told() == [("/kubepods/pod7", 1)]
     bench.group("/kubepods/pod7", 5)
     assert bench.told() == []
-    assert bench.counts.groups == 0
+    assert bench.counts._counts == {}
 
 
 def test_in_a_container_the_root_is_its_own_group(bench: Bench) -> None:

@@ -138,6 +138,17 @@ def test_a_source_may_change_how_often_it_looks() -> None:
     assert runner.busy
 
 
+def test_and_how_soon_after_a_refusal() -> None:
+    runner, finished, kind = run(raising(Denied("needs root")), raising(Denied("needs root")), lambda: [link("after")])
+    kind.retry = 5.0
+    harvest(runner, finished, 10.0)
+    kind.retry = 2.0
+    harvest(runner, finished, 16.0)
+    runner.ask(17.0)
+    assert not runner.busy
+    assert harvest(runner, finished, 18.5)[1] == link("after")
+
+
 def test_a_module_that_does_not_load_is_a_failed_source() -> None:
     def load() -> type[Source]:
         raise ImportError("no such thing")
