@@ -13,6 +13,7 @@ import click
 
 from hangtop import __version__
 from hangtop.cli.registry import COMMANDS, DEFAULT
+from hangtop.cli.streams import fill_closed
 from hangtop.cli.words import arrange
 
 INTERRUPTED = 130
@@ -70,6 +71,7 @@ def group() -> None:
 
 def main(args: Iterable[str] | None = None) -> NoReturn:
     """Run the command line; a failure is one clear line and a non-zero exit, never a traceback."""
+    fill_closed()
     words = list(sys.argv[1:] if args is None else args)
     gc.set_threshold(YOUNG)
     try:
