@@ -14,6 +14,8 @@ from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
+from hangtop.diagnosis.witnesses.devices import event_line
+from hangtop.diagnosis.witnesses.failed_threads import failed_thread, thread_told
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
@@ -24,6 +26,7 @@ BY_NAME = 0.72
 NO_PARTNER = ("wait_for_partner", "fifo_open")
 """Functions of the kernel in which the opening of a named pipe waits for somebody at its other end."""
 
+FAILED_THREAD = "Mend what ended its thread: what that was to bring never comes. Let it hand its exception over."
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
     "num_workers=0 to see the real error.",
@@ -140,6 +143,9 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     what = first.where or doing.label
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")
+    failed = None if first.busy or doing.holder else failed_thread(job_status.job, first)
+    if failed is not None:
+        behind += f"; {thread_told(failed)}"
     return Finding(
         kind,
         "critical",
@@ -148,8 +154,13 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
         + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{behind}",
         ranks=tuple(member.rank for member in members),
         nodes=nodes_of(members),
-        evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
-        advice=_advice(kind, first),
+        evidence=(
+            *evidence_of(first),
+            *((event_line(failed.event),) if failed else ()),
+            *waiters_of(graph),
+            watch_of(graph, len(first.readings)),
+        ),
+        advice=FAILED_THREAD if failed else _advice(kind, first),
         next=(NextStep("^n", f"hangtop stacks {first.node or 'NODE'} --rank {first.rank} --native"),),
     )
 

@@ -436,3 +436,17 @@ def test_a_download_that_was_seen_to_go_on_and_whose_process_sleeps_since_is_stu
         looks = tuple(look._replace(value=look.value._replace(idle_since=job.now - 60)) for look in rank.looks)
         asleep.append(dataclasses.replace(rank, looks=looks))
     assert first(diagnose(dataclasses.replace(job, ranks=tuple(asleep)))).severity == "critical"
+
+
+def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:
+    queue = ["get /usr/lib/python3.11/queue.py:171", "main run.py:9"]
+    job = held_up_by(1, queue)
+    job.says("python.exception", 1, type="ValueError", message="bad shard 7", frame="fill (data.py:31)", thread="tok")
+    found = first(job.verdict())
+    assert found.ranks == (1,)
+    assert found.summary.endswith("; its thread tok failed with ValueError: bad shard 7 at fill (data.py:31)")
+    assert "thread" in found.advice
+    other = held_up_by(1, queue)
+    other.says("python.exception", 2, type="ValueError", message="bad shard 7", thread="tok")
+    other.says("python.exception", 1, type="KeyError", message="that was caught and logged")
+    assert "failed with" not in first(other.verdict()).summary
