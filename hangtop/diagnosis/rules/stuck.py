@@ -172,6 +172,8 @@ def _advice(kind: str, status: RankStatus) -> str:
             return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
         if kind == "rank_stuck_in_code" and doing.waits == "storage":
             return "The kernel keeps it in this call: look at the file, the pipe or the connection behind this line."
+        if kind == "rank_stuck_on_lock" and doing.waits == "time":
+            return "Find who has what it tries to lock: the file of a lock whose owner was killed may still lie there."
         if doing.syscall in FILE_LOCKS:
             return "Find who keeps this file locked; on shared storage it may be a process of another node (lslocks)."
     return ADVICE[kind]

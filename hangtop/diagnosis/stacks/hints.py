@@ -27,6 +27,7 @@ _DATA_THINGS = frozenset("batch batches sample samples example examples data rec
 _DATA_VERBS = frozenset("load loads get gets next fetch read reads iter decode preprocess parse download".split())
 _SAVE_WORDS = frozenset("checkpoint checkpoints checkpointing ckpt ckpts snapshot snapshots".split())
 _SAVE_VERBS = frozenset("save saves saving".split())
+_LOCK_WORDS = frozenset("lock locks flock lockfile mutex semaphore".split())
 _EVALUATION_WORDS = frozenset("evaluate evaluation evaluator validate validation valid eval".split())
 _DATA_FILES = frozenset(
     "data dataset datasets dataloader dataloaders loader loaders reader readers tokenizer tokenizers tokenization "
@@ -85,3 +86,11 @@ def of_stack(user: Sequence[Frame]) -> Hint | None:
             break
         hint = of_name(function(frame.name))
     return hint
+
+
+def wants_lock(user: Sequence[Frame]) -> bool:
+    """Whether the innermost user frame, its class or its caller is called like one that takes a lock."""
+    if not user:
+        return False
+    names = [function(user[0].name), owner_class(user[0].name), *(function(frame.name) for frame in user[1:2])]
+    return any(_LOCK_WORDS & set(words(name)) for name in names)

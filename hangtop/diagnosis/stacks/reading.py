@@ -17,6 +17,7 @@ from hangtop.diagnosis.stacks.vocabulary import Phase
 
 _DECIDING: frozenset[Context] = frozenset(("data", "checkpoint", "compile", "shutdown"))
 _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
+_TRIES = "tries again and again to take a lock"
 _WITHIN: tuple[tuple[Context, str], ...] = (
     ("checkpoint", "of a checkpoint"), ("evaluation", "of evaluation"), ("compile", "of compiling")
 )  # fmt: skip
@@ -112,6 +113,8 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
     else:
         nearest = next((row for row in phases if row.kind is not None), None)
         kind, waits, meaning = _without_leaf(generic, nearest, hint, "shutdown" in context, mine, system)
+        if waits == "time" and kind in ("sleep", "data", "checkpoint") and nearest is None and hints.wants_lock(user):
+            kind, meaning = "lock", _TRIES
     return Reading(
         kind=kind,
         op=leaf.op if leaf is not None and kind in _WITH_OPERATION else "",
@@ -128,7 +131,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         native_would_tell=decided is None and _open(kind, waits, mine),
         by_name=leaf is None
         and not any(row.kind == kind for row in phases)
-        and (hint == kind or _by_direction(system) == kind),
+        and (hint == kind or _by_direction(system) == kind or meaning is _TRIES),
     )
 
 

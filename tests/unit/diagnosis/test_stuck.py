@@ -450,3 +450,24 @@ def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:
     other.says("python.exception", 2, type="ValueError", message="bad shard 7", thread="tok")
     other.says("python.exception", 1, type="KeyError", message="that was caught and logged")
     assert "failed with" not in first(other.verdict()).summary
+
+
+@pytest.mark.parametrize(
+    ("stack", "kind"),
+    [
+        (["wait_for_lock cache.py:9", "load_tokenizer run.py:30", "main run.py:9"], "rank_stuck_on_lock"),
+        (["FileMutex.enter cache.py:9", "main run.py:9"], "rank_stuck_on_lock"),
+        (["unblock cache.py:9", "clock run.py:30", "main run.py:9"], "rank_stuck_in_code"),
+    ],
+)
+def test_a_loop_that_sleeps_and_is_called_a_lock_is_likely_one(stack: list[str], kind: str) -> None:
+    found = first(held_up_by(1, stack, syscall="clock_nanosleep").verdict())
+    assert (found.kind, found.ranks) == (kind, (1,))
+    if kind == "rank_stuck_on_lock":
+        assert found.certainty == "likely"
+        assert "owner was killed" in found.advice
+
+
+def test_what_is_called_a_lock_and_does_not_sleep_is_judged_by_what_it_does() -> None:
+    found = first(held_up_by(1, ["lock_pages cache.py:9", "main run.py:9"], syscall="openat").verdict())
+    assert found.kind == "rank_stuck_in_code"
