@@ -58,6 +58,10 @@ _FAULT = re.compile(
     r"(?i)err|fail|unable|unreachable|tim(?:ed |e)out|refused|reset|abort|no (?:hfi|active)|not (?:reach|permit)"
     r"|could|can't|exceeded|no route|returned -?[1-9]"
 )
+_PROBED = re.compile(
+    r"\b(?:dlopen|dlsym|hmem|HMEM)|_hmem\b|\bNo data available\b|\bprovider\w{0,3} (?:is )?not (?:found|available)"
+)
+"""What libfabric tries at its start of libraries and devices that a machine may well lack."""
 _RETRIES = (
     r"(?i)retry (?:(?:count|counter)\w{0,4} )?exceeded|RETRY_EXC|failed status 12\b|no response from (?:the )?remote"
 )
@@ -93,7 +97,7 @@ def read(text: str) -> Iterator[Said]:
 
 
 def _signature(error: str) -> Optional[str]:
-    if not _FAULT.search(error):
+    if not _FAULT.search(error) or _PROBED.search(error):
         return None
     return next((name for name, pattern in _SIGNATURES if pattern.search(error)), "other")
 

@@ -78,8 +78,10 @@ _NO_HOST = re.compile(
 )
 _FUNCTION = re.compile(r"[a-z]_[a-z]")
 """What names of functions have, and names of hosts may not."""
-_CLASS = re.compile(r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.")
-"""Names of classes, and of modules of exceptions."""
+_CLASS = re.compile(
+    r"(?:^|\.)[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$|\.(?:exc|exceptions?|errors?)\.|[a-z](?:Error|Exception)"
+)
+"""Names of classes, and of modules of exceptions; and those into which several ranks wrote at once."""
 
 
 def label(text: str) -> Optional[Tuple[int, str, str, str]]:

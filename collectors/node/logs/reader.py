@@ -117,7 +117,7 @@ class Reader:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
         block: Optional[OpenBlock] = None
-        if mask & _OPENS:
+        if mask & _OPENS and not nodes.DAEMONS.match(record.program):
             thread = self._naming.thread(record.stream)
             block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._naming.script, thread)
         if block is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+from collectors.node.logs.nodes import DAEMONS
 from collectors.node.logs.said import Said, fields
 
 _HUNG = re.compile(
@@ -25,6 +26,13 @@ _SEGFAULT = re.compile(
     r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
     r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
 )
+_OF_NO_JOB = re.compile(
+    r"(?:DedicatedWorker|Web ?Content|Isolated Web Co|Chrome_\w{1,12}|ThreadPool\w{0,16}|chrom(?:e|ium)|firefox"
+    r"|thunderbird|electron|code|slack|discord|spotify|steam\w{0,12}|Xorg|Xwayland|gnome-[\w-]{1,12}|plasmashell|kwin\w{0,8}|nautilus"
+    r"|evolution[\w-]{0,8}|tracker-\w{1,12}|gvfs[\w-]{0,12}|pulseaudio|pipewire\w{0,8}|wireplumber|nvidia-smi|nvtop|htop"
+    r"|glances|lspci|dmidecode|ibstat|smartctl|ipmitool)\Z"
+)
+"""Programs of desktops, and tools, that crash by themselves: no rank ended with them."""
 
 
 def said(text: str) -> Optional[Said]:
@@ -42,6 +50,7 @@ def said(text: str) -> Optional[Said]:
             data["cpu"] = data.pop("hard_cpu")
         return Said("kernel.lockup", data)
     segfault = _SEGFAULT.search(text)
-    if segfault is not None:
+    program = "" if segfault is None else segfault.group("process")
+    if segfault is not None and not _OF_NO_JOB.match(program) and not DAEMONS.match(program):
         return Said("kernel.segfault", fields(segfault, ("pid",)))
     return None
