@@ -57,11 +57,9 @@ class ConfirmDialog(Dialog[bool]):
 
     def keys(self) -> list[Piece]:
         """Yes or no, or the command first."""
-        exact = [(" copy it  ", Tone.DIM)] if self._exact else [(" exact command  ", Tone.DIM)]
-        return [
-            ("y", Tone.ACCENT), (" run it  ", Tone.DIM), ("c" if self._exact else "e", Tone.ACCENT), *exact,
-            ("n", Tone.ACCENT), (" leave it", Tone.DIM),
-        ]  # fmt: skip
+        shown = [("c", "copy it"), ("e", "hide it"), ("↑↓", "scroll")] if self._exact else [("e", "exact command")]
+        keys = [("y", "run it"), *shown, ("n", "leave it")]
+        return [piece for key, what in keys for piece in ((key, Tone.ACCENT), (f" {what}  ", Tone.DIM))]
 
     def action_exact(self) -> None:
         """Show the exact command, or hide it again."""

@@ -23,8 +23,8 @@ T = TypeVar("T")
 MOST_NARROW = 20
 """Cells up to which lines are cut rather than broken."""
 
-FRAME = 8
-"""Lines of a dialog that are not its text, the first line of the screen included."""
+FRAME = 7
+"""Lines of a dialog that are not its text."""
 
 
 class Text(Lines):
@@ -89,7 +89,8 @@ class Text(Lines):
 class Dialog(ModalScreen[T]):
     """A box over the panels. ``BOX`` is its width in cells; it shrinks on a smaller screen.
 
-    The first line stays free and goes on: nobody should miss a verdict because a dialog is open.
+    What the first line of the screen says stays free and goes on, in two lines where it needs them: nobody should miss
+    a verdict because a dialog is open.
     """
 
     DEFAULT_CSS = """
@@ -121,17 +122,22 @@ class Dialog(ModalScreen[T]):
 
     def compose(self) -> ComposeResult:
         """The verdict; title, content, keys."""
-        yield Banner(cast("Staged", self.app).scene)
+        yield Banner(cast("Staged", self.app).scene, lines=2)
         with Vertical(id="box", classes="-wide" if self._wide else ""):
             yield Bar(id="title", ground=Ground.BAR)
             yield from self.content()
             yield Bar(id="keys", ground=Ground.BAR)
 
     def on_resize(self) -> None:
-        """Leave room for the first line, title, keys and border."""
-        self.query_one("#box").styles.max_height = max(1, self.size.height - 1)
+        """Leave room for what the first line says, title, keys and border."""
+        room = self.size.height - self.query_one(Banner).lines
+        self.query_one("#box").styles.max_height = max(1, room)
         for text in self.query(Text):
-            text.styles.max_height = max(3, self.size.height - FRAME)
+            text.styles.max_height = max(3, room - FRAME)
+
+    def on_banner_grown(self) -> None:
+        """The verdict takes another line, or leaves one."""
+        self.on_resize()
 
     def on_mount(self) -> None:
         """Fill in what does not change."""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, outcome_words, size
 from hangtop.session.probed.shades import Line, Shade
 from tui.format import plural
@@ -55,7 +56,7 @@ def collectives_intent(app: Host) -> Intent:
     plan = _plan(app)
     if isinstance(plan, str):
         return Intent(f"nothing: {plan}", "")
-    return Intent(told(plan), f"on {', '.join(node.name for node in plan.nodes)}: {describe(plan)}")
+    return Intent(told(plan), f"on {folded_names(node.name for node in plan.nodes)}: {describe(plan)}")
 
 
 def told(plan: ProbePlan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.session.changes import Change
 from tui.format import plural
 from tui.handlers.confirming import confirmed
@@ -44,7 +45,10 @@ async def _open(app: Host) -> None:
     looked = await look(app.session)
     listed = offers(looked)
     listed[-ALWAYS:-ALWAYS] = drains(app.session.verdict)
-    notes = [f"not known of {node}: {why.removeprefix(f'{node}: ')}" for node, why in looked.unknown.items()]
+    silent: dict[str, list[str]] = {}
+    for node, why in looked.unknown.items():
+        silent.setdefault(why.removeprefix(f"{node}: "), []).append(node)
+    notes = [f"not known of {folded_names(nodes)}: {why}" for why, nodes in silent.items()]
 
     def take(place: int | None) -> None:
         if place is not None:

@@ -5,6 +5,8 @@ A verdict that is loud is said whole: where its sentence is longer than the line
 
 from __future__ import annotations
 
+from textual.message import Message
+
 from hangtop.diagnosis.finding import Outcome
 from tui.format import age
 from tui.scene import Scene
@@ -37,17 +39,25 @@ OLD = 3.0
 
 
 class Banner(Bar):
-    """The first line, always: every dialog has one of its own."""
+    """The first line or two, always: every dialog has one of its own."""
 
     DEFAULT_CSS = """
     Banner { dock: top; }
     """
+
+    class Grown(Message):
+        """It has more lines now, or fewer."""
 
     def __init__(self, scene: Scene, lines: int = 1) -> None:
         """Of at most so many lines."""
         super().__init__(classes="banner", ground=Ground.BAR)
         self.scene = scene
         self._most, self._lines = lines, 1
+
+    @property
+    def lines(self) -> int:
+        """Lines that it has."""
+        return self._lines
 
     def on_resize(self) -> None:
         """Lay out for the new width at once."""
@@ -75,6 +85,7 @@ class Banner(Bar):
         if len(lines) != self._lines:
             self._lines = len(lines)
             self.styles.height = len(lines)
+            self.post_message(self.Grown())
         self.show(*lines)
 
     def _laid(self, told: tuple[Piece, Piece], sure: Piece, right: list[list[Piece]]) -> list[list[Piece]]:

@@ -1,0 +1,87 @@
+"""Dialogs on a small screen: they fit, nothing of them is cut, and what the first line says stays in view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from tests.support.piloted import Screen, screen
+from tests.support.screens import Paper, PaperSession, hung
+
+NAMES = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(40)]
+SENTENCE = f"rank 11 on {NAMES[1]} holds up 319 others: read_shard (data.py:88)"
+
+
+def job() -> PaperSession:
+    session = Paper(nodes=len(NAMES), names=NAMES, slow=11).session(ticks=2)
+    session.verdict = replace(hung(11, NAMES[1]), summary=SENTENCE)
+    return session
+
+
+def box(shown: Screen) -> list[str]:
+    """Lines of the dialog, its borders included; what it covers is behind it."""
+    lines = shown.lines()
+    top = next(y for y, line in enumerate(lines) if "╭" in line)
+    low = next(y for y, line in enumerate(lines) if "╰" in line)
+    left, right = lines[top].index("╭"), lines[top].index("╮")
+    return [line[left : right + 1] for line in lines[top : low + 1]]
+
+
+@pytest.mark.parametrize(
+    "keys", ["question_mark", "o", "i", "M", "K", "e", "a", "a e", "P", "P e", "r", "r e", "ctrl+n", "ctrl+n e", "q"]
+)
+@pytest.mark.parametrize("width", [80, 100])
+async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str, width: int) -> None:
+    async with screen(job(), size=(width, 24)) as shown:
+        await shown.press("2")
+        banner = shown.lines()[:2]
+        assert SENTENCE in " ".join("".join(banner).split())
+        await shown.press(*keys.split())
+        assert shown.lines()[:2] == banner
+        lines = box(shown)
+        assert all(line[0] + line[-1] in {"││", "╭╮", "╰╯"} for line in lines)
+        assert "Esc" in lines[-2] or "n leave it" in lines[-2], "what can be pressed is the last thing that is said"
+        assert not any("…" in line for line in lines)
+
+
+async def test_of_many_nodes_that_answer_alike_one_line_is_told() -> None:
+    async with screen(job(), size=(80, 24)) as shown:
+        await shown.press("K")
+        told = " ".join(" ".join(line.strip("│ ") for line in box(shown)).split())
+        assert "not known of ip-10-0-7-[0-39].eu-central-1.compute.internal: this session has no connections" in told
+        await shown.press("escape", "a", "e")
+        told = " ".join(" ".join(line.strip("│ ") for line in box(shown)).split())
+        assert "on ip-10-0-7-[0-39].eu-central-1.compute.internal: python3" in told
+
+
+async def test_the_exact_command_is_shown_and_hidden_by_the_same_key_and_read_to_its_end() -> None:
+    async with screen(job(), size=(80, 24)) as shown:
+        await shown.press("P")
+        before = box(shown)
+        assert "e exact command" in before[-2]
+        await shown.press("e")
+        assert "e hide it  ↑↓ scroll" in box(shown)[-2]
+        first = box(shown)
+        await shown.press(*["down"] * 5)
+        assert box(shown)[3] != first[3]
+        await shown.press("e")
+        assert box(shown) == before
+
+
+async def test_a_dialog_makes_room_for_a_verdict_that_comes_while_it_is_open() -> None:
+    session = job()
+    verdict, session.verdict = session.verdict, Verdict("healthy", "all is well")
+    async with screen(session, size=(80, 24)) as shown:
+        await shown.press("question_mark")
+        assert "╭─" in shown.lines()[1]
+        session.verdict = verdict
+        await shown.draw()
+        await shown.draw()
+        assert SENTENCE in " ".join("".join(shown.lines()[:2]).split())
+        assert box(shown)[-1].startswith("╰")
+        session.verdict = Verdict("healthy", "all is well")
+        await shown.draw()
+        await shown.draw()
+        assert "╭─" in shown.lines()[1]
