@@ -70,6 +70,30 @@ async def test_the_exact_command_is_shown_and_hidden_by_the_same_key_and_read_to
         assert box(shown) == before
 
 
+async def test_a_text_is_searched_and_other_dialogs_say_that_there_is_nothing_to_find() -> None:
+    async with screen(job(), size=(80, 24)) as shown:
+        await shown.press("question_mark", "slash", *"flame")
+        assert "/ flame" in box(shown)[-2]
+        assert any("flame" in line.casefold() for line in box(shown)[:-2])
+        await shown.press(*"xyz")
+        assert "no line has “flamexyz”" in box(shown)[-2]
+        await shown.press("enter")
+        assert "/ flamexyz" in box(shown)[-2], "what is wrong stays to be mended"
+        await shown.press(*["backspace"] * 8, *"asks", "enter")
+        assert "/ find" in box(shown)[-2]
+        here = box(shown)
+        await shown.press("n")
+        assert box(shown) != here
+        await shown.press("N")
+        assert box(shown) == here
+        await shown.press("slash", "escape")
+        assert "/ find" in box(shown)[-2]
+        await shown.press("escape")
+        assert "╭" not in shown.text()
+        await shown.press("K", "slash")
+        assert "not here" in shown.notices()[-1]
+
+
 async def test_a_dialog_makes_room_for_a_verdict_that_comes_while_it_is_open() -> None:
     session = job()
     verdict, session.verdict = session.verdict, Verdict("healthy", "all is well")

@@ -10,12 +10,14 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
+from tui.filter import FilterError
 from tui.scene import Staged
 from tui.text import cells, wrap
 from tui.theme import Ground, Tone
 from tui.widgets.banner import Banner
 from tui.widgets.bar import Bar
 from tui.widgets.breaking import broken
+from tui.widgets.filterline import FilterLine
 from tui.widgets.lines import Lines, Piece, strip_of
 
 T = TypeVar("T")
@@ -39,6 +41,10 @@ class Text(Lines):
         self.content = content
         self._broken: tuple[int, list[list[Piece]], list[int]] = (0, [], [])
         """The width that lines were broken for, the lines, and where each one of the content begins."""
+        self.words = ""
+        """What is looked for."""
+        self._at = -1
+        """The line that was found last."""
         self.resize_to(20, len(content))
 
     def show(self, content: list[list[Piece]]) -> None:
@@ -75,6 +81,22 @@ class Text(Lines):
         del container, viewport
         return max(1, len(self._lines(width)))
 
+    def find(self, words: str, step: int = 0) -> bool:
+        """Mark lines that have these words, and go to the next (1) or last one (-1), or the first; False: none has."""
+        self.words = words.casefold()
+        places = [place for place, line in enumerate(self._lines(self.size.width)) if self._has(line)]
+        if places:
+            here = self._at if step else -1
+            later = [place for place in places if place > here] or places
+            before = [place for place in places if place < here] or places
+            self._at = before[-1] if step < 0 else later[0]
+            self.scroll_to(y=max(0, self._at - self.size.height // 2), animate=False, force=True)
+        self.repaint()
+        return bool(places) or not words
+
+    def _has(self, line: list[Piece]) -> bool:
+        return bool(self.words) and self.words in "".join(text for text, _ in line).casefold()
+
     def on_resize(self) -> None:
         """Break the lines for the new width."""
         super().on_resize()
@@ -83,7 +105,8 @@ class Text(Lines):
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
         place, lines = self.top + y, self._lines(self.size.width)
-        return strip_of(lines[place] if place < len(lines) else [], width, self.ink, Ground.BAR)
+        line = lines[place] if place < len(lines) else []
+        return strip_of(line, width, self.ink, Ground.CURSOR if self._has(line) else Ground.BAR)
 
 
 class Dialog(ModalScreen[T]):
@@ -105,7 +128,12 @@ class Dialog(ModalScreen[T]):
     }
     Dialog #title { margin-bottom: 1; }
     Dialog #keys { margin-top: 1; }
+    Dialog #keys.-hidden { display: none; }
+    Dialog FilterLine { margin-top: 1; }
+    Dialog FilterLine Input, Dialog FilterLine Input:focus { margin: 0; background: $panel; }
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "find", "Find")]
 
     def __init__(self, title: str, *, wide: bool = False) -> None:
         super().__init__()
@@ -139,6 +167,10 @@ class Dialog(ModalScreen[T]):
         """The verdict takes another line, or leaves one."""
         self.on_resize()
 
+    async def action_find(self) -> None:
+        """Say that there is nothing to be found here."""
+        self.app.notify("/ filters panels and finds words in texts: not here", markup=False, timeout=4)
+
     def on_mount(self) -> None:
         """Fill in what does not change."""
         self.query_one("#title", Bar).show([(self.heading, Tone.STRONG)])
@@ -157,11 +189,15 @@ class TextDialog(Dialog[None]):
         Binding("home,g", "scroll(-100000)", "Top"),
         Binding("end,G", "scroll(100000)", "Bottom"),
         Binding("c", "copy", "Copy"),
+        Binding("n", "find_next(1)", "Next"),
+        Binding("N", "find_next(-1)", "Before"),
     ]
 
     def __init__(self, title: str, content: list[list[Piece]], *, wide: bool = True) -> None:
         super().__init__(title, wide=wide)
         self.text = Text(content)
+        self.query_text = ""
+        """What was looked for last."""
 
     def content(self) -> ComposeResult:
         """The text."""
@@ -170,9 +206,31 @@ class TextDialog(Dialog[None]):
     def keys(self) -> list[Piece]:
         """Reading keys."""
         return [
-            ("↑↓", Tone.ACCENT), (" scroll  ", Tone.DIM), ("c", Tone.ACCENT), (" copy  ", Tone.DIM),
-            ("Esc", Tone.ACCENT), (" close", Tone.DIM),
+            ("↑↓", Tone.ACCENT), (" scroll  ", Tone.DIM), ("/", Tone.ACCENT), (" find  ", Tone.DIM),
+            ("c", Tone.ACCENT), (" copy  ", Tone.DIM), ("Esc", Tone.ACCENT), (" close", Tone.DIM),
         ]  # fmt: skip
+
+    async def action_find(self) -> None:
+        """Type what is looked for in place of the keys."""
+        if not self.query(FilterLine):
+            keys = self.query_one("#keys", Bar)
+            await self.query_one("#box").mount(FilterLine(self, lambda: keys.set_class(False, "-hidden")))
+            keys.set_class(True, "-hidden")
+
+    def set_filter(self, text: str) -> None:
+        """Go to the first line that has these words. Raises :class:`~tui.filter.FilterError` where none has."""
+        if not self.text.find(text):
+            raise FilterError(f"no line has “{text}”")
+        self.query_text = text
+
+    def fields(self) -> list[str]:
+        """Any words are looked for."""
+        return []
+
+    def action_find_next(self, step: int) -> None:
+        """Go to the next line that has them, or the one before."""
+        if self.query_text:
+            self.text.find(self.query_text, step)
 
     def action_scroll(self, step: int) -> None:
         """Scroll by lines."""

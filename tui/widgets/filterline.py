@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from textual import events
@@ -10,6 +11,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 
 from tui.filter import FilterError
+from tui.text import clip
 from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
 
@@ -36,8 +38,10 @@ class FilterLine(Horizontal):
     FilterLine #hint { width: 2fr; }
     """
 
-    def __init__(self, panel: Filtered) -> None:
+    def __init__(self, panel: Filtered, left: Callable[[], object] = lambda: None) -> None:
+        """``left`` is called when it is gone."""
         super().__init__(id="filterline")
+        self._left = left
         self._panel = panel
         self._before = panel.query_text
         self._input = Input(panel.query_text, select_on_focus=False)
@@ -56,8 +60,13 @@ class FilterLine(Horizontal):
 
     def _hint(self, wrong: str) -> None:
         fields = " ".join(sorted(self._panel.fields()))
-        pieces = [(f"  ✖ {wrong}", Tone.BAD)] if wrong else [(f"  fields: {fields}", Tone.DIM)]
-        self.query_one("#hint", Bar).show(pieces)
+        told = f"  ✖ {wrong}" if wrong else f"  fields: {fields}" if fields else "  Enter keeps it, n and N go on"
+        hint = self.query_one("#hint", Bar)
+        hint.show([(clip(told, hint.size.width or 80), Tone.BAD if wrong else Tone.DIM)])
+
+    def on_resize(self) -> None:
+        """Say it for the new width."""
+        self.call_after_refresh(self._hint, "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while typing; an error leaves what was shown."""
@@ -74,6 +83,7 @@ class FilterLine(Horizontal):
         event.stop()
         if self._panel.query_text == event.value:
             await self.remove()
+            self._left()
 
     async def on_key(self, event: events.Key) -> None:
         """Esc puts the filter before back."""
@@ -81,3 +91,4 @@ class FilterLine(Horizontal):
             event.stop()
             self._panel.set_filter(self._before)
             await self.remove()
+            self._left()
