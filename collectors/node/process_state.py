@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node import far_ends, file_locks, files, named_files
+from collectors.node import far_ends, file_locks, files, freezer, named_files
 from collectors.node.procfs import parse_stat
 from collectors.node.socket_tables import address, read_tables, sockets
 
@@ -71,7 +71,8 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if syscall in _LOCKS:
         keeper = file_locks.holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
-    return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
+    wchan = freezer.place(pid, stat.state, "" if wchan == "0" else wchan, proc)
+    return ProcessState(stat.state, wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:

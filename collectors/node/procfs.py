@@ -190,6 +190,15 @@ def parse_cgroup(data: bytes) -> Cgroup:
     return Cgroup(memory, unified, name)
 
 
+def parse_freezer(data: bytes) -> Optional[str]:
+    """Path below the freezer of cgroup v1 that /proc/PID/cgroup names; None where there is none."""
+    for line in text(data).splitlines():
+        controllers, colon, path = line.partition(":")[2].partition(":")
+        if colon and "freezer" in controllers.split(","):
+            return path
+    return None
+
+
 def _cgroup_name(path: str) -> str:
     for pattern in (_CONTAINER, _SLURM, _MACHINE):
         found = pattern.search(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Optional, Tuple
 
+from collectors.node import freezer
 from collectors.node.files import list_folder, read_or_none
 from collectors.node.held import Held
 from collectors.node.procfs import (
@@ -28,7 +29,14 @@ def read_stat(proc: str, pid: int) -> Optional[Stat]:
 
 
 def rank_pulse(
-    proc: str, pid: int, held: Held, stat: Stat, status: ProcessStatus, helpers_cpu: float, idle_since: Optional[float]
+    proc: str,
+    pid: int,
+    held: Held,
+    stat: Stat,
+    status: ProcessStatus,
+    helpers_cpu: float,
+    idle_since: Optional[float],
+    sys: str = "/sys",
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
     io = parse_io(held.read("io") or b"")
@@ -38,7 +46,7 @@ def rank_pulse(
     return RankPulse(
         pid=pid,
         state=state,
-        wchan=parse_wchan(wchan or b""),
+        wchan=freezer.place(pid, state, parse_wchan(wchan or b""), proc, sys),
         syscall=parse_syscall(syscall or b""),
         cpu_user=stat.cpu_user,
         cpu_system=stat.cpu_system,

@@ -239,7 +239,7 @@ class RankSource(Source):
             yield tracked.process
             idle_since = tracked.wait.since(self.proc, pid, status, now)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since)
+            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since, self.sys)
         self.shared.ranks = tuple(alive)
 
     def _with_conf(self, process: RankProcess) -> RankProcess:

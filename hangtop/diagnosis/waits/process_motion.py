@@ -50,6 +50,8 @@ class Motion:
     """Letter of the newest look."""
     state_for: float = 0.0
     """Seconds for which every look showed this state, where it is one of :data:`HALTED`."""
+    state_switches: float = 0.0
+    """Voluntary switches per second in that time: none, where it did not leave the state between two looks."""
     wchan: str = ""
     unrun: float = 0.0
     """Seconds from when its main thread last ran to the newest look, as the kernel says; 0 where that is not known."""
@@ -124,6 +126,9 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     unrun = 0.0 if last.value.idle_since is None else max(0.0, last.at - last.value.idle_since)
     if span <= 0:
         return Motion(state=state, wchan=wchan, unrun=unrun)
+    halted = _first_halted(rank, last) if state in HALTED else last
+    state_for = last.at - halted.at
+    state_switches = max(0, last.value.voluntary_switches - halted.value.voluntary_switches)
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
@@ -132,7 +137,8 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
         written=_rate(first.value.written_bytes, last.value.written_bytes, span),
         state=state,
-        state_for=_halted_for(rank, last) if state in HALTED else 0.0,
+        state_for=state_for,
+        state_switches=state_switches / state_for if state_for > 0 else 0.0,
         wchan=wchan,
         unrun=unrun,
     )
@@ -143,13 +149,14 @@ def state_of(pulse: RankPulse) -> str:
     return "T" if is_frozen(pulse.wchan) else pulse.state
 
 
-def _halted_for(rank: Rank, last: Look[RankPulse]) -> float:
-    since = last.at
+def _first_halted(rank: Rank, last: Look[RankPulse]) -> Look[RankPulse]:
+    """The look since which every one has shown the state of the last."""
+    first = last
     for look in reversed(rank.looks):
         if state_of(look.value) != state_of(last.value):
             break
-        since = look.at
-    return last.at - since
+        first = look
+    return first
 
 
 def _cpu(pulse: RankPulse) -> float:

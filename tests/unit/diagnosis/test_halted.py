@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+from tests.support.made import pulse
 
 
 def test_stopped() -> None:
@@ -52,6 +57,26 @@ def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     assert "is frozen by its control group and holds up 3 others" in found.summary
     assert "/proc/1003/cgroup" in found.advice
     assert not found.next, "no signal thaws it"
+
+
+@pytest.mark.parametrize(("ago", "switches", "told"), [(5, 0, True), (2, 0, False), (5, 8, False)])
+def test_one_that_moved_until_it_was_stopped_is_stopped(ago: int, switches: int, told: bool) -> None:
+    """What it did before that was watched, too, says nothing; a single look at its stack fell into the stop."""
+    job = Sketch()
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(READING, state="T")
+    made = job.job()
+    looks, count = [], 1000
+    for second in range(20, -1, -1):
+        count += switches if second < ago else 10
+        looks.append(
+            Look(made.now - second, pulse(1003, state="T" if second <= ago else "S", voluntary_switches=count))
+        )
+    ranks = tuple(replace(rank, looks=tuple(looks)) if rank.rank == 3 else rank for rank in made.ranks)
+    newest = max(dump.at for dump in made.stacks)
+    stacks = tuple(dump for dump in made.stacks if dump.rank_pid != 1003 or dump.at == newest)
+    verdict = diagnose(replace(made, ranks=ranks, stacks=stacks))
+    assert ("rank_stopped" in kinds(verdict)) is told
 
 
 def test_a_stop_that_one_look_saw_is_none() -> None:
