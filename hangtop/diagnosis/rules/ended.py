@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import State
+from hangtop.diagnosis.waits.rank_status import RankStatus, State
 from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
-from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures, text_of
+from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures, text_of, when
 
-ENDED: tuple[State, ...] = ("gone", "missing", "leaving", "refused", "unseen")
+ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 """States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
+
+LATE_S = 5.0
+"""Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
 
 
 def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
@@ -21,7 +25,7 @@ def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
     kept = []
     for rank, words in told.items():
         status = job_status.statuses.get(rank)
-        if job_status.job.live and status is not None and status.state not in ENDED:
+        if job_status.job.live and status is not None and _lives_on(job_status.job, status, words):
             continue
         kept.append(tuple(sorted(own_words(words), key=weight)))
     unnamed = [failure for failure in failures(job_status.job) if failure.rank is None]
@@ -34,6 +38,20 @@ def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
         return [tuple(sorted(unnamed, key=weight))]
     kept = sorted(kept, key=time_of_end)
     return kept if job_status.job.live else _with_traceback(kept, unnamed)
+
+
+def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
+    """Whether a rank has survived what was told of its end: it works on.
+
+    Where nobody could look into it, an exception is its end if no step was logged since, and nothing moves.
+    """
+    if status.state in ENDED:
+        return False
+    if status.read or job.motion.moving:
+        return True
+    last_step = job.motion.last_step_at or -inf
+    raised = [when(word.event) for word in words if word.manner == "exception" and not word.consequence]
+    return not any(at is not None and at >= last_step - LATE_S for at in raised)
 
 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from collectors.samples.fabric import Interface
-from hangtop.diagnosis.job import NetworkUse
+from hangtop.diagnosis.job import JobMotion, NetworkUse
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
     COMPUTING,
     GIB,
     MOVING,
+    NOW,
     READING,
     Sketch,
     after,
@@ -237,3 +238,22 @@ def test_a_lost_connection_of_a_job_that_goes_on_accuses_nobody() -> None:
     job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
     job.says("gloo.closed", 0, ago=2, peer="[10.0.0.1]:4000")
     assert "rank_killed" not in kinds(job.verdict())
+
+
+@pytest.mark.parametrize(
+    ("motion", "ago", "crashed"),
+    [
+        (JobMotion(False, last_step=7, last_step_at=NOW - 60.0), 60.5, True),
+        (JobMotion(None), 60.0, True),
+        (JobMotion(False, last_step=900, last_step_at=NOW - 60.0), 500.0, False),  # it was caught, and logged
+        (MOVING, 60.0, False),
+    ],
+)
+def test_who_raised_and_cannot_be_looked_into_has_failed_if_nothing_moves_since(
+    motion: JobMotion, ago: float, crashed: bool
+) -> None:
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE).unread("denied: may not be traced")
+    job.motion = motion
+    job.says("python.exception", 2, ago=ago, type="ValueError", message="loss is nan", signature="user")
+    assert ("rank_crashed" in kinds(job.verdict())) == crashed
