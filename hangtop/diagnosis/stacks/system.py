@@ -8,6 +8,7 @@ from typing import Literal
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.doing import Waits
+from hangtop.diagnosis.tables.wchan import call_at
 
 _SLEEP = frozenset(("nanosleep", "clock_nanosleep"))
 _STORAGE = frozenset(
@@ -50,7 +51,8 @@ class System:
 
 def system(dump: StackDump) -> System:
     """What the kernel said of the main thread of a dump."""
-    return _system(dump.state, dump.syscall, dump.waiting_on)
+    call = dump.syscall or (call_at(dump.wchan) if dump.state == "S" else "")
+    return _system(dump.state, call, dump.waiting_on)
 
 
 @lru_cache(maxsize=4096)

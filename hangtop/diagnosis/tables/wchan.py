@@ -39,6 +39,34 @@ _BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 )
 
 
+_CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("hrtimer_nanosleep", "do_nanosleep"), "clock_nanosleep"),
+    (("futex_",), "futex"),
+    (("do_wait", "kernel_wait"), "wait4"),
+    (("pipe_read", "anon_pipe_read"), "read"),
+    (("pipe_write", "anon_pipe_write"), "write"),
+    (("wait_for_partner", "fifo_open"), "openat"),
+    (("inet_csk_accept", "inet_csk_wait_for_connect"), "accept"),
+    (("sk_wait_data", "unix_stream_read_generic", "unix_stream_data_wait"), "recvfrom"),
+    (("sk_stream_wait_memory", "sock_alloc_send"), "sendto"),
+    (("ep_poll",), "epoll_wait"),
+    (("poll_schedule_timeout", "do_poll", "do_sys_poll"), "poll"),
+    (("do_select", "core_sys_select"), "select"),
+    (("flock_lock_inode_wait", "locks_lock_inode_wait"), "flock"),
+    (("fcntl_setlk", "do_lock_file_wait"), "fcntl"),
+)
+"""The calls that come to sleep there. kernel/time/hrtimer.c, kernel/futex, kernel/exit.c, fs/pipe.c, fs/fifo.c,
+net/ipv4, net/core, net/unix, fs/eventpoll.c, fs/select.c, fs/locks.c"""
+
+
+def call_at(wchan: str) -> str:
+    """Name the system call of a thread that sleeps in this kernel function; empty where several may, or none is known.
+
+    Who sleeps there may be seen where its system call may not.
+    """
+    return next((call for starts, call in _CALLS if wchan.startswith(starts)), "")
+
+
 _FREEZERS = ("__refrigerator", "refrigerator", "do_freezer_trap", "cgroup_enter_frozen", "cgroup_freezing")
 """Where a process is that its control group has frozen: in state D by version 1, in S by version 2 (``docker pause``,
 ``systemctl freeze``, a batch system that suspends a job). kernel/freezer.c, kernel/signal.c, kernel/cgroup/freezer.c"""
