@@ -31,6 +31,7 @@ _FRACTION = re.compile(
 )
 _BAR = re.compile(
     r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[kmgt]?)/\d[\d.]{0,12}[kmgt]?i?b? \["
+    r"|(?:^|\s)\w{1,40}: (?P<n4>\d{1,12}(?:\.\d{1,6})?)(?P<unit4>[kmgt]?)it/\d[\d.]{0,12}[kmgt]?it rate:"
     r"|(?:^|\s)(?P<n2>\d{1,12})it \["
     r"|^\s{0,8}(?P<n3>\d{1,12})/\d{1,12}\s{1,4}(?:[\u2500-\u25ff#]|\[[=>.]| - )"
 )
@@ -127,8 +128,9 @@ def _bare(text: str) -> List[Counted]:
     """Counters without a word for what they count."""
     bar = _BAR.search(text) if "/" in text or "it [" in text else None
     if bar is not None:
-        number = bar.group("n") or bar.group("n2") or bar.group("n3")
-        return [Counted("bar", BAR, float(number) * _UNITS[bar.group("unit") or ""], 0.0, words(text[: bar.start()]))]
+        number = bar.group("n") or bar.group("n2") or bar.group("n3") or bar.group("n4")
+        unit = _UNITS[bar.group("unit") or bar.group("unit4") or ""]
+        return [Counted("bar", BAR, float(number) * unit, 0.0, words(text[: bar.start()]))]
     fraction = _FRACTION.search(text) if "/" in text else None
     if fraction is not None:
         number, of = fraction.group("n") or fraction.group("n2"), fraction.group("of") or fraction.group("of2")

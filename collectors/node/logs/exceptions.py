@@ -73,7 +73,7 @@ _CONSEQUENCE = re.compile(
     r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
     r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
     r"Transport endpoint is not connected(?!: ')|Horovod has been shut down|heartbeat timeout|"
-    r"stopped sending heartbeats|another task died"
+    r"stopped sending heartbeats|another task died|`Termination signal` is detected"
 )
 
 

@@ -30,7 +30,8 @@ _OF_NO_JOB = re.compile(
     r"(?:DedicatedWorker|Web ?Content|Isolated Web Co|Chrome_\w{1,12}|ThreadPool\w{0,16}|chrom(?:e|ium)|firefox"
     r"|thunderbird|electron|code|slack|discord|spotify|steam\w{0,12}|Xorg|Xwayland|gnome-[\w-]{1,12}|plasmashell|kwin\w{0,8}|nautilus"
     r"|evolution[\w-]{0,8}|tracker-\w{1,12}|gvfs[\w-]{0,12}|pulseaudio|pipewire\w{0,8}|wireplumber|nvidia-smi|nvtop|htop"
-    r"|glances|lspci|dmidecode|ibstat|smartctl|ipmitool)\Z"
+    r"|glances|lspci|dmidecode|ibstat|smartctl|ipmitool"
+    r"|postgres|mysqld|mariadbd|mongod|redis-server|nginx|httpd|apache2|libvirtd|qemu-[\w-]{1,12})\Z"
 )
 """Programs of desktops, and tools, that crash by themselves: no rank ended with them."""
 

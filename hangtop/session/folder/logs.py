@@ -17,6 +17,14 @@ _KERNEL = re.compile(
 )
 ORDINARY = 40
 """Lines after a logged exception that show that the run went on; shutting down prints fewer."""
+LONG, WENT_ON = 200, 5
+"""Lines since an exception, and steps among the last lines, that show that the run went on, or was begun anew."""
+_OF_SCRIPTS = re.compile(r"(?:Conda\w{0,30}Error|CommandNotFoundError|Environment(?:Name|Location)NotFound\w{0,6})$")
+"""Errors of conda's command line: a job's script goes on after them, and runs what it was to run."""
+_GLOG_SIGNAL = re.compile(r"\bSIG[A-Z]{3,4} \(@0x")
+"""glog's second line, which names the signal; its first says *Aborted at* whatever signal it was."""
+_ENDS = ("python.", "process.", "torch.out_of_memory", "torch.worker_died")
+"""Kinds by which a process may have ended."""
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.", "log.")
 """Kinds that launchers and kernels print: the file's rank is not theirs."""
 
@@ -26,9 +34,12 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     owner = _owner(events)
     last_line = parser.line - 1
     raised = max((e.line for e in events if _raised(e)), default=-1)
-    step = _last_step(parser)
+    steps = _steps(parser)
+    step = steps[-1] if steps else 0
+    went_on = len(steps) >= WENT_ON
+    named = {event.line for event in events if event.kind == "process.signal" and _GLOG_SIGNAL.search(event.text)}
     told = []
-    for event in events:
+    for event in events[len(_earlier(events, steps, last_line)) :]:
         if event.rank is None and owner is not None and _own(event):
             event = event._replace(rank=owner)  # noqa: PLW2901 - the same event, its rank filled in
         elif event.rank is None and hints.local_rank is not None and "local_rank" not in event.data:
@@ -36,6 +47,13 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
         if event.data.get("logged") is True and _survived(event, raised, last_line):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.kind == "log.error" and (event.line < step or last_line - event.line > ORDINARY):
+            event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
+        long_ago = went_on and event.rank is None and last_line - event.line > LONG
+        if _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY:
+            long_ago = True
+        if event.kind.startswith(_ENDS) and (long_ago or (event.line < step and event.data.get("cut") is True)):
+            event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
+        if event.kind == "process.signal" and (event.line + 1 in named or event.line + 2 in named):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         told.append(event)
     last = parser.last_time()
@@ -46,15 +64,38 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     return told
 
 
-def _last_step(parser: LogParser) -> int:
-    """Number of the last line, of those at the end, in which steps are counted; 0 for none."""
-    lines = parser.tail.rstrip(b"\n").split(b"\n")
-    for back, line in enumerate(reversed(lines)):
+def _steps(parser: LogParser) -> list[int]:
+    """Numbers of the lines, of those at the end, in which steps are counted."""
+    found = []
+    for back, line in enumerate(reversed(parser.tail.rstrip(b"\n").split(b"\n"))):
         text = counters.plain(line)
         seen = counters.counted(text)
         if seen is not None and seen.kind != counters.BARE and not counters.is_trouble(text):
-            return parser.line - 1 - back
-    return 0
+            found.append(parser.line - 1 - back)
+    return found[::-1]
+
+
+def _earlier(events: Sequence[LogEvent], steps: Sequence[int], last_line: int) -> Sequence[LogEvent]:
+    """What is told of earlier jobs: a batch system ended each of them, and the file goes on with another.
+
+    After the last one ended, only its ranks' own last words may follow: steps are another run's, and so is a long text
+    in which nobody fails.
+    """
+    ended = [(number, event) for number, event in enumerate(events) if event.kind == "slurm.cancelled" and _job(event)]
+    if not ended:
+        return []
+    at, last = ended[-1]
+    anew = sum(step > last.line for step in steps) >= WENT_ON
+    if anew or (last_line - last.line > LONG and not events[at + 1 :]):
+        return events[: at + 1]
+    others = [number for number, event in ended if _job(event) != _job(last)]
+    return events[: others[-1] + 1] if others else []
+
+
+def _job(event: LogEvent) -> str:
+    """The number of the job that was ended; empty where none is told."""
+    step = event.data.get("step")
+    return step.partition(".")[0] if isinstance(step, str) else ""
 
 
 def _raised(event: LogEvent) -> bool:

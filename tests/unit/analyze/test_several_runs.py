@@ -1,0 +1,84 @@
+"""Outputs into which several jobs wrote one after the other: the last one counts; what a run left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
+CANCELLED = "slurmstepd: error: *** JOB {} ON {} CANCELLED AT 2026-11-25T02:53:05 DUE TO {} ***\n"
+WORDS = "".join(f"reading part {chr(97 + number % 26)} of the data\n" for number in range(60))
+STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(300))
+BAR = "".join(
+    f"05:33:{n:02d}.8 [I] Progress on: {12 + n / 10:.1f}kit/30.0kit rate:1.1s/it remaining:5:19\n" for n in range(60)
+)
+SIGTERM = (
+    "FatalError: `Termination signal` is detected by the operating system.\n"
+    '  [TimeInfo: *** Aborted at 1649739461 (unix time) try "date -d @1649739461" if you are using GNU date ***]\n'
+    "  [SignalInfo: *** SIGTERM (@0x14ef) received by PID 5379 (TID 0x7f82011f5780) from PID 5359 ***]\n"
+)
+
+
+def _findings(folder: Path, text: str) -> list[Finding]:
+    (folder / "job.out").write_text(text)
+    return list(diagnose(job_of(read([folder]))).findings)
+
+
+def test_of_two_jobs_in_one_file_the_last_counts(tmp_path: Path) -> None:
+    first = RAISED + CANCELLED.format(1, "n1", "TIME LIMIT")
+    (finding,) = _findings(tmp_path, first + WORDS + CANCELLED.format(2, "n2", "PREEMPTION"))
+    assert (finding.kind, finding.nodes) == ("rank_killed", ("n2",))
+    assert "preemption" in finding.summary
+
+
+def test_a_job_that_was_begun_anew_is_not_the_one_that_was_cancelled(tmp_path: Path) -> None:
+    assert _findings(tmp_path, RAISED + CANCELLED.format(1, "n1", "JOB REQUEUE") + STEPS) == []
+
+
+def test_last_words_of_ranks_that_were_cancelled_are_no_other_job(tmp_path: Path) -> None:
+    words = "".join(
+        f'Traceback (most recent call last):\n  File "/x/t.py", line {n}, in f\nKeyboardInterrupt\n' for n in range(99)
+    )
+    finding, *_ = _findings(tmp_path, STEPS + CANCELLED.format(1, "n1", "TIME LIMIT") + words)
+    assert (finding.kind, finding.nodes) == ("rank_killed", ("n1",))
+
+
+def test_a_job_that_raised_and_was_cancelled_then_is_one_job(tmp_path: Path) -> None:
+    findings = _findings(tmp_path, WORDS + RAISED + CANCELLED.format(1, "n1", "TIME LIMIT"))
+    assert [finding.kind for finding in findings if not finding.cause] == ["rank_crashed"]
+
+
+@pytest.mark.parametrize("steps", [STEPS, BAR * 5])
+def test_an_exception_after_which_the_run_goes_on_for_long(steps: str, tmp_path: Path) -> None:
+    assert _findings(tmp_path, RAISED + steps) == []
+
+
+def test_an_exception_after_few_steps_more_counts(tmp_path: Path) -> None:
+    assert [finding.kind for finding in _findings(tmp_path, STEPS + RAISED + "step 301 loss 2.0\n" * 9)] == [
+        "rank_crashed"
+    ]
+
+
+def test_one_of_a_rank_that_is_named_counts_whatever_the_others_write(tmp_path: Path) -> None:
+    raised = "".join(f"[rank3]: {line}\n" for line in RAISED.splitlines())
+    (finding,) = _findings(tmp_path, raised + STEPS)
+    assert (finding.kind, finding.ranks) == ("rank_crashed", (3,))
+
+
+def test_a_lone_line_of_the_script_s_before_the_steps(tmp_path: Path) -> None:
+    assert _findings(tmp_path, "CondaError: Run 'conda init' before 'conda deactivate'\n" + STEPS[:400]) == []
+
+
+def test_conda_s_errors_after_which_the_script_goes_on(tmp_path: Path) -> None:
+    error = "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.\n"
+    assert _findings(tmp_path, error + WORDS) == []
+    assert [finding.kind for finding in _findings(tmp_path, WORDS + error)] == ["rank_crashed"]
+
+
+def test_paddle_that_was_made_to_end_did_not_fail(tmp_path: Path) -> None:
+    assert [finding.kind for finding in _findings(tmp_path, SIGTERM)] == ["rank_killed"]
