@@ -62,6 +62,10 @@ _MEMORY = re.compile(
     r"|(?:due to|because of|under) (?:low memory|memory pressure))\b"
 )
 """A supervisor's word about memory that a process used up."""
+_MILD = re.compile(
+    r"^[\s:]{0,4}\[?[WI](?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
+)
+"""A line at a level below errors, of TensorFlow and glog: a tool's exit code that it tells of is nobody's end."""
 _CALL = re.compile(
     r"\b(?P<what>(?:[NRHX]|one)?CCL (?:error|failure)(?: in)?: ?[^\r\n]{4,300}|CCL_ERROR\| ?[^\r\n]{4,300}"
     r"|nccl(?:InvalidUsage|InvalidArgument|SystemError|InternalError|UnhandledCudaError|RemoteError): [^\r\n]{4,300})"
@@ -213,7 +217,7 @@ def _starved(text: str) -> Optional[Data]:
 
 def _ended(text: str) -> Optional[Data]:
     """A process's end by a code or a signal that means a failure."""
-    if _SETTING.search(text[:_HEAD]):
+    if _SETTING.search(text[:_HEAD]) or _MILD.match(text):
         return None
     ended = _EXIT.search(text) or _EXIT_CODE.search(text)
     by = _SIGNAL.search(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Tuple
 
-from collectors.node.logs.said import Data, Family, Said
+from collectors.node.logs.said import Data, Family, Said, number
 
 _UCX = r"UCX {1,4}(?:ERROR|FATAL) (?P<error>[^\r\n]{1,300})"
 _UCX_CLOSED = r"ib_mlx5_log\.c:\d{1,4} {1,3}(?:FATAL: )?(?P<error>(?:Error on|Transport|Remote|Local)[^\r\n]{1,200})"
@@ -44,12 +44,17 @@ _MPI = (
     r"|(?:connect\(\) to|unable to connect to) [\w.:-]{3,80} failed: [^\r\n]{1,120}"
     r"|At least one pair of MPI processes are unable to reach each other[^\r\n]{0,60})"
 )
+_BTL = (
+    r"\[(?P<host>[A-Za-z][\w.-]{0,120})\]\[\[\d{1,9},\d{1,9}\],(?P<rank>\d{1,7})\]\[btl_\w{1,40}\.c:\d{1,6}:\w{1,80}\] "
+    r"(?P<error>[^\r\n]{0,100}?\b(?:readv?|writev?|recv|send)\b[^\r\n]{0,20}? (?:error|failed)[^\r\n]{0,160})"
+)
+"""Open MPI's transports, by host and rank, that could not read from a peer or write to it."""
 _LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("ucx", _UCX), ("ucx", _UCX_CLOSED), ("libfabric", _LIBFABRIC), ("libfabric", _EFA), ("libfabric", _OFI),
         ("libfabric", _PLUGIN),
-        ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("mpi", _MPI),
+        ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("mpi", _BTL), ("mpi", _MPI),
     )
 )  # fmt: skip
 _BY = re.compile(r"^(?:\[\d{1,12}\.\d{1,9}\] )?\[?(?P<host>[A-Za-z][\w.-]{0,100}):\d{1,9}:\d{1,3}(?::\d{1,9})?\]")
@@ -73,7 +78,10 @@ _SIGNATURES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("memory", _MEMORY),
         ("device", r"(?i)no hfi|wait_for_device|userinit|can't open|No such device|unable to open"),
         ("queue_pair", r"(?i)\bQP\b|modify_qp|create_qp|queue pair"),
-        ("connect", r"(?i)connect|refused|no route|unreachable|unable to reach|not be reached|handshake"),
+        (
+            "connect",
+            r"(?i)connect|refused|no route|unreachable|unable to reach|not be reached|handshake|\b(?:read|write)v\b",
+        ),
     )
 )
 
@@ -92,7 +100,8 @@ def read(text: str) -> Iterator[Said]:
             data: Data = {"library": library, "signature": signature, "error": error[:300]}
             by = _BY.match(text)
             host = match.groupdict().get("host") or (by.group("host") if by is not None else "")
-            yield Said("fabric.error", data, host=host)
+            rank = number(match.groupdict().get("rank"))
+            yield Said("fabric.error", data, host=host, rank=rank)
         return
 
 
@@ -109,7 +118,7 @@ FAMILY = Family(
         b"an internal error", b"OFI Libfabric", b"PSM", b"hfi_", b" QP", b" MR", b" CQ", b"queue pair",
         b"memory region", b"ibv_", b"HCA's", b"wr_id", b"got completion with error",
         b"error polling ", b"Completion with error", b"connect() to",
-        b"unable to connect to", b"one pair of MPI",
+        b"unable to connect to", b"one pair of MPI", b"][btl_",
     ),
     read,
 )  # fmt: skip

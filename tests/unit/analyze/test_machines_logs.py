@@ -31,7 +31,7 @@ def test_an_exception_of_the_machine_s_own_service(program: str, count: int, tmp
     assert len(diagnose(job_of(read([tmp_path]))).findings) == count
 
 
-@pytest.mark.parametrize("program", ["DedicatedWorker", "gnome-shell", "nvidia-smi", "snapd", "Chrome_IOThread"])
+@pytest.mark.parametrize("program", ["DedicatedWorker", "gnome-shell", "nvidia-smi", "postgres", "Chrome_IOThread"])
 def test_a_crash_of_what_is_no_job(program: str) -> None:
     assert kinds(parse(SEGFAULT.format(program))) == []
 
@@ -49,3 +49,23 @@ def test_what_libfabric_tries_at_its_start_is_no_error() -> None:
 
 def test_names_into_which_several_ranks_wrote_are_no_host() -> None:
     assert {event.host for event in parse(TORN)} == {""}
+
+
+def test_open_mpi_s_transports_are_told_by_host_and_rank(tmp_path: Path) -> None:
+    (tmp_path / "mpi.err").write_text(
+        "[n1][[12712,1],3][btl_tcp_frag.c:227:mca_btl_tcp_frag_recv] mca_btl_tcp_frag_recv: readv error (0x7ffe, 81)\n"
+        "\tBad address(1)\n"
+    )
+    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (finding.kind, finding.ranks, finding.nodes) == ("nccl_connect_failed", (3,), ("n1",))
+
+
+def test_a_tool_s_exit_code_at_the_level_of_warnings_is_nobody_s_end() -> None:
+    line = "2022-07-21 08:21:44.254039: {} tensorflow/redzone.cc:314] ptxas exited with non-zero code 256\n"
+    assert kinds(parse(line.format("W"))) == []
+    assert kinds(parse(line.format("E"))) == ["log.error"]
+
+
+def test_make_that_failed_with_a_long_name(tmp_path: Path) -> None:
+    (tmp_path / "make.err").write_text(f"make: *** [/usr/lib/{'x' * 90}/transform:35: x.o] Error 1\n")
+    assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
