@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -36,15 +37,29 @@ def wedge(lines: list[str]) -> list[str]:
 async def test_the_wedge_stays_on_view_when_all_have_stood_for_longer_than_a_minute() -> None:
     session = watched(stood=100)
     async with screen(session, size=WIDE) as shown:
-        assert "60 s to 02:4" in shown.text()
+        title = next(line for line in shown.lines() if line.startswith(" ranks, first to stop above"))
+        assert "1 s a cell: ▇ moves, ▃ wakes, · still" in title
+        assert re.search(r" 02:4\d:\d\d to 02:4\d:\d\d ─", title)
         assert all(MOVED in line and "·" in line for line in wedge(shown.lines()))
 
 
 async def test_while_ranks_move_the_minute_is_the_last_one() -> None:
     session = watched(stood=0)
     async with screen(session, size=WIDE) as shown:
-        assert "last 60 s, 1 s a cell" in shown.text()
+        title = next(line for line in shown.lines() if line.startswith(" ranks, first to stop above"))
+        assert " 02:46:01 to now ─" in title
         assert all(MOVED in line for line in wedge(shown.lines()))
+
+
+@pytest.mark.parametrize("width", range(80, 220, 20))
+@pytest.mark.parametrize("stood", [0, 100])
+async def test_the_title_of_the_wedge_says_what_and_of_when_at_any_width(width: int, stood: int) -> None:
+    session = watched(stood=stood)
+    async with screen(session, size=(width, 50)) as shown:
+        title = next(line for line in shown.lines() if line.startswith(" ranks"))
+        found = re.match(r" ranks, first to stop above(, \d s a cell)?(: ▇ moves, ▃ wakes, · still)? ─*", title)
+        assert found is not None
+        assert re.match(r" ?\d\d:\d\d:\d\d to (now|\d\d:\d\d:\d\d) ─", title[found.end() :].lstrip("─"))
 
 
 async def test_figures_of_ranks_stand_under_their_names() -> None:

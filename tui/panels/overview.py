@@ -13,6 +13,7 @@ from tui.scene import Scene
 from tui.sharing import FEW, VIEWS, Shares, shares, usual_view
 from tui.waits.drawing import LINES
 from tui.widgets.lines import Move
+from tui.widgets.onset import HEAD
 
 WAITS_PLACE = "who waits for whom"
 """Where in this panel a place can be that is no cell."""
@@ -99,7 +100,7 @@ class OverviewPanel(OverviewParts):
 
     def _needed(self) -> int:
         """Lines that ranks and the picture of waits fill, each under its title."""
-        return 1 + max(len(self.scene.ranks), self.scene.waiting.tallest * (LINES + 2))
+        return max(HEAD + len(self.scene.ranks), 1 + self.scene.waiting.tallest * (LINES + 2))
 
     def renew(self) -> None:
         """Add up the totals anew, and read what was written until then."""

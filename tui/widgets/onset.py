@@ -26,7 +26,10 @@ KEPT = 3000
 """Seconds for which what ranks did is kept (:class:`~hangtop.session.history.lanes.Lanes`), less that minute."""
 TREND = 20
 """Cells of a GPU's power."""
-_CELLS = {"moved": ("▇", Tone.GRAPH), "woke": ("▃", Tone.DIM), "still": ("·", Tone.DIM), "unseen": (" ", Tone.DIM)}
+HEAD = 2
+"""Lines above the ranks."""
+_CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM)}
+_UNSEEN: Piece = (" ", Tone.DIM)
 
 
 class OnsetRow(NamedTuple):
@@ -64,7 +67,7 @@ class Onset(Lines):
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))
         rows.sort(key=_order)
         self._rows, self._end = rows, _end_of(rows, now)
-        self.resize_to(self.size.width, len(rows) + 1)
+        self.resize_to(self.size.width, len(rows) + HEAD)
         self.redraw()
 
     def on_resize(self) -> None:
@@ -73,11 +76,13 @@ class Onset(Lines):
         self.feed()
 
     def paint(self, y: int, width: int) -> Strip:
-        """A title, then one rank a line."""
+        """A title, heads, then one rank a line."""
         cells_shown, trend, name = self._measured(width)
         if y == 0:
-            return self._title(width, name, cells_shown, trend=trend)
-        place = self.top + y - 1
+            return self._title(width, cells_shown)
+        if y == 1:
+            return self._heads(width, name, cells_shown, trend=trend)
+        place = self.top + y - HEAD
         if place >= len(self._rows):
             return strip_of([], width, self.ink)
         return self._line(self._rows[place], width, (cells_shown, trend, name))
@@ -95,11 +100,26 @@ class Onset(Lines):
         shown, trend, name = self._measured(width)
         return min(width, _beside(name) + shown + (TREND + 2 if trend else 0) + 1)
 
-    def _title(self, width: int, name: int, shown: int, *, trend: bool) -> Strip:
-        minute = f"last {MINUTE} s" if self._end is None else f"{MINUTE} s to {clock(self._end, millis=False)}"
-        each = f"{minute}, {MINUTE // shown} s a cell"
-        texts = f"{each}, first to stop above", each, minute
-        told = next((text for text in texts if cells(text) < shown), f"{MINUTE} s")
+    def _title(self, width: int, shown: int) -> Strip:
+        """What rows and cells are, and of which minute."""
+        end = self._until(shown)
+        until = "now" if self._end is None else clock(end, millis=False)
+        when = f" {clock(end - MINUTE, millis=False)} to {until} ─"
+        rows, each = "ranks, first to stop above", f"{MINUTE // shown} s a cell"
+        glyphs = ", ".join(f"{glyph} {what}" for what, (glyph, _) in _CELLS.items())
+        titles = f" {rows}, {each}: {glyphs} ", f" {rows}, {each} ", f" {rows} ", " ranks ", ""
+        title = next((title for title in titles if cells(title) + cells(when) <= width), "")
+        line = "─" * max(0, width - cells(title) - cells(when))
+        return strip_of([(f"{title}{line}{when}", Tone.DIM)], width, self.ink)
+
+    def _until(self, shown: int) -> float:
+        """End of the last of so many cells."""
+        step = MINUTE / shown
+        return (floor((self.scene.now if self._end is None else self._end) / step) + 1) * step
+
+    def _heads(self, width: int, name: int, shown: int, *, trend: bool) -> Strip:
+        left, right = f"-{MINUTE} s", "now" if self._end is None else ""
+        told = left + fit(right, shown - cells(left), "right")
         power = f" {fit(f'power {MINUTE} s', TREND)}" if trend else ""
         heads = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{fit('power', 6, 'right')}{power}"
         text = f" {fit('rank', 5, 'right')} {fit('node', name)} {fit(told, shown)}{heads}"
@@ -135,12 +155,10 @@ class Onset(Lines):
     def _cells(self, lanes: Lanes | None, shown: int) -> list[Piece]:
         if lanes is None:
             return [(" " * shown, Tone.DIM)]
-        step = MINUTE / shown
-        end = (floor((self.scene.now if self._end is None else self._end) / step) + 1) * step
         pieces: list[Piece] = []
-        for value in lanes.cells(end, step, shown):
-            what = "unseen" if value == UNSEEN else "still" if value == STILL else "woke" if value <= WOKE else "moved"
-            glyph, tone = _CELLS[what]
+        for value in lanes.cells(self._until(shown), MINUTE / shown, shown):
+            what = "still" if value == STILL else "wakes" if value <= WOKE else "moves"
+            glyph, tone = _UNSEEN if value == UNSEEN else _CELLS[what]
             if pieces and pieces[-1][1] == tone:
                 pieces[-1] = (pieces[-1][0] + glyph, tone)
             else:
