@@ -35,7 +35,7 @@ class Change:
 
 
 class Changes:
-    """As they were noted, the newest last. Of each kind the newest are kept, some megabytes at the very most."""
+    """As they were noted, the newest last. Of each kind the newest are kept, ten megabytes at the very most."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._kept: dict[int, Change] = {}

@@ -1,7 +1,8 @@
 """The history of one job: its figures at three grains, what each rank and GPU did, and the verdicts that were given.
 
 Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank or GPU half a kilobyte,
-and of a job of more than :data:`FINE` ranks only the coarse half of that.
+and of a job of more than :data:`FINE` ranks only the coarse half of that. What verdicts that follow each other name
+alike is held once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.session.history.figures import NAMES, NodeFigures, part_of, summed
 from hangtop.session.history.lanes import FULL, Lanes
+from hangtop.session.history.once import held_once
 from hangtop.session.history.series import Series
 from hangtop.session.progress import Progress
 from hangtop.session.state import JobState, NodeState
@@ -132,6 +134,7 @@ class History:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
         last = self.verdicts[-1] if self.verdicts else None
         before = self.verdicts[-2] if len(self.verdicts) > 1 else None
+        verdict = verdict if last is None else held_once(verdict, last.verdict)
         same = last is not None and says(last.verdict) == says(verdict)
         if same and before is not None and says(before.verdict) == says(verdict) and at - before.at < 60.0:
             self.verdicts[-1] = PastVerdict(at, verdict)

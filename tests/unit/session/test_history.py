@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from hangtop.diagnosis.finding import Finding, Outcome, Verdict
+from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict, WaitBox
 from hangtop.session.history.history import FINE, MOVED, STILL, VERDICTS, WORDS, History
 from hangtop.session.history.lanes import FULL, UNSEEN, Lane, Lanes
 from hangtop.session.history.series import HOLD, Grain, Series, Span
@@ -202,6 +202,26 @@ def test_verdicts_are_kept_as_they_change() -> None:
         assert found is not None
         assert found.summary == what
     assert history.verdict_at(-1.0) is None
+
+
+def test_verdicts_that_name_the_same_thousands_hold_them_once() -> None:
+    def of(moment: int, rank: int) -> Verdict:
+        others = tuple(each for each in range(16_384) if each != rank)
+        nodes = tuple(f"node{number}" for number in range(2048))
+        waits = (
+            WaitBox((rank,), ("node1",), f"in read for {moment} s", True),
+            WaitBox(others, nodes, "waits", False, (0,)),
+        )
+        told = Finding("watchdog_timeout", "warning", 0.5, f"in {moment} s", ranks=others)
+        return Verdict("hung", f"rank {rank}", (told,), (Unknown("kernel log", nodes, "no"),), waits)
+
+    history = History()
+    for minute in range(40):
+        history.judged(60.0 * minute, of(minute, 3 if minute < 30 else 4))
+    kept = [past.verdict for past in history.verdicts]
+    assert kept == [of(minute, 3 if minute < 30 else 4) for minute in range(40)]
+    assert len({id(names) for each in kept for names in (each.findings[0].ranks, each.waits[1].ranks)}) == 2
+    assert len({id(names) for each in kept for names in (each.unknown[0].nodes, each.waits[1].nodes)}) == 1
 
 
 def test_every_word_of_a_verdict_has_a_place() -> None:
