@@ -132,23 +132,36 @@ class Chosen(NamedTuple):
     """Whether something newer than the oldest of them is not among them."""
 
 
-def chosen(changes: Changes, most: int, names: ShortNames = WHOLE) -> Chosen:
-    """At most ``most`` lines of what happened to the job: the last one, and the last one of each kind that matters.
+class Telling:
+    """What happened to the job, told in few lines. Of a kind of which nothing is new what was told is kept."""
 
-    The newest of all fill the rest. So ranks that come and go do not push out what the verdict says, a node that was
-    lost or a port that went down. What matters to hangtop alone is none of it.
-    """
-    by_kind = {kind: told(changes.of(kind), most, names) for kind in changes.kinds() if kind != "hangtop"}
-    every = sorted((line for lines in by_kind.values() for line in lines), key=_newest_first)
-    if len(every) <= most:
-        return Chosen(every, left_out=False)
-    verdicts = [lines[0] for kind, lines in by_kind.items() if kind in OUTCOMES]
-    wanted = [every[0], *sorted(verdicts, key=_newest_first)[:1]]
-    matter = [lines[0] for kind, lines in by_kind.items() if MARKS[kind].rank >= MATTERS]
-    wanted += sorted(matter, key=lambda line: (-MARKS[line.kind].rank, -line.at))
-    kept = {id(line): line for line in (*wanted, *every)}
-    shown = sorted([*kept.values()][:most], key=_newest_first)
-    return Chosen(shown, left_out=bool(shown) and shown[-1] is not every[most - 1])
+    def __init__(self) -> None:
+        self._told: dict[ChangeKind, tuple[Change, int, ShortNames, list[Change]]] = {}
+
+    def chosen(self, changes: Changes, most: int, names: ShortNames = WHOLE) -> Chosen:
+        """At most ``most`` lines: the last thing that happened, and the last one of each kind that matters.
+
+        The newest of all fill the rest. So ranks that come and go do not push out what the verdict says, a node that
+        was lost or a port that went down. What matters to hangtop alone is none of it.
+        """
+        by_kind = {kind: self._of(changes, kind, most, names) for kind in changes.kinds() if kind != "hangtop"}
+        every = sorted((line for lines in by_kind.values() for line in lines), key=_newest_first)
+        if len(every) <= most:
+            return Chosen(every, left_out=False)
+        verdicts = [lines[0] for kind, lines in by_kind.items() if kind in OUTCOMES]
+        wanted = [every[0], *sorted(verdicts, key=_newest_first)[:1]]
+        matter = [lines[0] for kind, lines in by_kind.items() if MARKS[kind].rank >= MATTERS]
+        wanted += sorted(matter, key=lambda line: (-MARKS[line.kind].rank, -line.at))
+        kept = {id(line): line for line in (*wanted, *every)}
+        shown = sorted([*kept.values()][:most], key=_newest_first)
+        return Chosen(shown, left_out=bool(shown) and shown[-1] is not every[most - 1])
+
+    def _of(self, changes: Changes, kind: ChangeKind, most: int, names: ShortNames) -> list[Change]:
+        newest = next(changes.of(kind))
+        known = self._told.get(kind)
+        if known is None or known[0] is not newest or known[1] != most or known[2] is not names:
+            known = self._told[kind] = newest, most, names, told(changes.of(kind), most, names)
+        return known[3]
 
 
 def _newest_first(line: Change) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from hangtop.session.changes import Change
-from tui.changes import MARKS, OUTCOMES, chosen
+from tui.changes import MARKS, OUTCOMES, Telling
 from tui.format import clock
 from tui.scene import Scene
 from tui.text import cells, harmless, wrap
@@ -27,6 +27,7 @@ class Happened(Lines):
         self._lines: list[list[Piece]] = []
         self._hidden = 0
         self._left_out = False
+        self._telling = Telling()
         self._newest: tuple[Change | None, int, int, int, bool] = (None, 0, 0, 0, False)
         """The last change that was drawn, how many there were, in how many lines all were, how wide, and whether the
         job started then."""
@@ -40,7 +41,7 @@ class Happened(Lines):
         if newest is not self._newest[0] or (len(changes), height, width, starts) != self._newest[1:]:
             self._newest = newest, len(changes), height, width, starts
             self._hidden = sum(1 for _ in changes.of("hangtop"))
-            lines, self._left_out = chosen(changes, max(1, height - 1), self.scene.names)
+            lines, self._left_out = self._telling.chosen(changes, max(1, height - 1), self.scene.names)
             self._lines = _laid(self._once(lines), width, height - 1)
             self.redraw()
 
