@@ -91,19 +91,21 @@ class _Told:
             return False
         return of_rank if change.node in self.nodes else change.kind in WIDELY
 
-    def line(self, names: ShortNames) -> Change:
-        """All of them."""
+    def line(self, names: ShortNames, *, more: bool = False) -> Change:
+        """All of them; ``more``: and others that are not known any more."""
         newest = self.newest
         if len({*self.ranks}) <= 1 and len(self.nodes) == 1:
             return Change(newest.at, names.of(newest.node), newest.text, newest.kind)
         several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
-        text = f"{ranks_text(self.ranks)} {several}" if self.ranks else self.happened
+        others = " and others" if more else ""
+        text = f"{ranks_text(self.ranks)}{others} {several}" if self.ranks else self.happened
         return Change(newest.at, folded_names(sorted(names.all(self.nodes), key=natural)), text, newest.kind)
 
 
-def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> list[Change]:
+def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, more: bool = False) -> list[Change]:
     """The newest changes first, at most ``most``; what happened to many ranks, or to many nodes, at once is one line.
 
+    ``more``: there were others before them.
     ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``.
     """
     lines: list[_Told] = []
@@ -115,9 +117,10 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> lis
             lines[-1].nodes[change.node] = None
             continue
         if len(lines) == most:
+            more = False
             break
         lines.append(_Told(change, happened, ranks, {change.node: None}))
-    return [line.line(names) for line in lines]
+    return [line.line(names, more=more and line is lines[-1]) for line in lines]
 
 
 MATTERS = 5
@@ -160,7 +163,12 @@ class Telling:
         newest = next(changes.of(kind))
         known = self._told.get(kind)
         if known is None or known[0] is not newest or known[1] != most or known[2] is not names:
-            known = self._told[kind] = newest, most, names, told(changes.of(kind), most, names)
+            known = self._told[kind] = (
+                newest,
+                most,
+                names,
+                told(changes.of(kind), most, names, more=changes.had_more(kind)),
+            )
         return known[3]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.session.changes import Change, ChangeKind, Changes
+from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
 from tui.changes import Telling
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
@@ -49,6 +49,15 @@ def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -
     some = Changes([Change(float(at), "node1", f"what {at}", "other") for at in range(9)])
     assert [change.at for change in Telling().chosen(some, 4).lines] == [8.0, 7.0, 6.0, 5.0]
     assert not Telling().chosen(some, 4).left_out, "the newest ones are all there"
+
+
+def test_of_more_ranks_than_are_remembered_it_is_said_that_there_were_others() -> None:
+    changes = Changes()
+    for rank in range(OF_ALL):
+        changes.append(Change(rank / OF_ALL, f"node{rank // 8}", f"rank {rank} started (pid {rank})", "started"))
+    assert [line.text for line in Telling().chosen(changes, 4).lines] == [f"ranks 0-{OF_ALL - 1} started"]
+    changes.append(Change(1.0, "node9", f"rank {OF_ALL} started (pid 1)", "started"))
+    assert [line.text for line in Telling().chosen(changes, 4).lines] == [f"ranks 1-{OF_ALL} and others started"]
 
 
 def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:
