@@ -62,6 +62,12 @@ def clip(text: str, width: int) -> str:
     return (head[:space].rstrip(" ,;:·([") if space > len(head) // 2 else head) + CUT if width > 0 else ""
 
 
+def line_of(text: str, width: int, place: int) -> str:
+    """One of the lines into which a sentence is broken, two cells from either side; empty where it has none."""
+    lines = wrap(text, max(1, width - 4))
+    return f"  {lines[place]}" if 0 <= place < len(lines) else ""
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Break harmless text into lines of at most ``width`` cells, at spaces where there are any."""
     lines: list[str] = []

@@ -126,6 +126,17 @@ async def test_a_path_that_is_longer_than_a_line_is_cut_and_not_broken() -> None
         assert path.startswith(second.removesuffix("…"))
 
 
+@pytest.mark.parametrize(("key", "told"), [
+    ("2", "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its"),
+    ("8", "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"),
+    ("9", "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"),
+])  # fmt: skip
+async def test_what_an_empty_panel_asks_for_is_told_to_its_end(key: str, told: str) -> None:
+    async with screen(Paper(nodes=0).session(), size=(80, 24)) as shown:
+        await shown.press(key)
+        assert told in " ".join(shown.text().split())
+
+
 LONG = (
     "rank 11 on node2 is in a kernel call that no signal ends (state D for 38 s): nfs_wait_bit_killable, "
     "the NFS server does not answer"

@@ -14,6 +14,8 @@ AT_ONCE = 1024
 """Rows that are filtered and sorted in one go: some 5 ms, or 50 where a filter looks for words in all columns."""
 PART = 128
 """Rows of one part."""
+BUSY_SHARE = 0.05
+"""Share of the loop's time that sorting a table anew may take; beyond it the order is renewed less often."""
 
 
 class Ordering(NamedTuple, Generic[R]):

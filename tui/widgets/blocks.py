@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.format import plural
+from tui.text import line_of
 from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
@@ -115,7 +116,7 @@ class Blocks(Lines):
         """One line."""
         at = self.top + y
         if not self._blocks:
-            return strip_of([(f"  {self.empty}", Tone.DIM)] if y == 1 else [], width, self.ink)
+            return strip_of([(line_of(self.empty, width, y - 1), Tone.DIM)], width, self.ink)
         if at >= len(self._lines):
             return strip_of([], width, self.ink)
         place, pieces = self._lines[at]

@@ -12,8 +12,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.filter import Filter, parse
+from tui.text import line_of
 from tui.theme import Ground, Tone
-from tui.widgets.arranging import AT_ONCE, Ordering, arranged, arranging
+from tui.widgets.arranging import AT_ONCE, BUSY_SHARE, Ordering, arranged, arranging
 from tui.widgets.columns import Column, Layout, drawn, ground_of, heading
 from tui.widgets.in_view import InView
 from tui.widgets.lines import Lines, Move, strip_of
@@ -21,9 +22,6 @@ from tui.widgets.lines import Lines, Move, strip_of
 __all__ = ["Column", "Table"]
 
 R = TypeVar("R")
-
-BUSY_SHARE = 0.05
-"""Share of the loop's time that sorting a table anew may take; beyond it the order is renewed less often."""
 
 
 class Table(Lines, Generic[R]):
@@ -266,9 +264,9 @@ class Table(Lines, Generic[R]):
         place = self.top + y - 1
         if place < len(self.rows):
             return self._row(place, layout, width)
-        if not self.rows and y == 2:
+        if not self.rows:
             text = self.empty if not self.total else f"no row matches “{self.filter.text}” ({self.total} in all)"
-            return strip_of([(f"  {text}", Tone.DIM)], width, self.ink)
+            return strip_of([(line_of(text, width, y - 2), Tone.DIM)], width, self.ink)
         return strip_of([], width, self.ink)
 
     def _widths(self, width: int) -> Layout[R]:
