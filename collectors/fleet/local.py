@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
+from collectors.fleet import open_files
 from collectors.fleet.collected import run_to_end
 from collectors.fleet.transport import Completed, TransportError
 
@@ -146,7 +147,7 @@ class Local:
             # As a shell would: the caller looks at the status, over SSH and here.
             return await self.start(["/bin/sh", "-c", f"exit {_NOT_FOUND}"], on_stdout=on_stdout, on_stderr=on_stderr)
         except OSError as error:
-            raise TransportError(f"{self._name}: {command[0]} cannot be started: {error.strerror}") from None
+            raise TransportError(f"{self._name}: {command[0]} cannot be started: {open_files.reason(error)}") from None
         self._processes = {one for one in self._processes if one.running}
         self._processes.add(process)
         return process

@@ -12,6 +12,7 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 
+from collectors.fleet import open_files
 from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.collected import run_to_end
@@ -113,7 +114,8 @@ class Piped:
                 lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
             )
         except OSError as error:
-            raise Refused(f"{self.name}: {self._words[0]} cannot be started: {error.strerror}") from None
+            failure = TransportError if open_files.are_all_taken(error) else Refused  # that passes, others do not
+            raise failure(f"{self.name}: {self._words[0]} cannot be started: {open_files.reason(error)}") from None
         self._processes.add(process)
         process.on_end = self._processes.discard
         process.write(process.framed.line())
