@@ -27,6 +27,8 @@ MOST = 8
 """Nodes that are drained for one finding; what befalls more is no fault of theirs."""
 REASON = 120
 """Characters of the reason: what squeue and sinfo show of it is shorter."""
+NODE_NAMES = ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME")
+"""What pods call the name of their node, which they have from their specification (``fieldRef: spec.nodeName``)."""
 KEY = "c"
 """Copies the proof, and with it this command."""
 
@@ -41,7 +43,12 @@ def _with_drain(job: Job, finding: Finding) -> Finding:
     if not blames or (finding.kind in SEVERE and finding.severity != "critical") or not 0 < len(finding.nodes) <= MOST:
         return finding
     commands = drain_commands(job, finding.nodes, f"hangtop: {finding.kind}: {finding.summary}")
-    return replace(finding, next=(*finding.next, *(NextStep(KEY, command) for command in commands)))
+    commands += [_where_it_runs(pod) for pod in _unknown_homes(job, finding.nodes)]
+    return replace(
+        finding,
+        advice=" ".join(filter(None, [finding.advice, left_out(job, finding.nodes)])),
+        next=(*finding.next, *(NextStep(KEY, command) for command in commands)),
+    )
 
 
 def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
@@ -52,7 +59,7 @@ def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
         scheduler, name = _scheduled(job, node)
         if scheduler == "slurm":
             slurm.append(name)
-        elif scheduler == "kubernetes":
+        elif scheduler == "kubernetes" and name:
             kubernetes.append(name)
     commands = []
     if slurm:
@@ -63,6 +70,23 @@ def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
     return commands
 
 
+def left_out(job: Job, nodes: Iterable[str]) -> str:
+    """What somebody may do who may not drain: leave Slurm's nodes out of a job of his own; empty without Slurm."""
+    slurm = [name for scheduler, name in (_scheduled(job, node) for node in nodes) if scheduler == "slurm"]
+    return f"Who may not drain leaves it out of the next job: sbatch --exclude={','.join(slurm)}." if slurm else ""
+
+
+def _where_it_runs(pod: str) -> str:
+    return shlex.join(["kubectl", "get", "pods", "-A", "-o", "wide", f"--field-selector=metadata.name={pod}"])
+
+
+def _unknown_homes(job: Job, nodes: Iterable[str]) -> list[str]:
+    """Pods, by the names of their hosts, of which nobody has told on which node of Kubernetes they run."""
+    pods = [node for node in nodes if _scheduled(job, node) == ("kubernetes", "")]
+    hellos = [known.hello for known in (job.nodes.get(pod) for pod in pods) if known is not None]
+    return [hello.hostname for hello in hellos if hello is not None]
+
+
 def host_of(job: Job, node: str) -> str:
     """The Kubernetes node that a pod runs on, as kubectl told it; empty where it told none."""
     known = job.nodes.get(node)
@@ -71,7 +95,11 @@ def host_of(job: Job, node: str) -> str:
 
 
 def _scheduled(job: Job, node: str) -> tuple[str, str]:
-    """Which scheduler has this node, and the node's name there; empty where none shows."""
+    """Which scheduler has this node, and the node's name there; empty where none shows, or it is not known.
+
+    The host's name is that of Kubernetes' node only where the ranks are in containers and hangtop is not: who came in
+    by ``kubectl exec``, or by an sshd in the pod, hears the pod's.
+    """
     known = job.nodes.get(node)
     hostname = known.hello.hostname if known is not None and known.hello is not None else node
     own = [rank.process.env for rank in job.ranks if rank.node == node]
@@ -80,6 +108,8 @@ def _scheduled(job: Job, node: str) -> tuple[str, str]:
         named = next((env["SLURMD_NODENAME"] for env in own if env.get("SLURMD_NODENAME")), "")
         return "slurm", named or hostname.partition(".")[0]
     if any(env.get("KUBERNETES_SERVICE_HOST") for env in anywhere):
-        named = next((env["NODE_NAME"] for env in own if env.get("NODE_NAME")), "")
-        return "kubernetes", host_of(job, node) or named or hostname
+        named = next((env[name] for env in own for name in NODE_NAMES if env.get(name)), "")
+        there = [rank.process for rank in job.ranks if rank.node == node] or [rank.process for rank in job.ranks]
+        outside = any(process.own_pid for process in there)
+        return "kubernetes", host_of(job, node) or named or (hostname if outside else "")
     return "", ""

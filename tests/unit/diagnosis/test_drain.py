@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node.environ import presentable as may_leave
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.tables.kinds import word_of
@@ -17,9 +18,9 @@ from tests.support.made import hello, process
 SLURM = {"SLURM_JOB_ID": "17"}
 
 
-def job(env: dict[str, str], *, count: int = 2) -> Job:
+def job(env: dict[str, str], *, count: int = 2, own_pid: int = 0) -> Job:
     names = [f"gpu{number}" for number in range(count)]
-    ranks = tuple(Rank(number, name, process(number, env=env)) for number, name in enumerate(names))
+    ranks = tuple(Rank(number, name, process(number, env=env, own_pid=own_pid)) for number, name in enumerate(names))
     nodes = {name: Node(name, hello=hello(hostname=f"{name}.cluster.example")) for name in names}
     return Job(now=1.0, watched=1.0, live=True, ranks=ranks, nodes=nodes)
 
@@ -28,8 +29,10 @@ def next_of(
     env: dict[str, str], kind: str = "gpu_lost", severity: Severity = "critical", **fields: object
 ) -> list[str]:
     nodes = fields.pop("nodes", ("gpu1",))
+    own_pid = fields.pop("own_pid", 0)
+    assert isinstance(own_pid, int)
     finding = Finding(kind, severity, 0.9, "GPU 3 fell off the bus", nodes=nodes, **fields)  # type: ignore[arg-type]
-    (found,) = with_drain(job(env), (finding,))
+    (found,) = with_drain(job(env, own_pid=own_pid), (finding,))
     return [step.command for step in found.next]
 
 
@@ -39,9 +42,30 @@ def test_slurm_by_its_own_name_for_the_node() -> None:
     assert next_of({**SLURM, "SLURMD_NODENAME": "cn-7"}) == [f"scontrol update nodename=cn-7 state=drain {reason}"]
 
 
-def test_kubernetes() -> None:
-    assert next_of({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == ["kubectl cordon gpu1.cluster.example"]
-    assert next_of({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "NODE_NAME": "worker-b"}) == ["kubectl cordon worker-b"]
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+def test_kubernetes_seen_from_its_nodes() -> None:
+    assert next_of(POD, own_pid=7) == ["kubectl cordon gpu1.cluster.example"]
+    assert next_of({**POD, "NODE_NAME": "worker-b"}, own_pid=7) == ["kubectl cordon worker-b"]
+
+
+def test_a_pod_that_hangtop_is_in_is_no_node() -> None:
+    """By ``kubectl exec``, or an sshd in it: what calls itself gpu1 is the pod, and no node."""
+    where = "kubectl get pods -A -o wide --field-selector=metadata.name=gpu1.cluster.example"
+    assert next_of(POD) == [where]
+    assert drain_commands(job(POD), ["gpu1"], "x") == []
+    for name in ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME"):
+        assert next_of({**POD, name: "worker-b"}) == ["kubectl cordon worker-b"]
+        assert may_leave({name: "worker-b"}) == {name: "worker-b"}
+
+
+def test_who_may_not_drain_hears_how_to_leave_the_node_out() -> None:
+    finding = Finding("gpu_lost", "critical", 0.9, "GPU 3 fell off the bus", nodes=("gpu1", "gpu0"), advice="Reset it.")
+    (found,) = with_drain(job(SLURM), (finding,))
+    assert found.advice == "Reset it. Who may not drain leaves it out of the next job: sbatch --exclude=gpu1,gpu0."
+    (found,) = with_drain(job(POD), (finding,))
+    assert found.advice == "Reset it."
 
 
 def test_a_silent_node_has_its_job_s_scheduler() -> None:
