@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,3 +48,8 @@ class SessionOptions:
     """Where the login may not read or trace what it should, ``sudo -n`` is tried."""
     label: str = ""
     """Shown beside the verdict: ``DEMO · simulated devices``, ``REPLAY …``; empty for a plain live session."""
+
+
+def job_of_slurm(options: SessionOptions) -> str | None:
+    """The Slurm job whose nodes are meant: the one that was named, or, for steps, the allocation that this runs in."""
+    return options.slurm or (os.environ.get("SLURM_JOB_ID") or None if options.via == "slurm" else None)

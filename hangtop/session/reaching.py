@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from collectors.fleet.ways.srun import Srun
 from collectors.fleet.ways.way import Way
 from collectors.formats.floor_plan import FloorPlan
 from hangtop.session.locating import read_floor_plan
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, job_of_slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def reach(options: SessionOptions) -> Reach:
 
 
 def _reach(options: SessionOptions) -> Reach:
-    job = options.slurm or (os.environ.get("SLURM_JOB_ID") if options.via == SLURM else None)
+    job = job_of_slurm(options)
     if options.via == KUBECTL:
         return _reach_pods(options)
     if any((options.namespace, options.selector, options.container)):
@@ -51,7 +50,7 @@ def _reach(options: SessionOptions) -> Reach:
     if options.via == SLURM and not job:
         raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
     parts = parts_of_job(job) if job else ()
-    targets = resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
+    targets = _of_job(options, parts)
     logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
     if options.via == SLURM:
         srun = Srun(parts)
@@ -60,6 +59,16 @@ def _reach(options: SessionOptions) -> Reach:
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
     return Reach(targets, way, Srun(parts) if _can_step(options, parts) else None, parts, logs)
+
+
+def _of_job(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> tuple[Target, ...]:
+    """The nodes that are named and those of the job; where all that are named are of the job, they alone."""
+    of_job = {target.host for target in parse(part.nodes for part in parts)}
+    if options.targets or options.hostfile is not None:
+        named = resolve(options.targets, hostfile=options.hostfile)
+        if all(target.host in of_job for target in named):
+            return named
+    return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
 
 
 def _reach_pods(options: SessionOptions) -> Reach:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from hangtop.session.commands import completed
 from hangtop.session.options import SessionOptions
@@ -28,6 +30,17 @@ def test_the_way_to_the_nodes_is_part_of_the_command() -> None:
 def test_another_way_than_ssh_is_part_of_it() -> None:
     options = SessionOptions(targets=("n1",), via="docker exec -i %h sh")
     assert command("hangtop stacks n1", options) == "hangtop stacks n1 --via 'docker exec -i %h sh'"
+
+
+def test_the_slurm_job_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    options = SessionOptions(slurm="4711_3", via="slurm")
+    stacks = "hangtop stacks n1 --rank 3"
+    assert command(stacks, options, "n1", "n2") == f"{stacks} --slurm 4711_3 --via slurm"
+    assert command(stacks, SessionOptions(slurm="4711"), "n1") == f"{stacks} --slurm 4711"
+    monkeypatch.setenv("SLURM_JOB_ID", "99")
+    assert command(stacks, SessionOptions(via="slurm"), "n1") == f"{stacks} --slurm 99 --via slurm"
+    assert command(stacks, SessionOptions(), "n1") == "hangtop stacks --rank 3"
 
 
 def test_this_machine_is_not_reached_by_its_name() -> None:
