@@ -97,7 +97,8 @@ class Settling:
         if piped != NO_RANK:
             env, numbered_by = env._replace(rank=piped), "recorder"
         elif told is not None and not numbered_by:
-            env, numbered_by = env._replace(rank=told.rank, world_size=told.world_size), "log"
+            size = told.world_size if told.world_size is not None else env.world_size
+            env, numbered_by = env._replace(rank=told.rank, world_size=size), "log"
         elif not numbered_by and one.takes_part:
             env, numbered_by = _by_neighbours(env, tracked)
         if (env, found.shown) == (one.env, one.shown):

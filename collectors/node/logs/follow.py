@@ -9,6 +9,7 @@ from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 from collectors.node import files
 from collectors.node.logs import elastic
 from collectors.node.logs.line_runs import LONGEST_SHOWN, LineRun, line_runs
+from collectors.node.logs.numbered import labelled_in
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.parts import frame_of_log
 from collectors.node.logs.steps import SEEN, LogSteps
@@ -32,6 +33,8 @@ BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
 CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
+FEW = 64
+"""Numbers of ranks that a log is looked through for: a log with so many is nobody's own."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
 
@@ -63,6 +66,8 @@ class Followed:
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
+        self.labels: Dict[int, float] = {}
+        """Numbers of ranks in torch's labels, and when each was written last; of some, where there are many."""
         self._began = self._grown = now
         self._reading_backlog = False
         self._document_size = self._ended_at = -1
@@ -110,6 +115,8 @@ class Followed:
         grown, late, live = False, b"", self._parser.read_at is not None
         for chunk in self.tail.read():
             grown = True
+            if len(self.labels) < FEW:
+                self.labels.update(labelled_in(chunk.data, now, live=live))
             late = (late + chunk.data if len(chunk.data) < SEEN else chunk.data)[-SEEN - 1 :]
             if chunk.fresh and self._started:
                 self._again(now)

@@ -1,15 +1,22 @@
-"""Which rank a process is that does not say it, by what NCCL wrote of it into its log.
+"""Which rank a process is that does not say it, by what NCCL and torch wrote of it into its log.
 
 ``host:pid:tid [0] NCCL INFO ncclCommInitRank comm 0x… rank 3 nranks 8 …`` names the process by its own pid. The largest
 communicator is the one of the whole job; a process that has none of the job's size is not numbered by it.
+
+``[rank3]: …`` and ``[rank3]:[W…`` are what torch puts in front of its own words (torch/_logging/_internal.py,
+c10/util/Logging.cpp) once the default group is there: the rank of the whole job. They number a process whose file it is
+alone, where no other number was written into it since that process has started.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, Mapping, NamedTuple, Optional, Tuple
+import re
+from itertools import islice
+from typing import Dict, Iterable, Mapping, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import link, read_or_none
+from collectors.node.logs import times
 from collectors.node.procfs import parse_status
 from collectors.samples.ranks import RankProcess
 
@@ -18,30 +25,64 @@ class ToldRank(NamedTuple):
     """A rank of the whole job, as a log tells it."""
 
     rank: int
-    world_size: int
+    world_size: Optional[int]
+    """None where torch's label alone tells it."""
 
+
+_LABEL = re.compile(rb"^\[rank(\d{1,6})\]:(\[?[IWEF]\d{4} \d\d:\d\d:\d\d)?", re.MULTILINE)
+LABELS = 256
+"""Labels of one piece of a log that are read: all of one rank's are alike."""
 
 Line = Tuple[str, int, int, int]
 """Host, pid, rank and size of one communicator."""
 
 
 def told_numbers(
-    proc: str, ranks: Iterable[RankProcess], lines: Mapping[int, Iterable[Line]], known: Dict[int, ToldRank]
+    proc: str,
+    ranks: Iterable[RankProcess],
+    lines: Mapping[int, Iterable[Line]],
+    known: Dict[int, ToldRank],
+    labels: Mapping[int, Set[int]],
 ) -> Dict[int, ToldRank]:
     """Numbers of the processes without one, by pid; ``lines`` are those of the files that a process writes.
 
-    ``known`` are those told before, of processes that may have their number by them by now. Nobody is numbered where
-    two would have one number, or where communicators of the whole job differ in size.
+    ``labels`` are all numbers that torch's labels show in the files that a process writes alone. ``known`` are those
+    told before, of processes that may have their number by them by now. Nobody is numbered where two would have one
+    number, or where communicators of the whole job differ in size.
     """
     nameless = [rank for rank in ranks if rank.rank < 0 or rank.numbered_by == "log"]
     found: Dict[int, ToldRank] = {}
     for rank in nameless:
+        labelled = labels.get(rank.pid, set())
         told = _largest(_own_lines(proc, rank.pid, lines.get(rank.pid, ()))) or known.get(rank.pid)
-        if told is not None and rank.world_size in (None, told.world_size):
+        if told is None and len(labelled) == 1:
+            told = ToldRank(next(iter(labelled)), None)
+        if told is not None and (told.world_size is None or rank.world_size in (None, told.world_size)):
             found[rank.pid] = told
-    whole = max([told.world_size for told in found.values()], default=0)
-    found = {pid: told for pid, told in found.items() if told.world_size == whole}
-    return found if len({told.rank for told in found.values()}) == len(found) and whole > 1 else {}
+    whole = max([told.world_size for told in found.values() if told.world_size is not None], default=None)
+    found = {pid: told for pid, told in found.items() if _fits(told, whole)}
+    return found if len({told.rank for told in found.values()}) == len(found) and whole != 1 else {}
+
+
+def _fits(told: ToldRank, whole: Optional[int]) -> bool:
+    return told.world_size == whole or (told.world_size is None and (whole is None or told.rank < whole))
+
+
+def labelled_in(data: bytes, now: float, *, live: bool) -> Dict[int, float]:
+    """Numbers of torch's labels at the beginnings of lines, and when each was written last.
+
+    ``live``: these lines have come just now; of others those that print no time are left out.
+    """
+    found: Dict[int, float] = {}
+    if b"[rank" not in data:
+        return found
+    for label in islice(_LABEL.finditer(data), LABELS):
+        stamp = None if live or label.group(2) is None else times.find(label.group(2).decode().lstrip("["), now)
+        at = now if live else None if stamp is None else stamp.at
+        if at is not None:
+            number = int(label.group(1))
+            found[number] = max(at, found.get(number, at))
+    return found
 
 
 def _largest(lines: Iterable[Line]) -> Optional[ToldRank]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.logs.absent import logs_of_absent
 from collectors.node.logs.follow import SHOWN, Followed, LogWriter
@@ -202,11 +202,18 @@ class LogSource(Source):
         if all(rank.rank >= 0 and rank.numbered_by != "log" for rank in ranks):
             return
         lines: Dict[int, List[Line]] = {}
+        labels: Dict[int, Set[int]] = {}
+        started = {rank.pid: rank.started - 1.0 for rank in ranks}  # labels print whole seconds
         for followed in self._followed.values():
+            writers = {owner.pid for owner in followed.owners}
+            pid = next(iter(writers)) if len(writers) == 1 else None
+            if pid is not None and pid in started:
+                fresh = {number for number, at in followed.labels.items() if at >= started[pid]}
+                labels.setdefault(pid, set()).update(fresh)
             made = followed.communicators()
             for pid in {owner.pid for owner in followed.owners if made and owner.pid is not None}:
                 lines.setdefault(pid, []).extend(made)
-        told = told_numbers(self.proc, ranks, lines, self.shared.told)
+        told = told_numbers(self.proc, ranks, lines, self.shared.told, labels)
         if told != self.shared.told:
             self.shared.told = told
 

@@ -494,6 +494,15 @@ def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
     assert second.rank == 7
 
 
+def test_a_label_in_its_log_numbers_a_process_and_leaves_the_size_as_it_is(bench: Bench) -> None:
+    env = {"WORLD_SIZE": "4"}
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=env)
+    assert [process.rank for process in of(bench.look(), RankProcess)] == [-1]
+    bench.shared.told = {50: ToldRank(3, None)}
+    (process,) = of(bench.look(), RankProcess)
+    assert (process.rank, process.world_size, process.numbered_by) == (3, 4, "log")
+
+
 def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: Bench) -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "MASTER_PORT": "29500"}
     bench.proc.add(40, env=env)
