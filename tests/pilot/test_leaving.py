@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from tests.pilot.test_offline import recorded
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung
@@ -80,6 +80,18 @@ async def test_answers_are_kept_and_can_be_read_again() -> None:
         assert text.index("path probe") < text.index("environment lint")
         await shown.press("enter")
         assert "probe_absent" in shown.text()
+
+
+async def test_a_command_that_is_copied_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda _app, text: copied.append(text))
+    session = Paper(slow=11).session()
+    command = f"scontrol update nodename=node2 state=drain 'reason={'a long story ' * 12}'"
+    finding = Finding("gpu_lost", "critical", 0.9, "GPU 3 fell off the bus", next=(NextStep("c", command),))
+    session.verdict = Verdict("at_risk", "GPU 3 fell off the bus", (finding,))
+    async with screen(session) as shown:
+        await shown.press("7", "c")
+    assert command in copied[-1]
 
 
 async def test_what_is_looked_at_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:

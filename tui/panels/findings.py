@@ -66,7 +66,8 @@ class Proofs(Lines):
         return strip_of(self._lines[place] if place < len(self._lines) else [], width, self.ink)
 
 
-def _told(finding: Finding, width: int, chain: Sequence[WaitBox] = ()) -> list[list[Piece]]:
+def _told(finding: Finding, width: int, chain: Sequence[WaitBox] = (), *, pasted: bool = False) -> list[list[Piece]]:
+    """Lines of a finding; its commands are whole where they are to be ``pasted`` elsewhere."""
     glyph, tone = SEVERITIES[finding.severity]
     sure = finding.certainty
     lines: list[list[Piece]] = [
@@ -87,7 +88,8 @@ def _told(finding: Finding, width: int, chain: Sequence[WaitBox] = ()) -> list[l
     if finding.next:
         lines += [[], [("   next", Tone.DIM)]]
         for step in finding.next:
-            lines += broken([(f"     {step.key:<6}", Tone.ACCENT), (step.command, Tone.TEXT)], width)
+            line: list[Piece] = [(f"     {step.key:<6}", Tone.ACCENT), (step.command, Tone.TEXT)]
+            lines += [line] if pasted else broken(line, width)
     return lines
 
 
@@ -205,7 +207,7 @@ class FindingsPanel(TablePanel[FindingRow]):
         row = self.table.current
         if row is None:
             return ""
-        lines = _told(row.finding, COPIED_WIDTH, self._chain())
+        lines = _told(row.finding, COPIED_WIDTH, self._chain(), pasted=True)
         return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
     def details(self) -> tuple[str, list[Fact]] | None:
