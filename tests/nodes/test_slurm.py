@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,49 @@ async def test_each_node_hangs_where_scontrol_says(
     for name in cluster.names:
         expected = (Location("leaf", f"leaf-{name}", "scontrol"), Location("spine", "spine1", "scontrol"))
         assert plan.of([name], []) == expected
+
+
+def test_a_node_is_drained_after_a_yes_and_not_before(cluster: Cluster, slurm: SlurmCluster) -> None:
+    """Its ranks say which Slurm and which node: what is run is what a finding about the node proposes."""
+    node = cluster.names[1]
+    job = slurm.submit("--nodes=2", command=f"srun {sys.executable} -S -c 'import time; time.sleep(600)'", nodes=2)
+    words = [
+        *HANGTOP,
+        "repair",
+        "drain",
+        "--via",
+        "slurm",
+        "--slurm",
+        job,
+        "--batch",
+        "--out",
+        node,
+        "--reason",
+        "a fan",
+    ]
+    env = {**os.environ, **slurm.env}
+
+    def drain(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False, env=env
+        )
+
+    command = f"scontrol update nodename={node} state=drain 'reason=hangtop: a fan'"
+    try:
+        asked = drain()
+        assert asked.returncode != 0
+        assert command in asked.stderr, asked.stderr
+        assert "DRAIN" not in slurm.ask(["scontrol", "show", "node", node])
+        done = drain("--yes")
+        assert (done.returncode, done.stdout) == (0, f"✓ {command}: done\n"), done.stderr
+        shown = slurm.ask(["scontrol", "show", "node", node])
+        assert "+DRAIN" in shown
+        assert "Reason=hangtop: a fan" in shown
+        assert "DRAIN" not in slurm.ask(["scontrol", "show", "node", cluster.names[0]])
+        assert len(slurm.ask(["squeue", "--noheader", "--jobs", job]).splitlines()) == 1, "what runs there goes on"
+    finally:
+        slurm.ask(["scontrol", "update", f"nodename={node}", "state=resume"], check=False)
+        slurm.cancel(job)  # which waits until its nodes take jobs again
 
 
 def live(slurm: SlurmCluster, job: str) -> set[str]:
