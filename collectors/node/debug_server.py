@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 from typing import List, NamedTuple, Optional
 
@@ -17,8 +16,8 @@ from collectors.node import netns
 from collectors.node.files import read_or_none, text
 from collectors.node.rooted import seen_by
 from collectors.node.socket_tables import LISTEN, held_sockets, read_tables, sockets
+from collectors.node.worker_server import has_server
 
-THREAD = b"pt_workerserver"
 SECONDS = 2.0
 """For a server of this machine to say what it has."""
 LISTING_LIMIT = 1 << 16
@@ -43,16 +42,6 @@ def find(pid: int, wanted: str = "") -> Optional[Server]:
         if names and (not wanted or wanted in names):
             return Server(pid, address, names)
     return None
-
-
-def has_server(pid: int) -> bool:
-    """Whether a thread of the process serves."""
-    folder = "/proc/%d/task" % pid
-    try:
-        threads = os.listdir(folder)
-    except OSError:
-        return False
-    return any((read_or_none("%s/%s/comm" % (folder, thread)) or b"").strip() == THREAD for thread in threads)
 
 
 def addresses(pid: int) -> List[netns.Address]:

@@ -18,6 +18,7 @@ from collectors.node.procfs import (
     parse_status,
 )
 from collectors.node.rooted import foreign_mounts, seen_by
+from collectors.node.worker_server import has_server
 from collectors.samples.ranks import RankProcess
 
 _V1_UNLIMITED = 1 << 60
@@ -82,6 +83,7 @@ class FactFinder:
             env=dict(subject.presentable),
             versions=dict(versions),
             own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
+            debug_server=has_server(subject.pid, self._proc),
         )
 
     def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:

@@ -56,6 +56,8 @@ class RankProcess(NamedTuple):
     """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
     conf: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
     """Names in ``env`` that its environment does not have, and the file of NCCL's that sets them."""
+    debug_server: bool = False
+    """torch's debug server runs in it."""
 
 
 class RankPulse(NamedTuple):

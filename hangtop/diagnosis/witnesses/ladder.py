@@ -33,7 +33,7 @@ def ladder(job: Job, ras_fault: str) -> tuple[Rung, ...]:
     if not ranks:
         return ()
     return (
-        _recorder(job, ranks), _server(job), _ras(job, ranks, ras_fault), _inspector(job, ranks), _python(job),
+        _recorder(job, ranks), _server(job, ranks), _ras(job, ranks, ras_fault), _inspector(job, ranks), _python(job),
         _cuda(ranks), _native(job),
     )  # fmt: skip
 
@@ -58,15 +58,19 @@ def _recorder(job: Job, ranks: Sequence[Rank]) -> Rung:
     )  # fmt: skip
 
 
-def _server(job: Job) -> Rung:
+def _server(job: Job, ranks: Sequence[Rank]) -> Rung:
     name = "torch's debug server"
+    having = _with(ranks, lambda rank: rank.process.debug_server)
+    runs = f"{having} {'runs' if having == 'the rank' else 'run'} one" if having else ""
     told = {dump.rank_pid for dump in job.stacks if dump.method == "debug server"}
     if told:
-        return Rung(name, "told", f"stacks of {count(len(told), 'rank')}")
-    asked = any(rank.process.env.get("TORCH_WORKER_SERVER_SOCKET") for rank in job.ranks)
-    text = "a socket is named in the ranks' settings" if asked else "nobody has started one that was asked"
+        return Rung(name, "told", "; ".join(filter(None, [f"stacks of {count(len(told), 'rank')}", runs])))
+    if runs:
+        return Rung(name, "there", f"{runs}, which tells stacks and recorder where py-spy or the pipe is missing")
+    named = any(rank.process.env.get("TORCH_WORKER_SERVER_SOCKET") for rank in ranks)
+    text = "a socket is named in the ranks' settings, and no rank" if named else "no rank"
     how = "torch.distributed.debug.start_debug_server() in the script (torch 2.10)"
-    return Rung(name, "there" if asked else "missing", text, "" if asked else how)
+    return Rung(name, "missing", f"{text} runs one", how)
 
 
 def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:

@@ -10,10 +10,18 @@ from tests.support.made import process, stack
 
 
 def rungs(
-    *environments: dict[str, str], nccl: str = "2.32.3", stacks: tuple[StackDump, ...] = (), fault: str = ""
+    *environments: dict[str, str],
+    nccl: str = "2.32.3",
+    stacks: tuple[StackDump, ...] = (),
+    fault: str = "",
+    servers: int = 0,
 ) -> dict[str, Rung]:
     ranks = tuple(
-        Rank(number, "node1", process(number, env=env, versions={"nccl": nccl} if nccl else {}))
+        Rank(
+            number,
+            "node1",
+            process(number, env=env, versions={"nccl": nccl} if nccl else {}, debug_server=number < servers),
+        )
         for number, env in enumerate(environments)
     )
     made = Job(now=1.0, watched=1.0, live=True, ranks=ranks, stacks=stacks, stack_nodes=("node1",) * len(stacks))
@@ -53,3 +61,15 @@ def test_a_refusal_is_the_reason() -> None:
 
 def test_without_a_rank_there_is_no_ladder() -> None:
     assert rungs() == {}
+
+
+def test_debug_servers_that_run_are_counted() -> None:
+    name = "torch's debug server"
+    assert rungs({}, {}, servers=1)[name].text.startswith("1 of 2 ranks run one, which tells stacks")
+    assert rungs({}, servers=1)[name].text.startswith("the rank runs one, ")
+    told = rungs({}, {}, servers=2, stacks=(stack(1000, "f", method="debug server"),))[name]
+    assert (told.state, told.text) == ("told", "stacks of 1 rank; all 2 ranks run one")
+    missing = rungs({}, {})[name]
+    assert (missing.state, missing.text) == ("missing", "no rank runs one")
+    named = rungs({"TORCH_WORKER_SERVER_SOCKET": "/tmp/s"})[name]
+    assert (named.state, named.text) == ("missing", "a socket is named in the ranks' settings, and no rank runs one")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from collectors.node import debug_server, environ
 from collectors.node.files import read_or_none
 from collectors.node.socket_tables import listening, read_tables
+from collectors.node.worker_server import has_server
 
 SERVER, DYNOLOG = "debug server", "dynolog"
 HANDLER = "torch_profile"
@@ -38,7 +39,7 @@ def find(rank: int, pid: int) -> TraceWay:
     if not os.path.isdir("/proc/%d" % pid):
         return TraceWay(rank, pid, "", 0, "no such process")
     why = "neither a debug server (torch.distributed.debug) nor KINETO_USE_DAEMON"
-    if debug_server.has_server(pid):
+    if has_server(pid):
         server = debug_server.find(pid, HANDLER)
         if server is not None:
             at = server.address
