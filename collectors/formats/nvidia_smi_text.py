@@ -41,13 +41,6 @@ def looks_like(head: str) -> bool:
     return head.lstrip()[:1] in ("{", "[") and '"memory.used"' in head and '"utilization.gpu"' in head
 
 
-def others(text: str) -> int:
-    """How many lines are not the table's or the list's: job scripts print one, and then the job begins."""
-    if "NVSMI LOG" in text or not ("NVIDIA-SMI" in text or _LISTED.search(text)):
-        return 0
-    return sum(1 for line in text.splitlines() if line.strip() and not _OWN.match(line))
-
-
 def read(text: str) -> Saved:
     """Recognise and read saved output; text of another kind gives a :class:`Saved` without a form."""
     faults = [device_line(line) for line in text.splitlines() if _TROUBLE.search(line) and not line.startswith("|")]
@@ -73,12 +66,6 @@ def read(text: str) -> Saved:
 # --- short forms -------------------------------------------------------------------------------------------------
 
 _LISTED = re.compile(r"^GPU (\d{1,4}): (.{1,200}?) \(UUID: ([\w-]{1,80})\)\s*$", re.MULTILINE)
-_OWN = re.compile(
-    r"^\s{0,8}(?:[|+=]|GPU \d{1,4}: |(?:MIG|Link) "
-    r"|[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d (?:[A-Z]{2,5} )?\d{4}\s{0,40}$"
-    r"|No running processes|(?:No devices|Failed to init|NVIDIA-SMI has|Unable to det))"
-)
-"""Lines of a table or a list, the time above it among them."""
 _APPS = re.compile(r"(?=.*\b(?:used_gpu_memory|gpu_bus_id|gpu_uuid|process_name)\b)(?:[\w .\[\]]+,)* *pid\b")
 
 

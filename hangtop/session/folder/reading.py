@@ -18,6 +18,7 @@ from collectors.formats import (
     pyspy_text,
     ras,
     rdma_link,
+    smi_heading,
     verbs_text,
 )
 from collectors.node import ibstat, perfquery
@@ -274,7 +275,7 @@ DOCUMENTS: tuple[_Document, ...] = (
         lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])),
         _nvidia_smi,
         TOOL // 2,
-        nvidia_smi_text.others,
+        smi_heading.others,
     ),
     _Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
     _Document("ports of verbs", lambda head, _: verbs_text.looks_like(_text(head[:4096])), _verbs),
