@@ -135,7 +135,7 @@ class Chosen(NamedTuple):
     """Whether something newer than the oldest of them is not among them."""
 
 
-class Telling:
+class FewLines:
     """What happened to the job, told in few lines. Of a kind of which nothing is new what was told is kept."""
 
     def __init__(self) -> None:

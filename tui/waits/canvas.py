@@ -31,7 +31,7 @@ class Patch(NamedTuple):
     """Place of the box; -1 outside of boxes."""
 
 
-class Picture(NamedTuple):
+class WaitPicture(NamedTuple):
     """A drawing and its lines."""
 
     drawing: Drawing

@@ -8,7 +8,7 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.verdict.chain import BLAMED, ChainRow, box_text, chain_rows
 from tui.text import cells, fit, wrap
-from tui.waits.canvas import DrawnPart, Patch, Picture
+from tui.waits.canvas import DrawnPart, Patch, WaitPicture
 from tui.waits.drawing import Drawing, DrawnBox
 from tui.waits.levels import doing_of, labels_of, letter_of, nodes_within, one_box, ranks_within
 
@@ -20,7 +20,7 @@ LEAST = 20
 """Cells of a text, however deep its box lies."""
 
 
-def tree(boxes: Sequence[WaitBox], width: int, height: int) -> Picture:
+def tree(boxes: Sequence[WaitBox], width: int, height: int) -> WaitPicture:
     """Draw the verdict's boxes as a tree of ``width`` cells.
 
     Each has a line at the least, also where those are more than ``height``; what is longer has more, as far as there is
@@ -51,7 +51,7 @@ def tree(boxes: Sequence[WaitBox], width: int, height: int) -> Picture:
     left = len(boxes) - len(found)
     if left:
         rows.append([Patch(f"… and {left} more", DrawnPart.LABEL, -1)])
-    return Picture(Drawing(width, len(rows), tuple(drawn), ()), rows)
+    return WaitPicture(Drawing(width, len(rows), tuple(drawn), ()), rows)
 
 
 def sentences(boxes: Sequence[WaitBox], width: int) -> list[tuple[str, bool]]:

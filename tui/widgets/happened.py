@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from hangtop.session.changes import Change
-from tui.changes import MARKS, OUTCOMES, Telling
+from tui.changes import MARKS, OUTCOMES, FewLines
 from tui.format import clock
 from tui.scene import Scene
 from tui.text import cells, harmless, wrap
@@ -27,7 +27,7 @@ class Happened(Lines):
         self._lines: list[list[Piece]] = []
         self._hidden = 0
         self._left_out = False
-        self._telling = Telling()
+        self._telling = FewLines()
         self._newest: tuple[Change | None, int, int, int, bool] = (None, 0, 0, 0, False)
         """The last change that was drawn, how many there were, in how many lines all were, how wide, and whether the
         job started then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
-from tui.changes import Telling
+from tui.changes import FewLines
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
 
@@ -25,10 +25,10 @@ def flooded() -> Changes:
 
 
 def test_comings_and_goings_push_out_no_verdict_no_lost_node_and_no_port() -> None:
-    found = Telling().chosen(flooded(), 4)
+    found = FewLines().chosen(flooded(), 4)
     assert [change.kind for change in found.lines] == ["dump", "hung", "lost", "port"]
     assert found.left_out
-    more = Telling().chosen(flooded(), 8)
+    more = FewLines().chosen(flooded(), 8)
     assert [change.text for change in more.lines[:5]] == [f"what {number}" for number in range(8999, 8994, -1)]
     assert [change.kind for change in more.lines[5:]] == ["hung", "lost", "port"]
 
@@ -38,31 +38,31 @@ def test_what_the_verdict_says_now_is_told_before_what_it_said(most: int) -> Non
     changes = flooded()
     changes.append(Change(60_000.0, "", "all is well", "healthy"))
     changes.append(Change(60_001.0, "node1", "back", "back"))
-    found = Telling().chosen(changes, most)
+    found = FewLines().chosen(changes, most)
     assert len(found.lines) == most
     assert [change.kind for change in found.lines[:2]] == ["back", "healthy"][:most]
 
 
 def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -> None:
     changes = Changes([Change(1.0, "", "watching", "hangtop"), Change(2.0, "", "all is well", "healthy")])
-    assert Telling().chosen(changes, 4) == ([Change(2.0, "", "all is well", "healthy")], False)
+    assert FewLines().chosen(changes, 4) == ([Change(2.0, "", "all is well", "healthy")], False)
     some = Changes([Change(float(at), "node1", f"what {at}", "other") for at in range(9)])
-    assert [change.at for change in Telling().chosen(some, 4).lines] == [8.0, 7.0, 6.0, 5.0]
-    assert not Telling().chosen(some, 4).left_out, "the newest ones are all there"
+    assert [change.at for change in FewLines().chosen(some, 4).lines] == [8.0, 7.0, 6.0, 5.0]
+    assert not FewLines().chosen(some, 4).left_out, "the newest ones are all there"
 
 
 def test_of_more_ranks_than_are_remembered_it_is_said_that_there_were_others() -> None:
     changes = Changes()
     for rank in range(OF_ALL):
         changes.append(Change(rank / OF_ALL, f"node{rank // 8}", f"rank {rank} started (pid {rank})", "started"))
-    assert [line.text for line in Telling().chosen(changes, 4).lines] == [f"ranks 0-{OF_ALL - 1} started"]
+    assert [line.text for line in FewLines().chosen(changes, 4).lines] == [f"ranks 0-{OF_ALL - 1} started"]
     changes.append(Change(1.0, "node9", f"rank {OF_ALL} started (pid 1)", "started"))
-    assert [line.text for line in Telling().chosen(changes, 4).lines] == [f"ranks 1-{OF_ALL} and others started"]
+    assert [line.text for line in FewLines().chosen(changes, 4).lines] == [f"ranks 1-{OF_ALL} and others started"]
 
 
 def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:
-    changes, telling = flooded(), Telling()
+    changes, telling = flooded(), FewLines()
     for at in (50_000.0, 50_001.0, 50_002.0):
         changes.append(Change(at, "node1", f"at {at:.0f}", "late"))
-        assert telling.chosen(changes, 8) == Telling().chosen(changes, 8)
-        assert telling.chosen(changes, 4) == Telling().chosen(changes, 4)
+        assert telling.chosen(changes, 8) == FewLines().chosen(changes, 8)
+        assert telling.chosen(changes, 4) == FewLines().chosen(changes, 4)
