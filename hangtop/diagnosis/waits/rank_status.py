@@ -278,7 +278,6 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
 def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: float) -> bool:
     """A process state counts once every one of several looks showed it, over ``least`` seconds."""
     if moved.state == state and moved.span > 0:
-        # over all that was watched, or, where it moved before, over long enough a time since then
         since = moved.state_switches if moved.state_for >= TRACED_S else moved.switches or 0.0
         return moved.state_for >= least and moved.state_for > 0 and since <= STILL_SWITCHES_PER_S
     states = [reading.state for reading in readings]
