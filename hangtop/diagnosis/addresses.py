@@ -53,3 +53,12 @@ def names_of(node: Node) -> set[str]:
     """What lines call a node: its name, the one that it has itself, the addresses of its interfaces."""
     own = {address.partition("/")[0] for interface in node.network.interfaces for address in interface.addresses}
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
+
+
+def node_at(job: Job, target: str) -> str:
+    """Name the node of the job at the far end of ``tcp 10.0.0.7:2049``; empty for a stranger's, and for a loopback."""
+    kind, _, place = target.partition(", ")[0].partition(" ")
+    address = place.rpartition(":")[0].strip("[]")
+    if kind != "tcp" or not address or address.startswith("127.") or address == "::1":
+        return ""
+    return next((name for name, node in job.nodes.items() if address in names_of(node)), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
@@ -140,6 +141,8 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     doing = first.activity
     assert doing is not None
     manner = _manner(first)
+    if doing.waiting_on and manner.endswith(doing.waiting_on) and (far := node_at(job_status.job, doing.waiting_on)):
+        manner += f" ({far})"
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     what = first.where or doing.label
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")

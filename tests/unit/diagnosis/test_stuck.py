@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from collectors.samples.fabric import Interface
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, NetworkUse
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -471,3 +472,19 @@ def test_a_loop_that_sleeps_and_is_called_a_lock_is_likely_one(stack: list[str],
 def test_what_is_called_a_lock_and_does_not_sleep_is_judged_by_what_it_does() -> None:
     found = first(held_up_by(1, ["lock_pages cache.py:9", "main run.py:9"], syscall="openat").verdict())
     assert found.kind == "rank_stuck_in_code"
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("tcp 10.0.0.1:4000", "blocked on tcp 10.0.0.1:4000 (node1)"),
+        ("tcp 10.0.0.9:4000", "blocked on tcp 10.0.0.9:4000"),
+        ("tcp 127.0.0.1:4000", "blocked on tcp 127.0.0.1:4000"),
+    ],
+)
+def test_a_connection_to_another_node_of_the_job_names_it(target: str, told: str) -> None:
+    job = held_up_by(3, ["ask_vocabulary run.py:9", "main run.py:9"], syscall="recvfrom", waiting_on=target)
+    for index in (1, 2):
+        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24", "127.0.0.1/8"], "physical")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+    assert first(job.verdict()).summary.endswith(told)
