@@ -179,4 +179,6 @@ def shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTup
         for field in fields
         if (value := getattr(sample, field)) is not None
     }
+    if isinstance(sample, LogEvent) and isinstance(after := sample.data.get("after"), float):
+        return sample._replace(**times, data={**sample.data, "after": after - shift})
     return sample._replace(**times) if times else sample

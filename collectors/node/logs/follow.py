@@ -274,6 +274,8 @@ class Followed:
         """Another process writes the file too."""
         if owner in self.owners:
             return
+        for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
+            del self.owners[known]  # it was known by its name alone
         self.owners[owner] = None
         alone = self._owner()
         self._parser.own(alone.rank, alone.pid)

@@ -121,7 +121,9 @@ class LogSource(Source):
                 self._want(wanted, now)
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         theirs = [wanted for rank in ranks for wanted in self._places.of_rank(rank, now)]
-        for wanted in (*theirs, *logs_of_absent(ranks, theirs)):
+        # whose log is followed since it ran is known
+        left = [wanted for wanted in logs_of_absent(ranks, theirs) if wanted.path not in self._followed]
+        for wanted in (*theirs, *left):
             self._want(wanted, now)
         for wanted in self._places.of_system(now) if ranks else ():
             self._want(wanted, now)

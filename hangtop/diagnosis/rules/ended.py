@@ -18,6 +18,9 @@ ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 LATE_S = 5.0
 """Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
 
+WENT_ON_S = 15.0
+"""Seconds after an exception in which a job is still seen to move though it is the end of one of its ranks."""
+
 
 def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
     """Words about each rank that ended, the weightiest word first, ranks in the order of their failures."""
@@ -43,15 +46,19 @@ def ended_ranks(job_status: JobStatus) -> list[tuple[Failure, ...]]:
 def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     """Whether a rank has survived what was told of its end: it works on.
 
-    Where nobody could look into it, an exception is its end if no step was logged since, and nothing moves.
+    Where nobody could look into it, an exception is its end unless steps were logged since, or the job moves on for
+    long after it.
     """
     if status.state in ENDED:
         return False
-    if status.read or job.motion.moving:
+    if status.read:
         return True
     last_step = job.motion.last_step_at or -inf
     raised = [when(word.event) for word in words if word.manner == "exception" and not word.consequence]
-    return not any(at is not None and at >= last_step - LATE_S for at in raised)
+    known = [at for at in raised if at is not None]
+    if not known:
+        return status.state not in ("refused", "unseen")
+    return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in known)
 
 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:

@@ -64,6 +64,10 @@ class Failure:
         return f"{self.event.source}:{self.event.line}" if self.event.line else self.event.source
 
 
+CLOCKS_S = 1.0
+"""Seconds by which the start of a process, its log and our idea of its node's clock may differ."""
+
+
 def text_of(event: LogEvent, name: str) -> str:
     """Return a field of an event as text; empty when it is not there."""
     value = event.data.get(name)
@@ -116,7 +120,7 @@ def failures(job: Job) -> tuple[Failure, ...]:
     engines = any(event.kind == "engine.timeout" for event in job.events)
     found = [_by_watchdog(failure, aborted, engines) for event in job.events for failure in _of_event(job, event)]
     started = {rank.rank: rank.process.started for rank in job.ranks}
-    current = [f for f in found if f.at is None or f.rank is None or f.at >= started.get(f.rank, 0.0)]
+    current = [f for f in found if f.at is None or f.rank is None or f.at >= started.get(f.rank, 0.0) - CLOCKS_S]
     return tuple(sorted(current, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
 
 

@@ -257,3 +257,15 @@ def test_who_raised_and_cannot_be_looked_into_has_failed_if_nothing_moves_since(
     job.motion = motion
     job.says("python.exception", 2, ago=ago, type="ValueError", message="loss is nan", signature="user")
     assert ("rank_crashed" in kinds(job.verdict())) == crashed
+
+
+@pytest.mark.parametrize(("early", "kind"), [(0.3, "rank_crashed"), (30.0, "rank_killed")])
+def test_who_raised_as_soon_as_it_started_has_failed_though_clocks_differ_a_little(early: float, kind: str) -> None:
+    job = victim(Sketch(), 0, 1, 3, ago=2)
+    job.ranks().gone(ago=2.0)
+    job.says(
+        "python.exception", 2, after=NOW - job.age - early, type="KeyError", message="'lr'", signature="user",
+        frame="a (x.py:1)",
+    )  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == (kind, (2,))

@@ -592,3 +592,26 @@ def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
     assert told_to() == [-2.0]
     assert told_to() == [-3.0]
     assert told_to() == [0.0]
+
+
+def test_a_log_stays_its_ranks_when_that_has_ended(tmp_path: Path) -> None:
+    writers, ranks = [], []
+    for number in range(2):
+        path = tmp_path / f"rank{number}.log"
+        with path.open("ab") as log:
+            writers.append(subprocess.Popen(["sleep", "60"], stdout=log, stderr=log))
+        path.write_text("up\n")
+        started = time.time() - 60
+        ranks.append(rank_process(writers[-1].pid, number, str(path), started=started, local_world_size=2))
+    try:
+        looker = Looker(*ranks)
+        looker.look()
+        append(tmp_path / "rank1.log", TRACEBACK % "late")
+        looker.shared.ranks = (ranks[0],)
+        told = [sample for _ in range(4) for sample in looker.look(after=6.0)]
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    (raised,) = (sample for sample in told if isinstance(sample, LogEvent) and sample.kind == "python.exception")
+    assert (raised.rank, raised.pid) == (1, writers[1].pid)

@@ -62,7 +62,7 @@ def test_looks_are_kept_with_their_times(wire: Wire) -> None:
 
 def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
     ahead = 40.0
-    event = LogEvent("python.exception", 1041.0, 0, "", 1000, "x.err", 1, "boom", {})
+    event = LogEvent("python.exception", 1041.0, 0, "", 1000, "x.err", 1, "boom", {"after": 1040.5})
     wire.store.samples("node1", [hello(1000.0 + ahead)], 1)
     wire.now = 1001.5
     wire.store.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)], 1)
@@ -70,6 +70,7 @@ def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
     assert node.clock_offset == pytest.approx(ahead)
     assert node.ranks[1000].process.started == pytest.approx(990.0)
     assert wire.store.state.events[-1][1].at == pytest.approx(1001.0)
+    assert wire.store.state.events[-1][1].data["after"] == pytest.approx(1000.5)
 
 
 def test_the_offset_is_that_of_the_quickest_answer(wire: Wire) -> None:
