@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (289, 289),
-    "likely": (97, 97),
+    "proven": (288, 288),
+    "likely": (98, 98),
     "possible": (30, 51),
 }
