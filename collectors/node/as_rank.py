@@ -48,7 +48,7 @@ print(json.dumps([
 SEND = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
 SCRIPT = """
 def _hangtop(folder):
-    import faulthandler, os, sys
+    import _thread, faulthandler, os, sys
     def keep(name, write):
         try:
             with open(folder + "/" + name + ".part", "wb") as file:
@@ -59,7 +59,18 @@ def _hangtop(folder):
         else:
             os.rename(folder + "/" + name + ".part", folder + "/" + name)
     open(folder + "/begun", "w").close()
-    keep("stacks", lambda file: faulthandler.dump_traceback(file, all_threads=True))
+    def stacks(file):
+        faulthandler.dump_traceback(file, all_threads=True)
+        if len(sys._current_frames()) <= 100:
+            return
+        # faulthandler lists the newest hundred, and this one is the oldest
+        lines, frame = ["Current thread " + hex(_thread.get_ident()) + " (most recent call first):"], sys._getframe(3)
+        while frame is not None:
+            code = frame.f_code
+            lines.append('  File "' + code.co_filename + '", line ' + str(frame.f_lineno) + " in " + code.co_name)
+            frame = frame.f_back
+        file.write(chr(10).join(lines + [""]).encode("utf-8", "replace"))
+    keep("stacks", stacks)
     def recorder(file):
         torch = sys.modules.get("torch")
         c10d = getattr(getattr(torch, "_C", None), "_distributed_c10d", None)

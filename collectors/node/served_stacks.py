@@ -1,8 +1,8 @@
 """Stacks from the debug server that a rank runs itself, where no py-spy may read them from outside.
 
-What it answers is ``faulthandler``'s text (CPython's Python/traceback.c, 3.8 to 3.14), innermost frame first; of the
-threads it lists the newest first, so the main one last. The server needs the GIL for it: a rank that holds it does not
-answer.
+What it answers is ``faulthandler``'s text (CPython's Python/traceback.c, 3.8 to 3.14), innermost frame first. Of the
+threads it lists the newest first, so the main one last, but no more than a hundred: of more it ends with ``...``, and
+the main one is not there. The server needs the GIL for it: a rank that holds it does not answer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ _FRAME = re.compile(r'^  File "([^"\n]{0,4096})", line (\d{1,9}|\?\?\?) in ([^\n
 def threads(text: str, pid: int, active: bool) -> List[ThreadStack]:
     """Threads of a faulthandler's text; ``active`` says whether the main one runs, which the text does not."""
     found: List[ThreadStack] = []
+    cut = False  # it ends before the oldest thread
     for line in text.splitlines():
         thread, frame = _THREAD.match(line), _FRAME.match(line)
+        cut = line == "..." or (cut and not line)
         if thread is not None:
             found.append(ThreadStack(int(thread.group(1), 16), None, thread.group(2) or "", False, False, []))
         elif frame is not None and found:
             number = int(frame.group(2)) if frame.group(2) != "???" else 0
             found[-1].frames.append(Frame(frame.group(3), frame.group(1), number, False))
-    if found:
+    if found and not cut:
         found[-1] = found[-1]._replace(os_thread_id=pid, name=found[-1].name or "MainThread", active=active)
     return found
 

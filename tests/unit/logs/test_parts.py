@@ -27,7 +27,7 @@ def test_pythons_own_dump_names_the_part_and_the_log() -> None:
     path = "/tmp/näme \n with\x1b[31m signs" + "x" * 4000
     with tempfile.TemporaryFile() as file:
         asked = parts.Parts()
-        parts.frame_of_log(path)(asked.ask, "endings", lambda: faulthandler.dump_traceback(file, all_threads=True))
+        parts.frame_of_log(path)(asked.ask, "endings", lambda: faulthandler.dump_traceback(file, all_threads=False))
         file.seek(0)
         said = file.read()
     assert at_work(said) == AtWork(parts.mark(path), "endings")

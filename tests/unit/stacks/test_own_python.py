@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node import as_rank, loader, own_python, own_stacks
+from collectors.node import as_rank, loader, own_python, own_stacks, served_stacks
 from collectors.probes.attach.run import attach
 from collectors.probes.own_python import as_rank as source
 from collectors.samples.stacks import StackDump
@@ -180,3 +180,20 @@ def test_the_script_keeps_torch_s_recorder(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "done").exists()
     assert not list(tmp_path.glob("*.part"))
     assert base64.b64encode(as_rank._content(str(tmp_path), "nothing")) == b""
+
+
+def test_the_script_tells_the_main_thread_of_more_than_faulthandler_lists(tmp_path: Path) -> None:
+    over = threading.Event()
+    others = [threading.Thread(target=over.wait, daemon=True) for _ in range(120)]
+    for other in others:
+        other.start()
+    try:
+        exec(as_rank.SCRIPT % str(tmp_path), {})
+    finally:
+        over.set()
+        for other in others:
+            other.join()
+    *_, main = served_stacks.threads((tmp_path / "stacks").read_text(), 7, True)
+    assert (main.os_thread_id, main.name) == (7, "MainThread")
+    assert "test_the_script_tells_the_main_thread" in " ".join(frame.name for frame in main.frames)
+    assert not any("_hangtop" in frame.name or frame.name in ("keep", "stacks") for frame in main.frames)

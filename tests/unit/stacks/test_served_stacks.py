@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import faulthandler
-import tempfile
-import threading
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -39,19 +38,31 @@ def test_threads_and_frames() -> None:
     ]  # fmt: skip
 
 
+def test_of_more_threads_than_are_listed_the_last_one_is_not_taken_for_the_main_one() -> None:
+    for end in ("...\n", "\n...\n\n"):
+        found = served_stacks.threads(TEXT + end, 7, True)
+        assert [one.os_thread_id for one in found] == [None, None, None]
+        assert all(one.name != "MainThread" for one in found)
+    told = served_stacks.threads(TEXT + "...\n" + TEXT, 7, True)
+    assert [one.name for one in told].count("MainThread") == 1
+
+
+WRITES = """
+import faulthandler, sys, threading
+
+def train():
+    faulthandler.dump_traceback(sys.stdout, all_threads=True)
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+train()
+"""
+
+
 def test_what_this_python_writes_is_read() -> None:
-    done = threading.Event()
-    other = threading.Thread(target=done.wait, daemon=True)
-    other.start()
-    with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file, all_threads=True)
-        file.seek(0)
-        said = file.read()
-    done.set()
-    other.join()
+    said = subprocess.run([sys.executable, "-c", WRITES], capture_output=True, text=True, check=True).stdout
     found = served_stacks.threads(said, 7, False)
     assert any(frame.name == "wait" for frame in found[0].frames)
-    assert "test_what_this_python_writes_is_read" in [frame.name for frame in found[-1].frames]
+    assert [frame.name for frame in found[-1].frames] == ["train", "<module>"]
 
 
 @given(st.text() | st.lists(st.sampled_from(TEXT.splitlines())).map("\n".join))
