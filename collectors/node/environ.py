@@ -217,9 +217,13 @@ def _number(env: Mapping[str, str], *names: str) -> Optional[int]:
 
 
 def presentable(env: Mapping[str, str]) -> Dict[str, str]:
-    """The part of an environment that may leave the node, secrets blotted out."""
+    """The part of an environment that may leave the node, secrets blotted out.
+
+    Launchers keep command lines and other variables in values: ``OMPI_ARGV``, ``OMPI_MCA_mca_base_env_list``,
+    ``SLURM_EXPORT_ENV``.
+    """
     return {
-        name: secrets.BLOTTED if SECRET.search(name.upper()) else secrets.shapes(value[:VALUE_LIMIT])
+        name: secrets.BLOTTED if SECRET.search(name.upper()) else secrets.within(value[:VALUE_LIMIT])
         for name, value in sorted(env.items())
         if name in NAMES or name.startswith(PREFIXES)
     }

@@ -7,51 +7,69 @@ scripts (``bash -c "export KEY=X"``). Each step looks at a bounded part of the t
 from __future__ import annotations
 
 import re
-from typing import List, Sequence
+from typing import List, Match, Sequence
 
 BLOTTED = "<redacted>"
 LOOKED_AT = 4
 """Characters of a command line that are looked at, for each that may be shown."""
 
 _ENDINGS = (
-    "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "key", "pwd",
+    "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
+    "pwd",
 )  # fmt: skip
 """Ends of the last word of a name."""
-_WORDS = frozenset(("auth", "authorization", "pass", "pat", "jwt", "bearer", "cookie"))
-"""Whole last words of a name."""
+_WORDS = frozenset(("auth", "authorization", "pass", "pat", "jwt", "bearer", "cookie", "pw", "sig", "signature"))
+"""Whole last words of a name; the last two sign addresses, which whoever has them may use."""
+_SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)$")
+"""Several secrets; keys and tokens alone are seldom any."""
+_UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
+"""Part of a dotted name under which all is secret."""
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+$")
+"""Name of a variable of the environment: its value comes next in ``-genv NAME X``, ``setdefault("NAME", "X")``."""
 _LAST = re.compile(r"[^._:/-]*$")
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{16}[A-Za-z0-9]*|gh[opsur]_[A-Za-z0-9]{16}[A-Za-z0-9]*|github_pat_\w{16}\w*"
     r"|glpat-[\w-]{12}[\w-]*|(?:AKIA|ASIA)[A-Z0-9]{12}[A-Z0-9]*|xox[abeoprs]-[\w-]{8}[\w-]*|xapp-[\w-]{8}[\w-]*"
     r"|sk-[A-Za-z0-9_-]{16}[\w-]*|[rs]k_(?:live|test)_[A-Za-z0-9]{8}\w*|AIza[\w-]{24}[\w-]*|npm_[A-Za-z0-9]{20}\w*"
-    r"|pypi-[\w-]{16}[\w-]*|dop_v1_[a-f0-9]{16}\w*|nvapi-[\w-]{16}[\w-]*|eyJ[\w-]{8}[\w.-]*)"
+    r"|pypi-[\w-]{16}[\w-]*|dop_v1_[a-f0-9]{16}\w*|nvapi-[\w-]{16}[\w-]*|wandb_v1_\w{16}\w*|eyJ[\w-]{8}[\w.-]*"
+    r"|(?:(?<=[?&]sig=)|(?<=[-?&]Signature=)|(?<=-Security-Token=))[\w%+/=-]{16}[\w%+/=-]*)"
 )
 """Tokens whose beginning says what they are: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI and its like, Stripe,
-Google, npm, PyPI, DigitalOcean, NVIDIA, JSON Web Tokens. None contains a character that JSON would escape."""
+Google, npm, PyPI, DigitalOcean, NVIDIA, W&B, JSON Web Tokens; what signs an address of S3, Google or Azure. None
+contains a character that JSON would escape."""
 _BEGINNINGS = (
     "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "xox", "xapp-", "sk-",
-    "k_live_", "k_test_", "AIza", "npm_", "pypi-", "dop_v1_", "nvapi-", "eyJ",
+    "k_live_", "k_test_", "AIza", "npm_", "pypi-", "dop_v1_", "nvapi-", "wandb_v1_", "eyJ", "sig=", "Signature=",
+    "Security-Token=",
 )  # fmt: skip
 _KEY_BLOCK = re.compile(r'-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?:[^"]*?-----END [A-Z ]{0,40}-----|[^"]*)')
 _USER_INFO = re.compile(r"(://)[^/\s?#\"'\\]{1,400}@")
 _NAMED = re.compile(
     r"(?<![\w.-])(?P<dash>--?)?(?P<name>[A-Za-z_][\w.-]{0,100})"
-    r"(?P<sign>[\\\"']{0,4}\s{0,3}[:=]\s{0,3}|\s{1,3}(?![-\s]))?"
+    r"(?P<sign>[\\\"']{0,4}\]?\s{0,3}[:=]\s{0,3}|[\\\"']{1,4}\s{0,3},\s{0,3}(?=\\{0,3}[\"'])|\s{1,3}(?![-\s]))?"
 )
 _NAME = re.compile(r"[\w.:/-]{1,200}$")
 """In front of the ``=`` of a word that is one setting: all behind it is its value."""
 _VALUE = re.compile(
-    r"(?:(?:Bearer|Basic|Token)\s{1,3})?(?:(?P<open>\\{0,3}[\"'])(?:(?!(?P=open)).)*(?:(?P=open))?|[^\s\"'\\,;&|}\])]+)",
+    r"(?:(?:Bearer|Basic|Token)\s{1,3})?(?:(?P<open>\\{0,3}[\"'])(?:(?!(?P=open)).)*(?:(?P=open))?"
+    r"|\[[^\]]*\]?|\{[^}]*\}?|\$\([^)]*\)?|[^\s\"'\\,;&|}\])]+)",
     re.DOTALL | re.IGNORECASE,
 )
+_GOES_ON = re.compile(
+    r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
+)
+"""A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
 
 
 def sounds_secret(name: str) -> bool:
     """Whether the value of an option or a setting of this name should not be shown."""
-    last = _LAST.search(name[-100:].rstrip("\"'\\"))
-    word = last.group().lower() if last is not None else ""
-    return word.endswith(_ENDINGS) or word.rpartition("_")[2] in _WORDS
+    whole = name[-100:].rstrip("\"'\\").lower()
+    last = _LAST.search(whole)
+    word = last.group() if last is not None else ""
+    if word.endswith(_ENDINGS) or word.rpartition("_")[2] in _WORDS:
+        return True
+    return _SEVERAL.search(whole) is not None or _UNDER.search(whole) is not None
 
 
 def shapes(text: str) -> str:
@@ -73,16 +91,33 @@ def settings(text: str) -> str:
         if found is None:
             said.append(text[at:])
             return "".join(said)
-        sign = found.group("sign")
-        named = sign is not None and (found.group("dash") is not None or not sign.isspace())
-        value = _VALUE.match(text, found.end()) if named and sounds_secret(found.group("name")) else None
-        if value is None:
+        end = _end_of_value(text, found)
+        if end == found.end():
             after = found.end("name")
             said.append(text[at:after])
             at = after
             continue
         said += [text[at : found.end()], BLOTTED]
-        at = value.end()
+        at = end
+
+
+def _end_of_value(text: str, found: Match[str]) -> int:
+    """Where the value ends that stands behind a name that sounds secret; where it would begin if there is none."""
+    sign, name, at = found.group("sign"), found.group("name"), found.end()
+    if sign is None or not sounds_secret(name):
+        return at
+    if ((sign.isspace() and found.group("dash") is None) or "," in sign) and _VARIABLE.match(name) is None:
+        return at
+    part = _VALUE.match(text, at)
+    while part is not None:
+        at = part.end()
+        part = _GOES_ON.match(text, at)
+    return at
+
+
+def within(text: str) -> str:
+    """A text that may hold a command line or settings, its secrets blotted out."""
+    return shapes(settings(text))
 
 
 def command(words: Sequence[str], limit: int) -> str:
@@ -95,12 +130,12 @@ def command(words: Sequence[str], limit: int) -> str:
             break
         shown, left = word[:left], left - len(word) - 1
         name, equals, _ = shown.partition("=")
-        option = shown.startswith("-") and not equals and sounds_secret(name)
+        option = (shown.startswith("-") or _VARIABLE.match(name)) and not equals and sounds_secret(name)
         if blot_next and not shown.startswith("-"):
             said.append(BLOTTED)
         elif equals and _NAME.match(name) and sounds_secret(name):
             said.append(name + "=" + BLOTTED)
         else:
-            said.append(shapes(settings(shown)))
-        blot_next = option
+            said.append(within(shown))
+        blot_next = bool(option)
     return " ".join(said)[:limit]

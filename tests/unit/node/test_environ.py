@@ -117,6 +117,18 @@ def test_a_password_inside_an_address_is_cut_out() -> None:
     assert presentable({"TORCH_HUB": "https://me:hunter2@host/x"}) == {"TORCH_HUB": "https://host/x"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OMPI_ARGV", "--lr 1 --api-key hunter2"),
+        ("OMPI_MCA_mca_base_env_list", "NCCL_DEBUG=INFO;WANDB_API_KEY=hunter2"),
+        ("SLURM_EXPORT_ENV", "ALL,WANDB_API_KEY=hunter2"),
+    ],
+)
+def test_command_lines_and_variables_in_a_value_are_blotted_as_command_lines_are(name: str, value: str) -> None:
+    assert presentable({name: value}) == {name: value.replace("hunter2", "<redacted>")}
+
+
 def test_ordinary_names_are_not_blotted_out() -> None:
     env = {"NCCL_DEBUG_SUBSYS": "INIT", "SLURM_JOB_PARTITION": "gpu", "NCCL_SOCKET_IFNAME": "eth0", "SLURM_PATH": "/x"}
     assert presentable(env) == env

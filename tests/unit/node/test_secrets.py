@@ -36,6 +36,21 @@ SECRET = "hunter2butlonger"
         ["train.py", "-----BEGIN RSA PRIVATE KEY-----\n" + SECRET + "\n-----END RSA PRIVATE KEY-----"],
         ["train.py", f"--db-passwd={SECRET} {SECRET}"],
         ["train.py", "--secret", SECRET],
+        ["python", "-c", f"import os; os.environ['WANDB_API_KEY'] = '{SECRET}'"],
+        ["python", "-c", f"os.environ.setdefault('HF_TOKEN', '{SECRET}')"],
+        ["mpirun", "-genv", "WANDB_API_KEY", SECRET, "python"],
+        ["sh", "-c", f"mpirun -genv WANDB_API_KEY {SECRET} python"],
+        ["sh", "-c", f'export A_TOKEN=a"{SECRET}"b; x'],
+        ["sh", "-c", f"export A_TOKEN='a'\"{SECRET}\"; x"],
+        ["sh", "-c", f"export A_TOKEN=a\\ {SECRET}; x"],
+        ["sh", "-c", f"export A_TOKEN=$(echo {SECRET}); x"],
+        ["train.py", f"secrets.hf={SECRET}"],
+        ["train.py", "--api-keys", SECRET],
+        ["train.py", f'{{"secrets": {{"hf": "{SECRET}"}}, "lr": 1}}'],
+        ["train.py", f'{{"access_tokens": ["{SECRET}", "{SECRET}"]}}'],
+        ["train.py", f"https://bucket/x.tar?X-Amz-Date=1&X-Amz-Signature={SECRET}"],
+        ["train.py", f"https://store/x.tar?sv=1&sig={SECRET}%3D&se=2"],
+        ["train.py", "wandb_v1_" + "a1B2" * 8],
     ],
 )
 def test_no_secret_is_shown(words: list[str]) -> None:
@@ -57,6 +72,9 @@ def test_no_secret_is_shown(words: list[str]) -> None:
         ["bash", "-c", "cd /work && python train.py --tokenizer=gpt2 --use-auth --lr 1"],
         ["train.py", "--path", "/data/hf_models/sk-learn", "--url", "https://host:8080/x@y"],
         ["train.py", "--monitor", "loss", "passes=3", "author=me", "bypass=1"],
+        ["sh", "-c", 'echo "A=abc" "b c"; x \'d\' "e"'],
+        ["sh", "-c", "export MAX_TOKENS=[1,2] && python -c \"x['A'], y['B']\" && f(A_B, 'c')"],
+        ["train.py", "data.secretary.name=a", "keys=[a,b]", '{"tokens": ["a"], "B_C": {"d": "e"}}'],
     ],
 )
 def test_what_is_no_secret_stays(words: list[str]) -> None:
@@ -64,7 +82,46 @@ def test_what_is_no_secret_stays(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "pump", ["a", "-", "_", "=", "token=", "token ", '"', "\\", " ", "eyJ-", "://a", "sk-", "a.", '{"key":']
+    ("script", "shown"),
+    [
+        ('a "export K_TOKEN=x" b "c d"', 'a "export K_TOKEN=<redacted>" b "c d"'),
+        ('a "K_TOKEN=x";b "c"', 'a "K_TOKEN=<redacted>";b "c"'),
+        ("os.environ['A_KEY']='x', 'y'", "os.environ['A_KEY']=<redacted>, 'y'"),
+        ('{"auth": {"a": 1}, "b": 2}', '{"auth": <redacted>, "b": 2}'),
+    ],
+)
+def test_a_value_ends_where_its_word_does(script: str, shown: str) -> None:
+    assert presentable_command([script]) == shown
+
+
+@pytest.mark.parametrize(
+    "pump",
+    [
+        "a",
+        "-",
+        "_",
+        "=",
+        "token=",
+        "token ",
+        '"',
+        "\\",
+        " ",
+        "eyJ-",
+        "://a",
+        "sk-",
+        "a.",
+        '{"key":',
+        "token=[",
+        "token={",
+        "token=$(",
+        'token=a"b',
+        "token='a",
+        "token=\\ ",
+        "A_KEY ",
+        "A_KEY',",
+        "secret.",
+        "?sig=a",
+    ],
 )
 def test_one_very_long_argument_takes_no_time(pump: str) -> None:
     word = pump * (2_000_000 // len(pump))
