@@ -16,6 +16,8 @@ TEXT = 4096
 """Characters of one text."""
 FRAME_TEXT = 16384
 """The same in stacks: names of C++ functions are long."""
+SHOWN_TEXT = 1 << 17
+"""The same of what a tool printed, whole."""
 ENCODED_TEXT = 96 << 20
 """The same of files in base 64: 64 MiB are some 86 million characters."""
 ITEMS = 65536
@@ -44,8 +46,11 @@ FIELDS: dict[str, Any] = {
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
 """Kinds with longer texts: what tools say is quoted in observations."""
-_ENCODED = frozenset((("RecorderFile", "data"), ("RasAnswer", "data"), ("FlameRecording", "stacks")))
-"""Kind and field of files that come in base 64."""
+_LONGEST = {
+    **dict.fromkeys((("RecorderFile", "data"), ("RasAnswer", "data"), ("FlameRecording", "stacks")), ENCODED_TEXT),
+    ("CoreDumped", "shown"): SHOWN_TEXT,
+}
+"""Characters by kind and field: files that come in base 64, what a tool printed."""
 
 
 def bind(kind: type) -> None:
@@ -54,11 +59,10 @@ def bind(kind: type) -> None:
         return
     text = Annotated[str, Meta(max_length=FRAME_TEXT if kind.__name__ in _LONG else TEXT)]
     hints = get_type_hints(kind)
-    encoded = Annotated[str, Meta(max_length=ENCODED_TEXT)]
-    kind.__annotations__ = {
-        name: encoded if (kind.__name__, name) in _ENCODED else _bounded(hint, FIELDS.get(name), text)
-        for name, hint in hints.items()
-    }
+    kind.__annotations__ = {name: _bounded(hint, FIELDS.get(name), text) for name, hint in hints.items()}
+    for (holder, name), most in _LONGEST.items():
+        if holder == kind.__name__:
+            kind.__annotations__[name] = Annotated[str, Meta(max_length=most)]
     kind.__bounded__ = True  # type: ignore[attr-defined]
     if "__msgspec_cache__" in vars(kind):  # somebody made a decoder before
         del kind.__msgspec_cache__  # type: ignore[attr-defined]

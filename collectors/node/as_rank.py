@@ -13,6 +13,7 @@ import ctypes
 import errno
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -88,6 +89,8 @@ except OSError:
 NOTHING = "/dev/null"
 """A script that does nothing: takes the place of one that was not run in time."""
 LIMIT = 64 << 20
+SAID = 4 << 20
+"""Bytes that the rank's interpreter may say: which program that is, the rank's user chooses."""
 STARTING = 5.0
 """Seconds for the rank's interpreter to start and come back."""
 _NO_NEW_PRIVS = 38
@@ -200,24 +203,36 @@ def _must(done: int) -> None:
 
 
 def _python(order: "Dict[str, object]", program: str, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    environment = order["env"]
+    environment, said, until = order["env"], b"", time.monotonic() + STARTING
     assert isinstance(environment, dict)
-    return subprocess.run(
-        [str(order["python"]), "-I", "-S", "-B", "-c", program, str(order["own_pid"]), *words],
-        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STARTING,
-        check=False,
-    )  # fmt: skip
+    command = [str(order["python"]), "-I", "-S", "-B", "-c", program, str(order["own_pid"]), *words]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        try:
+            while select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+                part = os.read(process.stdout.fileno(), 65536)
+                if not part:
+                    return subprocess.CompletedProcess(command, process.wait(STARTING), said)
+                said += part
+                if len(said) > SAID:
+                    raise OSError(0, "its interpreter says more than %d MB" % (SAID >> 20))
+            raise subprocess.TimeoutExpired(command, STARTING)
+        finally:
+            process.kill()
 
 
 def _why(done: "subprocess.CompletedProcess[bytes]") -> str:
     """The last line of a traceback is the error."""
-    lines = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1][:400] if lines else "its interpreter ended with status %d" % done.returncode
 
 
 def _read(order: "Dict[str, object]") -> "Dict[str, object]":
     done = _python(order, READ)
-    return {"threads": json.loads(done.stdout)} if done.returncode == 0 else {"why": _why(done)}
+    last = done.stdout.rstrip().rpartition(b"\n")[2]  # what it warns of comes before
+    return {"threads": json.loads(last)} if done.returncode == 0 else {"why": _why(done)}
 
 
 def _send(order: "Dict[str, object]") -> "Dict[str, object]":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from collectors.node import watchdog
 from collectors.node.forked import Forked
@@ -29,14 +29,19 @@ BARE = ("PATH", "LD_LIBRARY_PATH")
 """What a program needs of our environment to start at all; an interpreter may lie apart from its library."""
 
 
-def _start(argv: Sequence[str], fed: bool, bare: bool) -> Forked:
+def _start(argv: Sequence[str], fed: bool, bare: bool, become: Callable[[], None]) -> Forked:
     """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
     setup = watchdog.child_setup()
     if setup is None:
         raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
+
+    def prepare() -> None:
+        become()  # first: a change of user takes the signal away
+        setup()
+
     try:
         environment = {name: value for name, value in os.environ.items() if not bare or name in BARE}
-        return Forked(argv, dict(environment, LC_ALL="C"), setup, fed)
+        return Forked(argv, dict(environment, LC_ALL="C"), prepare, fed)
     except OSError as error:
         raise Absent("%s: %s" % (argv[0], error.strerror)) from error
 
@@ -48,12 +53,21 @@ class Child:
     (in ``look``), which lives as long as the node side does.
     """
 
-    def __init__(self, argv: Sequence[str], *, limit: int = 1 << 20, feed: bytes = b"", bare: bool = False) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        limit: int = 1 << 20,
+        feed: bytes = b"",
+        bare: bool = False,
+        become: Callable[[], None] = lambda: None,
+    ) -> None:
         """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read.
 
-        ``bare``: it gets nothing of our environment but :data:`BARE`.
+        ``bare``: it gets nothing of our environment but :data:`BARE`. ``become`` makes it somebody else's before it
+        runs (:func:`collectors.node.owner.becoming`).
         """
-        self._process = _start(argv, bool(feed), bare)
+        self._process = _start(argv, bool(feed), bare, become)
         if feed:
             self._process.write(feed)
         self._limit = limit
@@ -117,13 +131,20 @@ class Child:
 
 
 def run(
-    argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"", *, bare: bool = False
+    argv: Sequence[str],
+    timeout: float,
+    limit: int = OUTPUT,
+    feed: bytes = b"",
+    *,
+    bare: bool = False,
+    become: Callable[[], None] = lambda: None,
 ) -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    ``feed`` is its standard input; ``bare`` as for :class:`Child`. Raises :class:`Absent` when it is not there.
+    ``feed`` is its standard input; ``bare`` and ``become`` as for :class:`Child`. Raises :class:`Absent` when it is
+    not there.
     """
-    child = Child(argv, limit=limit, feed=feed, bare=bare)
+    child = Child(argv, limit=limit, feed=feed, bare=bare, become=become)
     out: List[bytes] = []
     err = b""
     size = 0

@@ -106,7 +106,7 @@ def run(pid: int, do: str, seconds: float) -> Dict[str, object]:
         raise OSError(0, "its interpreter did not come back")
     try:
         said = json.loads(done.stdout)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         last = text(done.stderr).strip().splitlines()
         raise OSError(0, last[-1][:300] if last else "it said nothing") from error
     return said if isinstance(said, dict) else {}

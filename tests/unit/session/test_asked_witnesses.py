@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node import cuda_core
+from collectors.probes.cuda_core.remote import ask
 from collectors.probes.cuda_core.run import kernels
 from collectors.samples.core_dump import FLAGS, LIGHT, refusal
 from collectors.samples.ranks import RankProcess
@@ -184,6 +185,38 @@ async def test_a_dump_that_nobody_reads_is_still_told(tmp_path: Path, monkeypatc
         (line,) = await order.carry_out(session)
     assert "no cuda-gdb on this node reads it" in line
     assert "504 B" in line
+
+
+async def test_long_names_of_kernels_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "cuda-gdb"
+    long = "[noise]" * 2000
+    tool.write_text(f"#!/bin/sh\ncat <<'E'\n{long}\n{SHOWN}E\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with driver(tmp_path, ARMED) as rank:
+        session = local_session(rank)
+        (line,) = await core_dumps(session, [3]).carry_out(session)
+    assert "in ncclDevKernel_AllGather_RING_LL and conditional_hang_kernel" in line
+
+
+async def test_a_cuda_gdb_that_says_too_much_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "cuda-gdb"
+    tool.write_text("#!/bin/sh\nexec yes\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with driver(tmp_path, ARMED) as rank:
+        session = local_session(rank)
+        (line,) = await core_dumps(session, [3]).carry_out(session)
+    assert "cuda-gdb was ended after 60 s or 128 KB" in line
+
+
+@pytest.mark.usefixtures("cuda_gdb")
+def test_root_reads_no_dump_of_a_container_s_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collectors.node.owner.may_be_imitated", lambda *_, within: not within)
+    with driver(tmp_path, ARMED) as rank:
+        dumped = ask.ask(3, rank.pid, 10.0)
+    assert dumped.size == 504
+    assert (dumped.shown, dumped.why) == ("", "it is root's of a container: read it there")
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,24 @@ async def test_a_kernel_or_a_job_that_forbids_it_says_so(tmp_path: Path) -> None
     assert left() == []
 
 
+def program_of(tmp_path: Path, script: str) -> dict[str, object]:
+    """An order to read by a program of the rank's user, which may be anything."""
+    path = tmp_path / "python3.14"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"python": str(path), "own_pid": 1, "env": {"PATH": os.environ["PATH"]}}
+
+
+def test_what_the_rank_s_own_program_says_is_bounded(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="says more than 4 MB"):
+        as_rank._read(program_of(tmp_path, "exec yes"))
+
+
+def test_warnings_of_the_rank_s_own_program_do_not_spoil_its_answer(tmp_path: Path) -> None:
+    assert as_rank._read(program_of(tmp_path, "echo odd >&2; echo '[]'")) == {"threads": []}
+    assert as_rank._read(program_of(tmp_path, "echo '[]'; echo bad >&2; exit 2")) == {"why": "bad"}
+
+
 def test_an_older_python_is_named() -> None:
     assert own_python.unable(os.getpid()).startswith("it runs Python 3.")
     assert own_python.unable(os.getpid()).endswith("this came with 3.14")

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import threading
 import time
 from typing import Dict, NamedTuple, Optional
 
 from collectors.node import cuda_core, environ, owner, process_state, watchdog
+from collectors.node.child import run
 from collectors.node.files import read_or_none, text
 from collectors.node.say import say
+from collectors.node.source import Absent
 from collectors.samples.core_dump import refusal
 
 READ_SECONDS = 60.0
-READ_LIMIT = 256 << 10
+READ_LIMIT = 1 << 17
+"""Bytes of what cuda-gdb prints; as many characters are taken over there (``collectors/fleet/bounds.py``)."""
 USUAL = "/usr/local/cuda/bin/cuda-gdb"
 
 
@@ -60,6 +62,8 @@ def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
     dump = cuda_core.written(found.pattern, since, seconds, whose.uid)
     if dump is None:
         return none("asked, and no dump came in %g s" % seconds)
+    if not owner.may_be_imitated(pid, whose, within=True):
+        return CoreDumped(rank, pid, dump.path, dump.size, "", "it is root's of a container: read it there")
     shown, why = _read(dump.path, whose)
     return CoreDumped(rank, pid, dump.path, dump.size, shown, why)
 
@@ -69,23 +73,15 @@ def _read(path: str, whose: owner.ProcessOwner) -> "tuple[str, str]":
     tool: Optional[str] = shutil.which("cuda-gdb") or (USUAL if os.access(USUAL, os.X_OK) else None)
     if tool is None:
         return "", "no cuda-gdb on this node reads it"
-    become, setup = owner.becoming(whose), watchdog.child_setup()
-
-    def prepare() -> None:
-        become()
-        if setup is not None:
-            setup()
-
     words = [tool, "--batch", "-nx", "-ex", "target cudacore %s" % path, "-ex", "info cuda kernels"]
-    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/nonexistent", "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-            timeout=READ_SECONDS, check=False, cwd="/", preexec_fn=prepare,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as error:
-        return "", "cuda-gdb: %s" % error
-    return text(done.stdout[:READ_LIMIT]), "" if done.returncode == 0 else "cuda-gdb ended with %d" % done.returncode
+        done = run(words, READ_SECONDS, READ_LIMIT, bare=True, become=owner.becoming(whose))
+    except Absent as error:
+        return "", str(error)
+    shown = text((done.stdout + done.stderr)[:READ_LIMIT])
+    if done.status is None:
+        return shown, "cuda-gdb was ended after %g s or %d KB" % (READ_SECONDS, READ_LIMIT >> 10)
+    return shown, "" if done.status == 0 else "cuda-gdb ended with %d" % done.status
 
 
 @watchdog.program
