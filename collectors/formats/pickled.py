@@ -141,8 +141,8 @@ class _Judge:
         return int.from_bytes(self._data[begin : self._at], "little")
 
     def _put(self, index: int) -> None:
-        # each opcode is a byte at least: an index beyond their number is there to make a table of that size
-        if index > self._at:
+        # who writes a pickle counts: an index beyond that is there to make a table of its size
+        if index > len(self._memo):
             raise pickle.UnpicklingError(f"it refers to a place {index} in its memory")
         self._memo[index] = self._stack[-1]
 

@@ -57,6 +57,8 @@ class _Running(NamedTuple):
     output: List[bytes]
 
 
+SAID = 32 << 20
+"""Bytes that one py-spy may say: threads, frames and names are the process's to make up."""
 LINGER = 8
 """Seconds that it waits for another request."""
 
@@ -145,7 +147,7 @@ class StackDumper:
 
     def _start(self, look: LookUnderWay) -> Optional[_Running]:
         try:
-            child = Child(look.command(), limit=64 << 20)
+            child = Child(look.command())
         except Absent as reason:
             while not look.finished:
                 look.take(1, b"", str(reason).encode())
@@ -206,10 +208,14 @@ def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:
     for descriptor, (look, child, until, output) in list(running.items()):
         part = child.read() if descriptor in ready else b""
         output.append(part)
-        if part or (descriptor not in ready and now < until):
+        too_much = sum(map(len, output)) > SAID
+        if now < until and not too_much and (part or descriptor not in ready):
             continue
-        status = child.ended(1.0) if descriptor in ready else None
-        look.take(status, b"".join(output), child.read_errors())
+        if too_much:
+            look.take(1, b"", b"py-spy says more than %d MB of it" % (SAID >> 20))
+        else:
+            status = child.ended(1.0) if descriptor in ready and not part else None
+            look.take(status, b"".join(output), child.read_errors())
         child.end()
         del running[descriptor]
         over.append(look)

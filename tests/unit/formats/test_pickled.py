@@ -54,6 +54,7 @@ def deep(levels: int) -> bytes:
     [
         b"\x80\x02Nr\xff\xff\xff\x1f.",  # LONG_BINPUT: a memo of half a gigabyte
         b"\x80\x02Nr\x00\x00\x00\x01.",
+        b"\x80\x02]T" + struct.pack("<I", 1 << 25) + b"a" * (1 << 25) + b"ar\x00\x00\x00\x02.",  # and bytes to hide it
         laughs(),
         deep(100),
         deep(1_000_000),

@@ -1,0 +1,48 @@
+"""A py-spy that does not stop talking: what it says of a process is that process's to make up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from collectors.fleet.local import Local
+from collectors.node.stackdump import DumpRequest
+from collectors.probes.stacks.dumper import Dumper, DumpOrder
+from collectors.samples.stacks import StackDump
+
+
+def program(folder: Path, script: str) -> str:
+    path = folder / "py-spy"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def looked(spy: str, deadline: float) -> StackDump:
+    me, found = os.getpid(), list[StackDump]()
+    request = DumpRequest([[me, me]], helpers=False, deadline=deadline, py_spy=spy)
+    dumper = await Dumper.start(Local("node1"), DumpOrder(request, "python3", 60.0, lambda _machine: b""))
+    try:
+        why = await dumper.answer(found.append, 60.0)
+    finally:
+        dumper._running.stop()
+    assert why == ""
+    (dump,) = found
+    return dump
+
+
+@pytest.mark.parametrize(
+    ("script", "deadline", "said"),
+    [
+        ("exec yes", 50.0, "py-spy says more than 32 MB of it"),
+        ("while :; do echo x; sleep 0.05; done", 1.0, "timeout: py-spy did not come back"),
+    ],
+)
+async def test_one_that_says_too_much_or_for_too_long_is_ended(
+    tmp_path: Path, script: str, deadline: float, said: str
+) -> None:
+    dump = await looked(program(tmp_path, script), deadline)
+    assert dump.threads == []
+    assert said in dump.error
