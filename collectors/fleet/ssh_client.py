@@ -44,7 +44,6 @@ class Client(asyncssh.SSHClient):
         self.declined = False
         """A question stayed without an answer."""
         self.lost: Exception | None = None
-        self.authenticated = False
         self.on_lost: Callable[[Exception | None], None] | None = None
         self._node = node
         self._host_keys = host_keys
@@ -157,7 +156,6 @@ class Client(asyncssh.SSHClient):
 
     def auth_completed(self) -> None:
         """We are in."""
-        self.authenticated = True
         self._passwords.accepted()
 
     def connection_lost(self, exc: Exception | None) -> None:
