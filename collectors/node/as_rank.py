@@ -36,10 +36,7 @@ else:
     raise error
 def line(frame):
     place = getattr(frame, "lineno", None)
-    if place is None:
-        place = getattr(frame, "location", None)
-        place = place[0] if place else 0
-    return place
+    return (getattr(frame, "location", None) or [0])[0] if place is None else place
 threads = [one for part in found for one in getattr(part, "threads", [part])]
 print(json.dumps([
     [one.thread_id, [[frame.funcname, frame.filename, line(frame) or 0] for frame in one.frame_info]]
@@ -49,7 +46,7 @@ print(json.dumps([
 SEND = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
 SCRIPT = """
 def _hangtop(folder):
-    import _thread, faulthandler, os, sys
+    import _thread, faulthandler, os, sys, traceback
     def keep(name, write):
         try:
             with open(folder + "/" + name + ".part", "wb") as file:
@@ -62,19 +59,14 @@ def _hangtop(folder):
     open(folder + "/begun", "w").close()
     def stacks(file):
         faulthandler.dump_traceback(file, all_threads=True)
-        if len(sys._current_frames()) <= 100:
-            return
-        # faulthandler lists the newest hundred, and this one is the oldest
-        lines, frame = ["Current thread " + hex(_thread.get_ident()) + " (most recent call first):"], sys._getframe(3)
-        while frame is not None:
-            code = frame.f_code
-            lines.append('  File "' + code.co_filename + '", line ' + str(frame.f_lineno) + " in " + code.co_name)
-            frame = frame.f_back
-        file.write(chr(10).join(lines + [""]).encode("utf-8", "replace"))
+        if len(sys._current_frames()) > 100:  # it lists the newest, and this one is the oldest
+            file.write(("Current thread " + hex(_thread.get_ident()) + " (most recent call first):\\n").encode())
+            for frame, line in traceback.walk_stack(sys._getframe(3)):
+                at = '  File "' + frame.f_code.co_filename + '", line ' + str(line) + " in " + frame.f_code.co_name
+                file.write((at + "\\n").encode("utf-8", "replace"))
     keep("stacks", stacks)
     def recorder(file):
-        torch = sys.modules.get("torch")
-        c10d = getattr(getattr(torch, "_C", None), "_distributed_c10d", None)
+        c10d = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
         dump = getattr(c10d, "_dump_nccl_trace", None) or getattr(c10d, "_dump_fr_trace", None)
         if dump is None:
             raise LookupError("no torch.distributed with a flight recorder in this process")
