@@ -21,6 +21,8 @@ NEXT_ADDRESS = 1.0
 """Seconds that an address of a host may take before the next one is tried as well: a SYN that was lost is sent again by
 then."""
 _NOISE_LIMIT = 4096
+_LAST_WORDS = 1.0
+"""Seconds for a ProxyCommand to end, and for what it said last to come."""
 
 
 async def connect(settings: HostSettings) -> socket.socket:
@@ -112,9 +114,10 @@ async def _resolve(host: str, port: int, family: int) -> Sequence[AddressInfo]:
 class ProxyCommand:
     """A running ProxyCommand; its own complaints are kept apart from what it passes on."""
 
-    def __init__(self, process: Process, errors: asyncio.Task[bytes]) -> None:
+    def __init__(self, process: Process, stream: asyncio.StreamReader) -> None:
         self._process = process
-        self._errors = errors
+        self._said = bytearray()
+        self._errors = asyncio.ensure_future(_keep(stream, self._said))
 
     @classmethod
     async def start(cls, command: str) -> tuple[ProxyCommand, socket.socket]:
@@ -132,23 +135,25 @@ class ProxyCommand:
             theirs.close()
         assert process.stderr is not None
         ours.setblocking(False)
-        return cls(process, asyncio.ensure_future(_keep(process.stderr))), ours
+        return cls(process, process.stderr), ours
 
     async def complaint(self) -> str:
-        """Last line that it said on standard error; ends it first."""
+        """Last line that it said on standard error; ends it first.
+
+        What it has started may go on and hold standard error open, as ssh's ControlPersist does.
+        """
         self.end()
-        lines = clean_bytes(await self._errors).strip().splitlines()
+        await asyncio.wait({self._errors}, timeout=_LAST_WORDS)
+        lines = clean_bytes(bytes(self._said)).strip().splitlines()
         return lines[-1] if lines else ""
 
     async def finish(self) -> None:
         """End it and wait until it has, by force when it takes longer than a second."""
-        self.end()
-        try:
-            async with asyncio.timeout(1.0):
-                await self._process.wait()
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
-            await self._process.wait()
+        gone = asyncio.ensure_future(self._process.wait())
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self._signal(number)
+            await asyncio.wait({gone}, timeout=_LAST_WORDS)
+        gone.cancel()  # what it has started may hold its pipes
         self._errors.cancel()
 
     def end(self) -> None:
@@ -162,9 +167,8 @@ class ProxyCommand:
                 os.kill(self._process.pid, number)
 
 
-async def _keep(stream: asyncio.StreamReader) -> bytes:
+async def _keep(stream: asyncio.StreamReader, said: bytearray) -> None:
     """Read to the end, keeping the last of it."""
-    kept = b""
     while data := await stream.read(_NOISE_LIMIT):
-        kept = (kept + data)[-_NOISE_LIMIT:]
-    return kept
+        said += data
+        del said[:-_NOISE_LIMIT]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -325,6 +327,23 @@ async def test_proxy_command_and_its_complaints(user: Home) -> None:
             assert (await node.run(["echo", "through"])).stdout == b"through\n"
             with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
                 await failing.connect()
+
+
+async def test_what_a_command_leaves_behind_holds_nothing_up(user: Home, tmp_path: Path) -> None:
+    """As ssh's ControlPersist does, which keeps standard error open."""
+    left = tmp_path / "left"
+    user.lines += [
+        "Host node0",
+        "ConnectTimeout 3",
+        f"ProxyCommand sleep 100 & echo $! >{left}; echo no way >&2; exit 1",
+    ]
+    try:
+        async with asyncio.timeout(50.0):
+            async with nodes(user, "node0") as (node,):
+                with pytest.raises(TransportError, match="ProxyCommand of node0: no way"):
+                    await node.connect()
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
 
 
 def cipher_of(node: Ssh) -> str | None:
