@@ -19,6 +19,7 @@ from asyncssh.public_key import (
 
 from collectors.fleet.known_hosts import Known, KnownHosts, KnownKey
 from collectors.fleet.patterns import match_list
+from collectors.fleet.revoked_keys import RevokedKeys
 from collectors.fleet.ssh_settings import HostSettings
 
 KeyState = Literal["known", "unknown", "changed", "revoked"]
@@ -32,6 +33,8 @@ class Judgement:
     state: KeyState
     place: str = ""
     """``file:line`` that it contradicts or is revoked by, or that knows the host without its port by another key."""
+    everywhere: bool = False
+    """Revoked for every host: checking that is switched off lets nobody in."""
 
 
 class HostKeys:
@@ -39,6 +42,7 @@ class HostKeys:
 
     def __init__(self) -> None:
         self._files: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
+        self._revoked = RevokedKeys()
         self._once: set[tuple[str, bytes]] = set()
         self._imported: dict[str, asyncssh.SSHKey | None] = {}
         self._orders: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
@@ -66,7 +70,9 @@ class HostKeys:
         return self._orders[vouched, kinds]
 
     def judge(self, settings: HostSettings, key: asyncssh.SSHKey) -> Judgement:
-        """Judge a key that a host showed (``check_host_key`` of OpenSSH's sshconnect.c)."""
+        """Judge a key that a host showed (``verify_host_key`` of OpenSSH's sshconnect.c)."""
+        if place := self._revoked.revoked_by(settings.revoked_keys, [key.public_data]):
+            return Judgement("revoked", place, everywhere=True)
         if settings.trust_loopback and _is_loopback(settings.hostname):
             return Judgement("known")
         if (settings.known_name, key.public_data) in self._once:
@@ -83,6 +89,9 @@ class HostKeys:
     def judge_certificate(self, settings: HostSettings, certificate: asyncssh.SSHCertificate) -> Judgement:
         """Judge a certificate: one that is not known may still hold a key that is."""
         hosts = self._files_of(settings)
+        parts = [key.public_data for key in (certificate.key, _signer(certificate)) if key is not None]
+        if place := self._revoked.revoked_by(settings.revoked_keys, parts):
+            return Judgement("revoked", place, everywhere=True)
         for name in dict.fromkeys((settings.known_name, settings.known_as)):
             known = hosts.look(name)
             signed = [key for key in (certificate.key, _signer(certificate)) if key is not None]

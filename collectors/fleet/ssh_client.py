@@ -70,6 +70,7 @@ class Client(asyncssh.SSHClient):
         self.shown = key
         # With checking off, as OpenSSH does then; but no secret is typed into it: see may_tell.
         in_spite = self.judgement.state in ("changed", "revoked") and self.settings.strict == "no"
+        in_spite = in_spite and not self.judgement.everywhere
         if in_spite or self.judgement.state == "known":
             self._taken = key.public_data
             return True

@@ -58,6 +58,8 @@ class HostSettings:
     proxy_command: str
     user_known_hosts: tuple[Path, ...]
     global_known_hosts: tuple[Path, ...]
+    revoked_keys: Path | None
+    """RevokedHostKeys."""
     host_key_alias: str
     strict: Strict
     hash_known_hosts: bool
@@ -123,6 +125,7 @@ def settings_of(config: SshConfig, host: str, user: str | None = None, port: int
             tokens,
             (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2")),
         ),
+        revoked_keys=next(iter(_listed(values, "revokedhostkeys", tokens, ())), None),
         host_key_alias=alias,
         strict=_strict(values),
         hash_known_hosts=_flag(values, "hashknownhosts", False),

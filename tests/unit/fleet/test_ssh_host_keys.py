@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -135,6 +136,48 @@ async def test_revoked_key_is_refused(user: Home) -> None:
         user.node("node0", host)
         async with node(user, Person("yes")) as made:
             with pytest.raises(Refused, match="revoked"):
+                await made.connect()
+
+
+def answer_of_ssh(user: Home) -> str:
+    """How the real ssh ends with a host, in its own words."""
+    words = ["ssh", "-F", str(user.config), "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "node0", "true"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=30.0, check=False).stderr
+
+
+@pytest.mark.parametrize("strict", ["ask", "no"])
+@pytest.mark.parametrize("shown", ["key", "certificate"])
+@pytest.mark.parametrize(
+    ("listed", "why"),
+    [
+        ("the key", "is revoked by .*revoked: no"),
+        ("the authority", "is revoked by .*revoked: no"),
+        ("another key", ""),
+        ("nonsense", "revoked:1, which is no public key"),
+        ("nothing there", "which cannot be read"),
+        ("a binary list", "whose binary list hangtop cannot read"),
+    ],
+)
+async def test_keys_that_are_revoked_for_every_host(user: Home, listed: str, why: str, shown: str, strict: str) -> None:
+    certificate = key("authority").generate_host_certificate(key("host"), "it", principals=["127.0.0.1"])
+    file = user.folder / "revoked"
+    lines = {"the key": public("host"), "the authority": public("authority"), "another key": public("other")}
+    if listed == "a binary list":
+        file.write_bytes(b"SSHKRL\n\0\0\0\0\1")
+    elif listed != "nothing there":
+        file.write_text(f"{lines.get(listed, listed)}\n")
+    async with serve(Host(host_certificate=certificate if shown == "certificate" else None)) as host:
+        user.knows(host)
+        user.knows(host, "authority", marker="@cert-authority")
+        user.node("node0", host, f"RevokedHostKeys {file}", f"StrictHostKeyChecking {strict}")
+        refuses = bool(why) and not (listed == "the authority" and shown == "key")
+        said = await asyncio.to_thread(answer_of_ssh, user)
+        assert ("Host key verification failed" in said) == refuses, said
+        async with node(user, Person("yes")) as made:
+            if refuses:
+                with pytest.raises(Refused, match=why):
+                    await made.connect()
+            else:
                 await made.connect()
 
 
