@@ -66,7 +66,7 @@ class Query:
         """True while an answer is outstanding."""
         return self._child is not None
 
-    def silent_for(self) -> float:
+    def waited(self) -> float:
         """Seconds for which the outstanding answer has been waited for; 0 when none is."""
         return time.monotonic() - self._asked if self._child is not None else 0.0
 
@@ -85,10 +85,10 @@ class Query:
         self._out += self._child.read()
         self._err = (self._err + self._child.read_errors())[-ERRORS:]
         if status is None:
-            if self.silent_for() > self._patience or len(self._out) > OUTPUT:
+            if self.waited() > self._patience or len(self._out) > OUTPUT:
                 self._child.kill()
             return None
-        killed = status == -9 and (self.silent_for() > self._patience or len(self._out) > OUTPUT)
+        killed = status == -9 and (self.waited() > self._patience or len(self._out) > OUTPUT)
         self.close()
         return ChildEnded(None if killed else status, self._out, self._err)
 
