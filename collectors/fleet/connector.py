@@ -250,7 +250,13 @@ class Connector:
     async def _open_tunnel(
         self, jump: HostSettings, node: str, waiting: Callable[[str], None]
     ) -> asyncssh.SSHClientConnection:
-        connection, _ = await self.open(jump, node, waiting)
+        connection, client = await self.open(jump, node, waiting)
+        if client.judgement.state != "known":  # let in because checking is off: OpenSSH forwards nothing then
+            connection.abort()
+            raise Refused(
+                f"{jump.known_name} shows another host key than before ({client.judgement.place}): "
+                "nothing is passed on through it, be its key checked or not"
+            )
         return connection
 
     async def _jump(self, settings: HostSettings) -> HostSettings | None:
