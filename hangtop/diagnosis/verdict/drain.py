@@ -6,6 +6,7 @@ forms are those of scontrol(1) ("update nodename=… state=drain reason=…") an
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,6 +30,8 @@ REASON = 120
 """Characters of the reason: what squeue and sinfo show of it is shorter."""
 NODE_NAMES = ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME")
 """What pods call the name of their node, which they have from their specification (``fieldRef: spec.nodeName``)."""
+_ONE = re.compile(r"(?!all\Z)[a-z0-9][a-z0-9._-]{0,252}\Z", re.IGNORECASE)
+"""Name of one node: an environment is a user's to choose, and ``ALL``, a set or an option would name others as well."""
 KEY = "c"
 """Copies the proof, and with it this command."""
 
@@ -57,10 +60,8 @@ def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
     kubernetes: list[str] = []
     for node in nodes:
         scheduler, name = _scheduled(job, node)
-        if scheduler == "slurm":
-            slurm.append(name)
-        elif scheduler == "kubernetes" and name:
-            kubernetes.append(name)
+        if name:
+            (slurm if scheduler == "slurm" else kubernetes).append(name)
     commands = []
     if slurm:
         why = " ".join(reason.split())[:REASON]
@@ -72,7 +73,7 @@ def drain_commands(job: Job, nodes: Iterable[str], reason: str) -> list[str]:
 
 def left_out(job: Job, nodes: Iterable[str]) -> str:
     """What somebody may do who may not drain: leave Slurm's nodes out of a job of his own; empty without Slurm."""
-    slurm = [name for scheduler, name in (_scheduled(job, node) for node in nodes) if scheduler == "slurm"]
+    slurm = [name for scheduler, name in (_scheduled(job, node) for node in nodes) if scheduler == "slurm" and name]
     return f"Who may not drain leaves it out of the next job: sbatch --exclude={','.join(slurm)}." if slurm else ""
 
 
@@ -97,6 +98,8 @@ def host_of(job: Job, node: str) -> str:
 def _scheduled(job: Job, node: str) -> tuple[str, str]:
     """Which scheduler has this node, and the node's name there; empty where none shows, or it is not known.
 
+    What is no name of one node is passed over, whoever told it.
+
     The host's name is that of Kubernetes' node only where the ranks are in containers and hangtop is not: who came in
     by ``kubectl exec``, or by an sshd in the pod, hears the pod's.
     """
@@ -105,11 +108,15 @@ def _scheduled(job: Job, node: str) -> tuple[str, str]:
     own = [rank.process.env for rank in job.ranks if rank.node == node]
     anywhere = own or [rank.process.env for rank in job.ranks]  # a node that fell silent has its job's scheduler
     if any(env.get("SLURM_JOB_ID") for env in anywhere):
-        named = next((env["SLURMD_NODENAME"] for env in own if env.get("SLURMD_NODENAME")), "")
-        return "slurm", named or hostname.partition(".")[0]
+        return "slurm", _first([*(env.get("SLURMD_NODENAME", "") for env in own), hostname.partition(".")[0]])
     if any(env.get("KUBERNETES_SERVICE_HOST") for env in anywhere):
-        named = next((env[name] for env in own for name in NODE_NAMES if env.get(name)), "")
+        named = [env.get(name, "") for env in own for name in NODE_NAMES]
         there = [rank.process for rank in job.ranks if rank.node == node] or [rank.process for rank in job.ranks]
         outside = any(process.own_pid for process in there)
-        return "kubernetes", host_of(job, node) or named or (hostname if outside else "")
+        return "kubernetes", _first([host_of(job, node), *named, hostname if outside else ""])
     return "", ""
+
+
+def _first(names: Iterable[str]) -> str:
+    """The first that is the name of one node."""
+    return next((name for name in names if _ONE.match(name)), "")

@@ -68,6 +68,20 @@ def test_who_may_not_drain_hears_how_to_leave_the_node_out() -> None:
     assert found.advice == "Reset it."
 
 
+@pytest.mark.parametrize(
+    "name", ["ALL", "all", "gpu[1-99]", "gpu0,gpu2", "--selector=a", "-l", "a b", "a;rm", "$(x)", "n\n"]
+)
+def test_no_user_names_other_nodes_than_one(name: str) -> None:
+    assert next_of({**SLURM, "SLURMD_NODENAME": name})[0].startswith("scontrol update nodename=gpu1 ")
+    assert next_of({**POD, "NODE_NAME": name}, own_pid=7) == ["kubectl cordon gpu1.cluster.example"]
+    whole = job({**SLURM, "SLURMD_NODENAME": name})
+    liars = {key: Node(key, hello=hello(hostname=name)) for key in whole.nodes}
+    lied = Job(now=1.0, watched=1.0, live=True, ranks=whole.ranks, nodes=liars)
+    finding = Finding("gpu_lost", "critical", 0.9, "GPU 3 fell off the bus", nodes=("gpu1",), advice="Reset it.")
+    (found,) = with_drain(lied, (finding,))
+    assert (found.next, found.advice) == ((), "Reset it.")
+
+
 def test_a_silent_node_has_its_job_s_scheduler() -> None:
     whole = job(SLURM)
     without = Job(now=1.0, watched=1.0, live=True, ranks=whole.ranks[:1], nodes=whole.nodes)
