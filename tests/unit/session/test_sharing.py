@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump
+from hangtop.session import sharing
 from hangtop.session.sharing import shared, shared_stack
 from tests.support.made import process, stack
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No values of other tests: of very many no more are remembered."""
+    for name in ("_numbers", "_frames", "_tables"):
+        monkeypatch.setattr(sharing, name, {})
 
 
 def told(sample: RankProcess | GpuProcesses) -> RankProcess | GpuProcesses:
