@@ -5,6 +5,7 @@ The shape is a public interface (scripts match on the kinds); ``docs/findings.md
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +36,11 @@ class NextStep:
 
     key: str
     command: str
+
+
+def next_step(key: str, *words: str) -> NextStep:
+    """A command of hangtop's own as a shell takes it: names of nodes may come from a file or a recording."""
+    return NextStep(key, shlex.join(["hangtop", *words]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,12 +177,15 @@ def _release(ranks: list[Rank], name: str) -> Release:
 
 
 def _script(ranks: list[Rank]) -> str:
-    """The training script and its arguments, as rank 0 shows them."""
+    """The training script and its arguments, as rank 0 shows them; a shell takes each word for itself alone.
+
+    Which words they are its user chose, and whoever copies the line may be root.
+    """
     for rank in ranks:
         program, _, rest = rank.process.command.partition(" ")
         rest = rest.removeprefix("-u ").strip()
         if "python" in program.rpartition("/")[2] and rest and not rest.startswith("-"):
-            return rest
+            return " ".join(map(shlex.quote, rest.split()))
     return "train.py …"
 
 

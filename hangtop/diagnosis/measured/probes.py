@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from collectors.samples.probes import ProbeRank, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.measured.guilt import accused
@@ -149,7 +149,7 @@ def _blocked(report: ProbeReport) -> Iterator[Finding]:
             ),
             advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both "
             "directions.",
-            next=(NextStep("m", "hangtop probe path " + " ".join(sorted({n for p in pairs for n in (p.a, p.b)}))),),
+            next=(next_step("m", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text
 from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -113,7 +113,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         nodes=nodes_of(members),
         evidence=(*_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), watch_of(graph, _looks(graph))),
         advice=UNNAMED if open_ended else AGREED,
-        next=(NextStep("a", f"hangtop probe {' '.join(nodes_of(members)) or 'NODES'}"),),
+        next=(next_step("a", "probe", *(nodes_of(members) or ("NODES",))),),
     )  # fmt: skip
 
 

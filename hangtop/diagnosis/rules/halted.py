@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, ranks_on
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
@@ -34,7 +34,7 @@ def stopped(job_status: JobStatus) -> Iterator[Finding]:
             ranks=(status.rank,), nodes=nodes_of((status,)), evidence=_evidence(job_status, status),
             advice=f"{how} lets it go on. Find out who stopped it: job control of a shell, a debugger, a batch system "
             "that suspends jobs.",
-            next=(NextStep("K", " ".join(["hangtop repair continue", *nodes_of((status,))])),) if state == "T" else (),
+            next=(next_step("K", "repair", "continue", *nodes_of((status,))),) if state == "T" else (),
         )  # fmt: skip
 
 

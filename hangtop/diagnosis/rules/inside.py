@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.inside import InsideFinding, InsideResult
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Severity
+from hangtop.diagnosis.finding import Evidence, Finding, Severity, next_step
 from hangtop.diagnosis.job import Inside, Job, Rank
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.rules.stuck import ADVICE
@@ -150,7 +150,7 @@ def _stuck(job: Job, few: Sequence[Told], others: Sequence[Told], held: float) -
         f"{_ranks(few)} {'is' if len(few) == 1 else 'are'} {lag}{where}: {count(len(others), 'other')} "
         f"{'has' if len(others) == 1 else 'have'} waited for {duration(held)}",
         ranks=_numbers(few), nodes=_nodes(few), evidence=_proof(job, few, others), advice=ADVICE[kind],
-        next=(NextStep("d", f"hangtop stacks {first.rank.node} --rank {first.rank.rank}"),),
+        next=(next_step("d", "stacks", first.rank.node, "--rank", str(first.rank.rank)),),
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _late(job: Job, few: Sequence[Told], others: Sequence[Told]) -> Iterator[Fin
         f"{_ranks(few)} {'is' if len(few) == 1 else 'are'} {count(lag, 'step')} behind{where}, and the others go on",
         ranks=_numbers(few), nodes=_nodes(few), evidence=_proof(job, few, others),
         advice="The others do not wait for it in every step; they will where they next meet.",
-        next=(NextStep("d", f"hangtop stacks {first.rank.node} --rank {first.rank.rank}"),),
+        next=(next_step("d", "stacks", first.rank.node, "--rank", str(first.rank.rank)),),
     )  # fmt: skip
 
 

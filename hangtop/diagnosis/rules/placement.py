@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
@@ -131,7 +131,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             + (f", on GPU {listed(holds)}" if holds else ""),
             nodes=(name,), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
             advice=f"If that run is over, end them: kill {' '.join(str(o.process.pid) for o in others[:8])}",
-            next=(NextStep("K", f"hangtop repair orphans {name}"),),
+            next=(next_step("K", "repair", "orphans", name),),
         )  # fmt: skip
     for node, gpu, strangers in _all_strangers(job):
         mine = ranks_on_gpu(job, node, gpu.index)

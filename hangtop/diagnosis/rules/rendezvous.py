@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
@@ -48,8 +48,8 @@ def address_in_use(job: Job) -> Iterator[Finding]:
 
 
 def _repairs(job: Job) -> tuple[NextStep, ...]:
-    nodes = " ".join(sorted(job.nodes))
-    return tuple(NextStep("K", f"hangtop repair {what} {nodes}") for what in ("orphans", "port")) if job.live else ()
+    nodes = sorted(job.nodes)
+    return tuple(next_step("K", "repair", what, *nodes) for what in ("orphans", "port")) if job.live else ()
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.addresses import node_at
-from hangtop.diagnosis.finding import Finding, NextStep
+from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
@@ -164,7 +164,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
             watch_of(graph, len(first.readings)),
         ),
         advice=FAILED_THREAD if failed else _advice(kind, first),
-        next=(NextStep("^n", f"hangtop stacks {first.node or 'NODE'} --rank {first.rank} --native"),),
+        next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from collectors.samples.core_dump import ENABLED, FILE, FLAGS, PIPE
 from hangtop.diagnosis.environment.catching import Catching, catching
 from hangtop.diagnosis.environment.names import NCCL_NAMES, TORCH_NAMES
@@ -69,6 +71,17 @@ def test_every_name_is_read_by_somebody() -> None:
         | {"TORCH_DISTRIBUTED_DEBUG", "PYTHONFAULTHANDLER"}
     )
     assert names(catching(job({}))) <= known
+
+
+def test_what_a_rank_was_started_with_does_nothing_in_the_shell_of_who_copies_it() -> None:
+    odd = process(0, command="python -u train.py; id $(id) `id` --name a&b")
+    made = Job(now=1.0, watched=1.0, live=True, ranks=(Rank(0, "node1", odd),))
+    found = catching(made)
+    words = ["train.py;", "id", "$(id)", "`id`", "--name", "a&b"]
+    assert shlex.split(found.torchrun)[-6:] == words
+    lexer = shlex.shlex(found.srun, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    assert list(lexer)[-6:] == words, "no word is an operator"
 
 
 def test_launch_lines_carry_the_jobs_own_figures() -> None:

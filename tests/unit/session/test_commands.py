@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Finding, NextStep, Verdict
+from hangtop.diagnosis.finding import Finding, NextStep, Verdict, next_step
 from hangtop.session.commands import completed
 from hangtop.session.options import SessionOptions
 
@@ -52,3 +52,8 @@ def test_commands_that_connect_to_nothing_and_those_of_others_stay_as_they_are()
     for given in ("hangtop analyze FLIGHT_RECORDER_DUMPS", "ssh n1", "hangtop repair launch -F /c"):
         assert command(given, options, "n1") == given
     assert command("hangtop stacks n1", SessionOptions(targets=("n1",)), "n1") == "hangtop stacks n1"
+
+
+def test_a_node_of_a_recording_names_one_word_of_a_command() -> None:
+    step = next_step("^n", "stacks", "a;id", "--rank", "3")
+    assert step.command == "hangtop stacks 'a;id' --rank 3"
