@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
@@ -43,7 +44,7 @@ class AttachOrder:
     def command(self) -> str:
         """What is done on the nodes."""
         return "\n".join(
-            f"on {rank.node}, as uid {rank.process.uid}: {rank.process.executable or 'its Python'} -I -S -c "
+            f"on {rank.node}, as uid {rank.process.uid}: {quote(rank.process.executable or 'python3')} -I -S -c "
             f"'import sys; sys.remote_exec({rank.own_pid}, \"/dev/shm/hangtop-attach-…/script.py\")'"
             for rank in self.asked
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 
 from collectors.fleet.transport import TransportError
-from collectors.samples.core_dump import FLAGS, refusal
+from collectors.samples.core_dump import FILE, FLAGS, PIPE, refusal
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, size
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, ask_by_node, refuse_read_only, running
@@ -41,9 +42,9 @@ class CoreOrder:
         """What is done on the nodes."""
         return "\n".join(
             f"on {rank.node}: head -c 1M /dev/zero > "
-            f"{rank.process.env.get('CUDA_COREDUMP_PIPE') or 'corepipe.cuda.%h.%p'}  # process {rank.process.pid}, "
-            f"then cuda-gdb --batch -ex 'target cudacore "
-            f"{rank.process.env.get('CUDA_COREDUMP_FILE') or 'core_%t_%h_%p.nvcudmp'}'"
+            f"{quote(rank.process.env.get(PIPE) or 'corepipe.cuda.%h.%p')}  # process {rank.process.pid}, "
+            f"then cuda-gdb --batch -ex "
+            + quote(f"target cudacore {rank.process.env.get(FILE) or 'core_%t_%h_%p.nvcudmp'}")
             for rank in self.asked
         )
 

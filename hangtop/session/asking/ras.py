@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from shlex import quote
 
 from collectors.fleet.transport import TransportError
 from collectors.probes import ras
@@ -49,10 +50,8 @@ class RasOrder:
     def command(self) -> str:
         """The line, and where it goes."""
         host, port = self.where
-        pid = self.asked.process.pid
-        return (
-            f"on {self.asked.node}, from the network namespace of process {pid}: echo '{self.line}' | nc {host} {port}"
-        )
+        there = f"on {self.asked.node}, from the network namespace of process {self.asked.process.pid}"
+        return f"{there}: echo '{self.line}' | nc {quote(host)} {port}"
 
     def risk(self) -> str:
         """What it may do to the job."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -151,14 +152,18 @@ def cores(folder: Path) -> list[Path]:
     return list(folder.glob("core_*"))
 
 
+def tool_that_runs(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "cuda-gdb").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "cuda-gdb").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
 @pytest.fixture
 def cuda_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cuda-gdb that prints what the real one prints of such a dump."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "cuda-gdb").write_text(f"#!/bin/sh\ncat <<'E'\n{SHOWN}E\n")
-    (folder / "cuda-gdb").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    tool_that_runs(f"cat <<'E'\n{SHOWN}E\n", tmp_path, monkeypatch)
 
 
 @pytest.mark.usefixtures("cuda_gdb")
@@ -188,11 +193,7 @@ async def test_a_dump_that_nobody_reads_is_still_told(tmp_path: Path, monkeypatc
 
 
 async def test_long_names_of_kernels_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "cuda-gdb"
-    long = "[noise]" * 2000
-    tool.write_text(f"#!/bin/sh\ncat <<'E'\n{long}\n{SHOWN}E\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tool_that_runs(f"cat <<'E'\n{'[noise]' * 2000}\n{SHOWN}E\n", tmp_path, monkeypatch)
     with driver(tmp_path, ARMED) as rank:
         session = local_session(rank)
         (line,) = await core_dumps(session, [3]).carry_out(session)
@@ -200,10 +201,7 @@ async def test_long_names_of_kernels_are_read(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_a_cuda_gdb_that_says_too_much_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "cuda-gdb"
-    tool.write_text("#!/bin/sh\nexec yes\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tool_that_runs("exec yes", tmp_path, monkeypatch)
     with driver(tmp_path, ARMED) as rank:
         session = local_session(rank)
         (line,) = await core_dumps(session, [3]).carry_out(session)
@@ -255,6 +253,13 @@ def test_a_pipe_without_a_reader_or_of_somebody_else_is_left_alone(tmp_path: Pat
         assert cuda_core.trigger(str(pipe), os.getuid()) == "", "what did not fit was not waited for"
     finally:
         os.close(reading)
+
+
+def test_the_command_that_is_shown_quotes_what_a_rank_chose() -> None:
+    odd = process(3, os.getpid(), env={**ARMED, "CUDA_COREDUMP_PIPE": "/a b;id", "CUDA_COREDUMP_FILE": "/c';id"})
+    shown = core_dumps(local_session(odd), [3]).command()
+    assert "head -c 1M /dev/zero > '/a b;id'  # process" in shown
+    assert shlex.split(shown.partition("-ex ")[2]) == ["target cudacore /c';id"]
 
 
 def test_an_old_dump_and_a_link_are_none(tmp_path: Path) -> None:
