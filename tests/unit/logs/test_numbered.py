@@ -98,7 +98,7 @@ def test_labels_that_tell_no_rank(
 
 
 def test_labels_at_the_beginnings_of_lines_with_their_time() -> None:
-    now = time.time()
+    now = float(int(time.time()))  # labels print whole seconds
     stamp = time.strftime("%m%d %H:%M:%S", time.localtime(now - 60)).encode()
     data = b"[rank3]:[W%b.5 a.cpp:3] x\n [rank4]: y\n[rank5]: no time\nz [rank6]: z\n[rank7]:W%b.1 1 b.py:2]" % (
         stamp,
