@@ -63,7 +63,8 @@ class LookUnderWay:
         self._own_pid = process_state.identity(pid).own_pid
         self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
         self._state = process_state.of(pid)
-        self._traffic = CarriedBytes(pid)
+        # of the rank alone, not of its helpers: each question lists every connection of the node
+        self._traffic = CarriedBytes(pid) if pid == rank_pid else None
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
         self._kept_out = False
@@ -182,5 +183,5 @@ class LookUnderWay:
             seen.waiting_on,
             process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
-            *self._traffic.told(),
+            *(self._traffic.told() if self._traffic is not None else (None, None)),
         )
