@@ -24,6 +24,8 @@ GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("/multiprocessing/popen_fork.py", "wait poll", "code", "helper", "waits for a child process", _STDLIB),
     Wait("/concurrent/futures/_base.py", "result exception wait as_completed result_iterator", "lock", "lock",
          "waits for a future", _RUN),
+    Wait("/multiprocessing/queues.py", "_finalize_join", "lock", "lock",
+         "waits for what it put into a queue to be taken", _RUN),
     Wait("/concurrent/futures/thread.py", "shutdown", "lock", "lock", "waits for a pool of threads", _RUN),
     Wait("/concurrent/futures/process.py", "shutdown", "lock", "helper", "waits for a pool of processes", _STDLIB),
     Wait("/threading.py", "wait wait_for acquire __enter__", "lock", "lock", "waits for a lock or an event", _RUN),
@@ -61,6 +63,9 @@ GENERIC_NATIVE: tuple[NativeWait, ...] = (
     NativeWait("dgemm_kernel", "code", "nothing", "computes", "OpenBLAS 0.3"),
 )  # fmt: skip
 
+LEFT = "has left the program"
+"""What is said of who shuts down; with what it waits for behind it, where the frames further in tell."""
+
 SHUTDOWN_PHASES: tuple[Phase, ...] = (
     Phase("/threading.py", "_shutdown", "shutdown", "has left the program: waits for its threads to end", _STDLIB,
           "shutdown", "lock"),
@@ -68,8 +73,8 @@ SHUTDOWN_PHASES: tuple[Phase, ...] = (
           _STDLIB, "shutdown", "lock"),
     Phase("/concurrent/futures/process.py", "_python_exit", "shutdown", "has left the program: waits for its processes",
           _STDLIB, "shutdown", "helper"),
-    Phase("/multiprocessing/util.py", "_exit_function _run_finalizers", "shutdown",
-          "has left the program: waits for its processes", _STDLIB, "shutdown", "helper"),
-    Phase("/weakref.py", "_exitfunc", "shutdown", "has left the program", _STDLIB, "shutdown"),
+    Phase("/multiprocessing/util.py", "_exit_function _run_finalizers", "shutdown", LEFT, _STDLIB, "shutdown",
+          "helper"),
+    Phase("/weakref.py", "_exitfunc", "shutdown", LEFT, _STDLIB, "shutdown"),
     Phase("/logging/__init__.py", "shutdown", "shutdown", "has left the program: closes its logs", _STDLIB, "shutdown"),
 )  # fmt: skip

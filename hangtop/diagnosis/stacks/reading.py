@@ -10,6 +10,7 @@ from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_user, own, place
+from hangtop.diagnosis.stacks.generic import LEFT
 from hangtop.diagnosis.stacks.leaf import Leaf, find
 from hangtop.diagnosis.stacks.system import System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
@@ -146,9 +147,10 @@ def _without_leaf(
     """Kind, whom it waits for, and meaning of a stack that shows neither a wait for peers nor one for its GPU."""
     waits = generic.waits if generic is not None else system.waits
     if nearest is not None and nearest.kind is not None and nearest.context in _DECIDING:
-        return nearest.kind, nearest.waits if waits == "unknown" else waits, nearest.label
+        behind = f": {generic.row.label}" if nearest.label == LEFT and generic is not None else ""
+        return nearest.kind, nearest.waits if waits == "unknown" else waits, nearest.label + behind
     if leaving:
-        return "shutdown", waits, "has left the program"
+        return "shutdown", waits, LEFT
     if generic is not None and generic.kind == "lock":
         return "lock", waits, generic.row.label
     if generic is None and waits == "lock":

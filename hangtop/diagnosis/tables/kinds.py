@@ -88,6 +88,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("p2p_deadlock", "hung", 2, DISAGREES),
     Kind("rank_left_early", "hung", 2, (Effects(_set("collective_mismatch"), "rank"), Effects(WAITS_END |
          _set("child_failed_no_detail", "rank_crashed"), "any"))),
+    Kind("rank_stuck_at_exit", "hung", 3, (Effects(WAITS_END, "any"),)),
     Kind("rank_missing", "hung", 5, HOLDS_UP),
     Kind("collective_stalled", "hung", 5),
     Kind("job_stalled", "hung", 6),

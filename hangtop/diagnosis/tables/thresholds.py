@@ -118,6 +118,8 @@ TCP_SEGMENTS_PER_S = 100.0
 
 START_S = 20.0
 """Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
+LEAVING_S = 20.0
+"""Ours: threads that are joined, logs and queues that are emptied at a program's end take seconds."""
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
 UNREAD_S = 15.0

@@ -117,8 +117,9 @@ def _quiet(job_status: JobStatus) -> Outcome:
         runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
         return "unknown" if away or runs or _ended_unexplained(job_status) else "idle"
     age = min(job.now - rank.process.started for rank in living)
+    leaves = all(one.state == "leaving" for one in job_status.present)
     coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
-    if (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing")):
+    if (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing") and not leaves):
         return "starting"
     if any(node.link not in ("live", "limited") for node in job.nodes.values()):
         return "unknown"
