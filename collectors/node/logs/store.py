@@ -23,7 +23,7 @@ _WAITING = re.compile(
 _CAME = re.compile(r"Rank (?P<of_rank>\d+): Completed store-based barrier")
 _CONNECT = re.compile(
     r"The client socket has (?:timed out after (?P<ms>\d+)\s*(?P<unit>ms|s)? ?while trying to connect to"
-    r"|failed to connect to(?: any network address of)?)"
+    r"|failed to connect to(?P<whole> any network address of)?)"
     r" \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)(?:(?P<port>\d+)|[A-Za-z_]+)"
 )
 _FAMILY = re.compile(
@@ -144,6 +144,8 @@ def _found(text: str) -> "re.Match[str]":
 
 def _connecting(found: "dict[str, str | None]") -> Data:
     data: Data = {"phase": "connect", "address": found["address"], "port": number(found["port"])}
+    if found["whole"]:
+        data["whole"] = True
     elapsed = number(found["ms"])
     if elapsed is not None:
         data["seconds"] = elapsed / 1000.0 if found["unit"] == "ms" else float(elapsed)

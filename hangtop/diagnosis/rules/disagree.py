@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text
+from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -36,6 +37,8 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "mismatch" or not job_status.hung:
         return
+    if all(point.kind in COMING_UP for point in graph.points):
+        return  # they wait at different steps of one start: that is init_hang
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])

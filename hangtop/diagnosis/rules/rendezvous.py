@@ -62,7 +62,9 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         return
     clients = [event for event in events if number_of(event, "joined") is not None]
     connects = [event for event in events if text_of(event, "phase") == "connect"]
-    address = next((a for event in events if (a := _address(event.data.get("address"), event.data.get("port")))), "")
+    # of one address among several torch prints what stands in memory, where no network leads to it (socket.cpp, 2.13)
+    surest = sorted(events, key=lambda event: not event.data.get("whole"))
+    address = next((a for event in surest if (a := _address(event.data.get("address"), event.data.get("port")))), "")
     ranks: tuple[int, ...] = ()
     if clients:
         joined, expected = number_of(clients[0], "joined"), number_of(clients[0], "expected")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -34,11 +34,15 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     if late and age < START_LONGEST_S and all(visibly_works(one) or moves_on(one) for one in late):
         return  # it imports, or builds its index of the data: a start takes as long as that
     strangers = _other_master(coming)
-    named = tuple(sorted({s.rank for s in late} or strangers))
+    apart = () if late else _behind(coming)
+    named = tuple(sorted({s.rank for s in late or apart} or strangers))
     address = _address(coming)
     if late:
         where = f", still in {late[0].where}" if late[0].where else ""
         why = f"{ranks_text(named)} {'has' if len(named) == 1 else 'have'} not come{where}"
+    elif apart:
+        doing = {s.activity.label for s in apart if s.activity}
+        why = f"{ranks_text(named)} still {listed(sorted(doing))}, before the others"
     elif strangers:
         why = f"{ranks_text(named)} {'looks' if len(named) == 1 else 'look'} for another master"
     else:
@@ -49,9 +53,9 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         f"{count(len(coming), 'rank')} {'waits' if len(coming) == 1 else 'wait'} to start"
         f"{f' at {address}' if address else ''}: {why}{twice}",
         ranks=named,
-        nodes=nodes_of(late or coming),
+        nodes=nodes_of(late or apart or coming),
         evidence=(
-            *(evidence_of(late[0]) if late else ()),
+            *(evidence_of((late or apart)[0]) if late or apart else ()),
             *waiters_of(graph),
             *_master_proof(coming),
             Evidence("watch", None, f"up for {duration(age)}"),
@@ -61,6 +65,14 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
         "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
     )  # fmt: skip
+
+
+def _behind(coming: Sequence[RankStatus]) -> tuple[RankStatus, ...]:
+    """Those who still look for the store, or wait in it, while others are past it; none where all are."""
+    early = tuple(s for s in coming if s.activity and "rendezvous" in s.activity.label)
+    if len(early) == len(coming):
+        return ()
+    return tuple(s for s in early if s.rank != 0) or early  # rank 0 serves the store, and waits there for the others
 
 
 def _masters(statuses: Sequence[RankStatus]) -> Counter[str]:

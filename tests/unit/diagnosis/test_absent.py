@@ -19,6 +19,7 @@ from tests.support.jobs import (
     READING,
     Sketch,
     alarms,
+    c10d,
     first,
     kinds,
 )
@@ -292,3 +293,26 @@ def test_nodes_without_a_rank_whose_log_goes_on_are_not_idle() -> None:
     assert "a log goes on: 4 ranks, steps 1,204 to 1,219" in verdict.summary
     job.motion = JobMotion()
     assert job.verdict().outcome == "idle"
+
+
+PAST_IT = c10d("init_process_group", "main loop.py:12", line=1899)
+
+
+def at_the_start(*early: int) -> Sketch:
+    """All wait to start, and these have not yet found the store."""
+    job = Sketch(stood_still=30.0, age=60.0)
+    job.ranks().at(PAST_IT)
+    job.ranks(*early).at(INIT)
+    return job
+
+
+@pytest.mark.parametrize("early", [(2,), (0, 2)])
+def test_who_does_not_find_the_store_is_behind_those_who_wait_for_it(early: tuple[int, ...]) -> None:
+    found = first(at_the_start(*early).verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (2,))
+    assert "rank 2 still waits for the rendezvous of init_process_group, before the others" in found.summary
+
+
+def test_where_most_do_not_find_the_store_who_waits_for_them_is_not_to_blame() -> None:
+    found = first(at_the_start(1, 2, 3).verdict())
+    assert (found.kind, found.ranks) == ("init_hang", (1, 2, 3))

@@ -335,3 +335,10 @@ def test_a_status_names_the_group_of_a_time_out() -> None:
         job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=seq, ran_ms=600_000)
         job.says("torch.watchdog_status", rank, ago=9, work=seq, enqueued=127, group_name="default_pg")
     assert (first(job.verdict()).kind, first(job.verdict()).weight) == ("collective_mismatch", 0.7)
+
+
+def test_the_store_is_where_the_line_on_all_of_its_addresses_says() -> None:
+    job = after()
+    job.says("torch.store_timeout", 2, ago=9, phase="connect", address="bf50:0:910e::", port=35841)
+    job.says("torch.store_timeout", 2, ago=9, phase="connect", address="10.255.255.1", port=29500, whole=True)
+    assert "rank 2 did not reach the store at 10.255.255.1:29500" in first(job.verdict()).summary

@@ -41,6 +41,8 @@ LINES: dict[str, tuple[str, dict[str, Value]]] = {
     " (10.0.0.9, 29779).": ("torch.store_timeout", {"phase": "connect", "address": "10.0.0.9", "port": 29779}),
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [gpu-1.cluster]:29500 (errno: 111 -"
     " Connection refused).": ("torch.store_timeout", {"phase": "connect"}),
+    "[E1125 18:50:08.6 socket.cpp:818] [c10d] The client socket has failed to connect to any network address of"
+    " (10.255.255.1, 29500).": ("torch.store_timeout", {"address": "10.255.255.1", "port": 29500, "whole": True}),
     "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//worker_3": (
         "torch.store_timeout",
         {"phase": "wait", "seconds": 300.0, "keys": "/default_pg/0//worker_3"},
