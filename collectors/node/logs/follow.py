@@ -28,7 +28,7 @@ KEPT = 1 << 20
 SAY_EVERY = 10.0
 """Seconds between two events that say how much was left out."""
 QUIET = 2.0
-"""Seconds without growth after which a record is not waited for any more."""
+"""Seconds without growth, of a log or of one rank's part in it, after which a record is not waited for any more."""
 BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
 CLOCKS = 10.0
@@ -132,6 +132,7 @@ class Followed:
         if rests:
             self.events += self._here(self._parser.idle)
         if not self.tail.behind:
+            self.events += self._here(self._parser.rest, now, QUIET)  # one rank's last words, while others write on
             self._parser.read_at = now
             if rests or grown:  # of what came just now the last record may go on
                 self.told_to = now if rests else self._looked

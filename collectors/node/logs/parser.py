@@ -76,6 +76,11 @@ class LogParser:
         self._reader.end()
         return self._flush()
 
+    def rest(self, now: float, longest: float) -> List[LogEvent]:
+        """All was read by ``now``: events of records of which nothing more came for ``longest`` seconds."""
+        self._reader.rest(now, longest)
+        return self._flush()
+
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
         self._pending = b""

@@ -8,6 +8,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Tuple
 from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, whose
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.naming import STEMS, Naming
+from collectors.node.logs.open_record import OpenRecord
 from collectors.node.logs.outcome import OpenBlock, Outcome
 from collectors.node.logs.parts import Parts
 from collectors.node.logs.repeats import Repeats
@@ -20,6 +21,8 @@ RECORDS = "records"
 """The part that reads records of several lines."""
 PATIENCE = 3000
 """Lines of other streams after which an open record is taken to be over."""
+OTHERS = 64
+"""The same where what was in a log before has just been read to its end."""
 
 _OPENS = 1 << len(FAMILIES)
 _ALONE = 1 << (len(FAMILIES) + 1)
@@ -46,25 +49,6 @@ Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time is looked for there."""
 
 
-class _Open:
-    """A record that is still open, and where it began."""
-
-    __slots__ = ("after", "block", "line", "logged", "ran_at", "read_at", "seen")
-
-    def __init__(
-        self, block: OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
-    ) -> None:
-        self.logged = False
-        """True when a logger's line introduced it: an exception that was caught."""
-        self.ran_at = ""
-        """Where Ray's worker ran, as the line before it told."""
-        self.block = block
-        self.line = begun
-        self.after = after
-        self.read_at = read_at
-        self.seen = seen
-
-
 class Reader:
     """Reads lines of one log, in order; what they say is in :attr:`events`.
 
@@ -89,7 +73,7 @@ class Reader:
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
         self.events: List[LogEvent] = []
-        self._open: Dict[line.Stream, _Open] = {}
+        self._open: Dict[line.Stream, OpenRecord] = {}
         self._seen = 0
         self._parts = Parts(left_out)
         self._naming = Naming()
@@ -105,6 +89,19 @@ class Reader:
         """Wait for nothing any more."""
         for stream in list(self._open):
             self._end(stream)
+
+    def rest(self, now: float, longest: float) -> None:
+        """Wait no more for records of streams that have said nothing for so many seconds, while others write on.
+
+        When what was there before was written nobody knows: there some lines of others are enough.
+        """
+        for stream, waiting in list(self._open.items()):
+            if self.read_at is None and self._seen - waiting.seen > OTHERS:
+                self._end(stream)
+            elif waiting.known != waiting.seen:
+                waiting.known, waiting.quiet_from = waiting.seen, now
+            elif not 0 <= now - waiting.quiet_from <= longest:
+                self._end(stream)
 
     def read(self, record: line.Line, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the literals that it has."""
@@ -155,7 +152,7 @@ class Reader:
         after = None
         if record.at is None and self.read_at is None:
             after = times.last(before().decode("utf-8", "replace"), self.now)
-        opened = self._open[record.stream] = _Open(block, begun, after, self.read_at, self._seen)
+        opened = self._open[record.stream] = OpenRecord(block, begun, after, self.read_at, self._seen)
         opened.ran_at = self._naming.host(record)
         if isinstance(block, blocks.Exceptional):
             opened.logged = bool(_LOGGED.search(before().rstrip(b"\n").rpartition(b"\n")[2][:400]))
@@ -212,7 +209,7 @@ class Reader:
         for record in outcome.rest:
             self.read(record, SCANNER.mask(record.text.encode("utf-8", "replace")), bytes)
 
-    def _within(self, holder: _Open, outcome: Outcome) -> None:
+    def _within(self, holder: OpenRecord, outcome: Outcome) -> None:
         """What an exception's message says in the words of the families."""
         message = line.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))

@@ -369,6 +369,39 @@ def test_the_last_traceback_of_an_old_log_is_told_at_the_first_look(tmp_path: Pa
     assert [event.kind for event in followed.events].count("torch.address_in_use") == 1
 
 
+LABELLED = "".join(f"[rank2]: {line}\n" for line in (TRACEBACK % "shard 17").splitlines())
+
+
+def told_of(followed: follow.Followed, now: float) -> list[str]:
+    """Kinds of what is told at one look."""
+    followed.refresh()
+    followed.read(now, time.thread_time() + 1.0)
+    kinds = [event.kind for event in followed.events]
+    followed.events = []
+    return kinds
+
+
+def test_the_last_words_of_one_rank_are_told_while_the_others_write_on(tmp_path: Path) -> None:
+    """Output of all ranks of a node in one file: it never rests, and that rank says nothing more."""
+    path, now = tmp_path / "job.out", time.time()
+    append(path, "[rank0]: step 1\n")
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), now)
+    assert told_of(followed, now) == []
+    append(path, LABELLED)
+    told = []
+    for second in range(1, 6):
+        append(path, f"[rank0]: step {second + 1}\n")
+        told.append(told_of(followed, now + second))
+    assert told == [[], [], [], ["python.exception"], []]
+
+
+def test_what_one_rank_said_long_before_the_others_last_lines_is_told_at_once(tmp_path: Path) -> None:
+    path, now = tmp_path / "job.out", time.time()
+    append(path, LABELLED + "".join(f"[rank0]: step {number}\n" for number in range(100)))
+    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), now)
+    assert told_of(followed, now) == ["python.exception"]
+
+
 def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
