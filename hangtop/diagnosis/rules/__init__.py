@@ -46,6 +46,7 @@ from hangtop.diagnosis.rules import (
     ras_events,
     refused,
     rendezvous,
+    restarts,
     slow,
     starting,
     stuck,
@@ -148,6 +149,7 @@ RULES: tuple[Rule, ...] = (
     rendezvous.nccl_init_stuck,
     rendezvous.peers_away,
     ddp.unused_parameters,
+    restarts.started_anew,
     *ENVIRONMENT,
 )
 """Rules that need the job alone."""

@@ -101,6 +101,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("rank_killed", "crashed", 1, RANK_ENDS),
     Kind("gpu_out_of_memory", "crashed", 1, RUNS_OUT),
     Kind("host_out_of_memory", "crashed", 1, RUNS_OUT),
+    Kind("job_restarts", "crashed", 2, (Effects(WAITS_END | _set("child_failed_no_detail", "init_hang",
+         "rank_left_early", "rank_missing"), "any"),)),
     Kind("watchdog_timeout", "crashed", 6, (Effects(_set("child_failed_no_detail", "nccl_remote_error",
          "rank_crashed", "store_timeout"), "any"),)),
     Kind("address_in_use", "crashed", 1, NO_START),

@@ -114,14 +114,23 @@ def signal_name(event: LogEvent) -> str:
     return {1: "HUP", 2: "INT", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 11: "SEGV", 15: "TERM"}.get(number, "")
 
 
-def failures(job: Job) -> tuple[Failure, ...]:
-    """List every word about a rank's end, the earliest first; those about processes before a restart are left out."""
+def failures(job: Job, *, earlier: bool = False) -> tuple[Failure, ...]:
+    """List every word about a rank's end, the earliest first; those about processes before a restart are left out.
+
+    ``earlier``: these alone.
+    """
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT}
     engines = any(event.kind == "engine.timeout" for event in job.events)
     found = [_by_watchdog(failure, aborted, engines) for event in job.events for failure in _of_event(job, event)]
     started = {rank.rank: rank.process.started for rank in job.ranks}
-    current = [f for f in found if f.at is None or f.rank is None or f.at >= started.get(f.rank, 0.0) - CLOCKS_S]
-    return tuple(sorted(current, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
+    chosen = [f for f in found if _before(f, started) == earlier]
+    return tuple(sorted(chosen, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
+
+
+def _before(failure: Failure, started: Mapping[int, float]) -> bool:
+    """Whether it tells of a process that was there before the rank's present one."""
+    known = failure.at is not None and failure.rank is not None
+    return known and (failure.at or 0.0) < started.get(failure.rank or 0, 0.0) - CLOCKS_S
 
 
 def _by_watchdog(failure: Failure, aborted: set[int | None], engines: bool) -> Failure:

@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.failures import text_of, when
 
 LINES_SHOWN = 4
 
@@ -21,6 +21,7 @@ def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     """
     events = job.events_of(kind)
     started = {rank.rank: rank.process.started for rank in job.ranks} if events else {}
+    again = {rank.rank for rank in job.ranks if rank.process.restart} if events else set()
     alien = {(other.node, other.process.pid) for other in job.others} if events else set()
     return tuple(
         event
@@ -29,9 +30,9 @@ def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
         and (node, event.pid) not in alien
         and not (
             job.live
-            and event.at is not None
             and event.rank is not None
-            and event.at < started.get(event.rank, float("-inf"))
+            and (at := when(event) if event.rank in again else event.at) is not None
+            and at < started.get(event.rank, float("-inf"))
         )
     )
 
