@@ -42,6 +42,7 @@ class PageHead(NamedTuple):
     phase_at: float
     question: int
     seen: int
+    version: int
 
     def pulse(self, pid: int) -> InsidePulse:
         """Where the process is, which is known by this pid here."""
@@ -66,7 +67,7 @@ def head_of(data: bytes) -> Optional[PageHead]:
     if len(data) < HEAD or data[:8] != layout.MAGIC:
         return None
     words, floats = _WORDS.unpack_from(data), _FLOATS.unpack_from(data)
-    if words[layout.VERSION_WORD] != layout.VERSION or words[layout.SIZE_WORD] != layout.SIZE:
+    if words[layout.VERSION_WORD] not in layout.READABLE or words[layout.SIZE_WORD] != layout.SIZE:
         return None
     return PageHead(
         pid=words[layout.PID],
@@ -79,6 +80,7 @@ def head_of(data: bytes) -> Optional[PageHead]:
         phase_at=floats[layout.PHASE_AT],
         question=words[layout.QUESTION],
         seen=words[layout.SEEN],
+        version=words[layout.VERSION_WORD],
     )
 
 

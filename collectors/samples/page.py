@@ -12,9 +12,13 @@ is 0 is none, and a reader takes what it has met twice. An answer stands between
 
 from __future__ import annotations
 
+from typing import Iterable
+
 NAME = "hangtop-inside"
 MAGIC = b"HTINSIDE"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Versions whose words a reader of this one finds where they lie here; the first has no :data:`GROUP`."""
 SIZE = 16384
 
 # words of 8 bytes, by number; written once, the magic last
@@ -29,9 +33,10 @@ PAIR = "=qd"
 """A number and its time, as :mod:`struct` packs them."""
 
 # the question
-(QUESTION, CHECK, AT_STEP, DEADLINE, ASKED_AT, SEEN) = range(16, 22)
+(QUESTION, CHECK, AT_STEP, DEADLINE, ASKED_AT, SEEN, GROUP) = range(16, 23)
 """``QUESTION`` is its number; the process sets it to 0 and ``SEEN`` to that number when it takes it. ``CHECK`` is an
-index of :data:`CHECKS`; it is answered at the end of step ``AT_STEP``, within ``DEADLINE`` seconds."""
+index of :data:`CHECKS`; it is answered at the end of step ``AT_STEP``, within ``DEADLINE`` seconds, among the ranks
+of which ``GROUP`` is the :func:`group_number`: 0 for all of the job."""
 
 # texts: 4 bytes of length, then UTF-8
 SAID, SAID_LIMIT = 512, 3580
@@ -43,6 +48,16 @@ ANSWER, ANSWER_LIMIT = 4104, 12276
 PHASE_NAMES = ("", "data", "forward", "backward", "optimizer", "checkpoint", "evaluation")
 CHECKS = ("", "same", "placement", "mesh", "barrier", "bandwidth", "stragglers")
 """What can be asked for by its number."""
+OF_GROUP = ("same", "barrier", "bandwidth", "stragglers")
+"""Those that can be asked of one process group alone; where parameters lie is a matter of all ranks of a model."""
 
 STACKS = "hangtop-stacks"
 """Name of the memfd into which faulthandler writes; whoever asks empties it before."""
+
+
+def group_number(ranks: Iterable[int]) -> int:
+    """Number by which a process group is named: the same for the same global ranks in any order, from 1 to 2⁶¹."""
+    mixed = 0
+    for rank in sorted(ranks):
+        mixed = (mixed * 1_000_003 + rank + 1) % ((1 << 61) - 1)
+    return mixed + 1

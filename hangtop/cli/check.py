@@ -16,6 +16,7 @@ from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
+from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.phrasing import count, ranks_text
@@ -70,34 +71,38 @@ class CheckAnswer:
 @click.argument("check", type=click.Choice(list(COSTS)))
 @nodes
 @connection
+@click.option("--rank", "ranks", type=Ranks(), default=frozenset(),
+              help="The ranks of one process group, such as 0,2,4-7: it alone makes the check.")  # fmt: skip
 @click.option("--wait", metavar="S", type=click.FloatRange(1, 3600), default=30.0, show_default=True,
               help="Seconds to wait for two steps of the job: they tell which one to ask for.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/inside.md).")
 @click.pass_context
-def command(ctx: click.Context, check: str, options: SessionOptions, wait: float, yes: bool, json: bool) -> None:
+def command(
+    ctx: click.Context, check: str, options: SessionOptions, ranks: frozenset[int], wait: float, yes: bool, json: bool
+) -> None:
     """Ask a job that called hangtop.inside.start() for one of its own checks, at the end of a step.
 
-    Holds all its ranks at the end of that step until all have come, a minute at most; what each check costs is said
-    before it is asked for. Exit code: 0 nothing is wrong, 1 something is, or not all ranks answered, or the job cannot
-    be asked, 2 wrong usage, 3 no node reachable.
+    Holds all its ranks, or those of --rank, at the end of that step until all have come, a minute at most; what each
+    check costs is said before it is asked for. Exit code: 0 nothing is wrong, 1 something is, or not all ranks
+    answered, or the job cannot be asked, 2 wrong usage, 3 no node reachable.
     """
     refuse_read_only(options, "checks: they hold the job for a moment")
-    answered = interrupted_cleanly(_check(options, check, wait, yes=yes))
+    answered = interrupted_cleanly(_check(options, check, ranks, wait, yes=yes))
     click.echo(codec.dumps(as_json(answered), indent=2, ensure_ascii=False) if json else "\n".join(as_text(answered)))
     ctx.exit(int(not answered.ok))
 
 
-async def _check(options: SessionOptions, check: str, wait: float, *, yes: bool) -> CheckAnswer:
+async def _check(options: SessionOptions, check: str, ranks: frozenset[int], wait: float, *, yes: bool) -> CheckAnswer:
     status = Status()
     async with connected_session(options, status) as session:
         need_a_node(session)
         try:
-            order = await _planned(session, check, wait, status)
+            order = await _planned(session, check, ranks, wait, status)
             click.echo(order.command(), err=True)
-            ask_person(f"Check {check}: {order.cost()} Go on?", yes=yes)
+            ask_person(f"{order.title().capitalize()}: {order.cost()} Go on?", yes=yes)
             # whoever was asked took their time: the step that was named may be over
-            order = await _planned(session, check, wait, status)
+            order = await _planned(session, check, ranks, wait, status)
             missed = await ask_ranks(session, order)
         except InsideRefused as refused:
             raise click.ClickException(str(refused)) from None
@@ -108,13 +113,13 @@ async def _check(options: SessionOptions, check: str, wait: float, *, yes: bool)
         return CheckAnswer(order, tuple(missed), await _answers(session, order, status))
 
 
-async def _planned(session: Session, check: str, wait: float, status: Status) -> CheckOrder:
+async def _planned(session: Session, check: str, ranks: frozenset[int], wait: float, status: Status) -> CheckOrder:
     """The question, once two steps were seen. Raises :class:`InsideRefused`."""
     began = time.monotonic()
     while True:
         every = step_seconds(session.state.nodes.values())
         try:
-            order = plan(session.job(), check, every)
+            order = plan(session.job(), check, every, ranks)
         except InsideRefused as refused:
             waited = time.monotonic() - began
             if not refused.passing and waited >= min(FOUND, wait):
@@ -161,6 +166,7 @@ def as_json(answered: CheckAnswer) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "check": answered.order.check,
+        "group": list(answered.order.within),
         "at_step": answered.order.at_step,
         "ok": answered.ok,
         "summaries": answered.summaries(),
@@ -176,7 +182,7 @@ def as_text(answered: CheckAnswer) -> Iterable[str]:
     """The answer for people."""
     ok = click.style("✓", fg="green") if answered.ok else click.style("✗", fg="red")
     for summary in answered.summaries():
-        yield f"{ok} check {answered.order.check} after step {answered.order.at_step:,}: {summary}"
+        yield f"{ok} {answered.order.title()} after step {answered.order.at_step:,}: {summary}"
     for finding in answered.findings():
         yield f"  {finding.kind} ({finding.severity}): {finding.summary}"
         yield from (f"    {line}" for line in finding.evidence[:EVIDENCE])

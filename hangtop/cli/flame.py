@@ -11,8 +11,8 @@ import click
 
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
+from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.stacks import Ranks
 from hangtop.cli.status import Status
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.asking.flames import FlameGraph, flame_commands, record_flames

@@ -12,30 +12,16 @@ from collectors.samples.stacks import StackDump
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session, tell_unreached
 from hangtop.cli.consent import ask
+from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_text
-from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, parse_ranks, summary
+from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, summary
 from hangtop.session.asking.signalled import COST, to_signal
 from hangtop.session.options import SessionOptions
 
 SCHEMA = 1
-
-
-class Ranks(click.ParamType[frozenset[int]]):
-    """``3,7-9``."""
-
-    name = "RANKS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[int]:
-        """Unfold the ranges."""
-        if isinstance(value, frozenset):
-            return value
-        try:
-            return parse_ranks(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command("stacks")

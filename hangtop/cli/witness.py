@@ -13,8 +13,8 @@ from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
 from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.stacks import Ranks
 from hangtop.cli.status import Status
 from hangtop.diagnosis.witnesses.ladder import Rung, ladder
 from hangtop.session.asking.orders import WitnessOrder, WitnessRefused

@@ -35,6 +35,8 @@ class PageQuestion(NamedTuple):
     at_step: int
     deadline: float
     """Seconds."""
+    group: int
+    """:func:`~collectors.samples.page.group_number` of the ranks that make it; 0 for all."""
 
 
 class OwnRank(NamedTuple):
@@ -120,7 +122,7 @@ class Page:
             return None
         deadline = self._floats[layout.DEADLINE]
         seconds = deadline if 0.0 < deadline < 3600.0 else 60.0
-        return PageQuestion(number, layout.CHECKS[check], words[layout.AT_STEP], seconds)
+        return PageQuestion(number, layout.CHECKS[check], words[layout.AT_STEP], seconds, words[layout.GROUP])
 
     def take(self, number: int) -> None:
         """Say that a question was seen, whatever comes of it."""

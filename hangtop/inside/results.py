@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from collectors.samples.page import ANSWER_LIMIT
 from hangtop.inside.steps import telling
@@ -14,6 +14,8 @@ EVIDENCE = 8
 """Lines of evidence that a finding carries."""
 FINDINGS = 12
 """Findings of one check: what is beyond them is counted."""
+KEPT = 16
+"""Results on the page."""
 RANKS = 256
 """Ranks of a group that are named on the page."""
 
@@ -73,17 +75,32 @@ class CheckResult(NamedTuple):
         return "\n".join(lines)
 
 
-_latest: Dict[str, CheckResult] = {}
+_latest: Dict[Tuple[str, Tuple[int, ...]], CheckResult] = {}
+"""By check and ranks, oldest first: what one group found is not taken back by what another did not."""
+
+
+def latest() -> List[CheckResult]:
+    """The results that are on the page, newest last."""
+    return list(_latest.values())
+
+
+def _put(result: CheckResult) -> None:
+    """Keep a result: in place of those of the same check among the same ranks or some of them."""
+    ranks = set(result.ranks)
+    for known in [known for known in _latest if known[0] == result.check and ranks.issuperset(known[1])]:
+        del _latest[known]
+    _latest[result.check, tuple(result.ranks)] = result
+    while len(_latest) > KEPT:
+        del _latest[next(iter(_latest))]
 
 
 def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
     """Put a result on the page, and on standard error where this rank ``speaks`` for its group and it is not ok."""
     result = result._replace(at=time.time())
-    _latest.pop(result.check, None)
-    _latest[result.check] = result
+    _put(result)
     page = telling.page
     if page is not None:
-        page.answer(packed(list(_latest.values())))
+        page.answer(packed(latest()))
     if speaks and not result.ok:
         try:
             sys.stderr.write("hangtop.inside: " + str(result) + "\n")

@@ -22,17 +22,17 @@ pytestmark = pytest.mark.torch
 
 
 @contextmanager
-def job(*words: str) -> Iterator[str]:
-    """Two ranks over gloo; gives the variable that marks them."""
+def job(*words: str, module: str = "inside_job", world: int = 2) -> Iterator[str]:
+    """Ranks over gloo; gives the variable that marks them."""
     pytest.importorskip("torch")
     mark = uuid.uuid4().hex
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
            "MASTER_PORT": str(free_port()), "HX_MARK": mark}  # fmt: skip
     ranks = [
-        subprocess.Popen([sys.executable, "-m", "tests.support.inside_job", *words], cwd=ROOT,
+        subprocess.Popen([sys.executable, "-m", f"tests.support.{module}", *words], cwd=ROOT,
                          env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL)
-        for rank in range(2)
+        for rank in range(world)
     ]  # fmt: skip
     try:
         for rank in ranks:
@@ -75,6 +75,26 @@ def test_the_healthy_twin_passes() -> None:
         code, out, said = ask(mark, "same", "--yes")
         assert (code, out.startswith("✓ check same after step ")) == (0, True), out + said
         assert "are equal on 2 ranks, bit by bit" in out
+
+
+@pytest.mark.slow
+def test_one_group_of_a_job_is_asked_and_its_twin_passes() -> None:
+    with job("flip", module="inside_groups_job", world=4) as mark:
+        code, out, said = ask(mark, "same", "--rank", "0,2", "--yes", "--json")
+        assert code == 1, said
+        assert "write “check same of ranks 0,2 at the end of step" in said
+        answer = json.loads(out)
+        assert (answer["group"], answer["ranks"], answer["silent"]) == ([0, 2], [0, 2], [])
+        (finding,) = answer["findings"]
+        assert finding["summary"] == "weight differs on rank 2 from that of rank 0"
+        code, out, said = ask(mark, "same", "--rank", "1,3", "--yes")
+        assert (code, out.startswith("✓ check same of ranks 1,3 after step ")) == (0, True), out + said
+        assert "are equal on 2 ranks, bit by bit" in out
+        code, out, said = ask(mark, "barrier", "--rank", "0,3", "--yes")
+        assert (code, "no process group of the ranks that were asked" in out) == (1, True), out + said
+        code, out, said = ask(mark, "barrier", "--rank", "0,4", "--yes")
+        assert (code, out) == (1, "")
+        assert "rank 4 would not come: no such process is seen, so nobody was asked" in said
 
 
 def test_a_job_that_tells_no_steps_cannot_be_asked() -> None:

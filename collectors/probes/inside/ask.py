@@ -17,9 +17,13 @@ _ASKED = msgspec.json.Decoder(tuple[str, Asked])
 
 
 async def write(
-    transport: Transport, python: str, pids: Sequence[int], *, number: int, check: str, at_step: int, seconds: float
-) -> list[Asked]:
-    """Ask these processes of a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    transport: Transport, python: str, pids: Sequence[int], *, number: int, check: str, at_step: int, seconds: float,
+    group: int = 0,
+) -> list[Asked]:  # fmt: skip
+    """Ask these processes of a node. Raises :class:`~collectors.fleet.transport.TransportError`.
+
+    ``group`` is the :func:`~collectors.samples.page.group_number` of the ranks that make the check; 0 for all.
+    """
     found: list[Asked] = []
 
     def take(line: bytes) -> bool:
@@ -29,7 +33,8 @@ async def write(
         found.append(one._replace(why=clean(one.why)))
         return False
 
-    arguments = {"pids": list(pids), "number": number, "check": check, "at_step": at_step, "seconds": seconds}
+    arguments = {"pids": list(pids), "number": number, "check": check, "at_step": at_step, "seconds": seconds,
+                 "group": group}  # fmt: skip
     packed = payload.pack("collectors.probes.inside.remote.question", arguments)
     await gather(transport, payload.command(python), packed, take, SECONDS)
     return found

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 from hangtop.inside.checks.meeting import MeetingGroup, confer, group_of, harmless
 from hangtop.inside.checks.whereabouts import ranks_text
 from hangtop.inside.checks.words import Conclusion, Judge, More, Said
+from hangtop.inside.process_groups import backends_of
 from hangtop.inside.results import CheckResult, Noted
 
 SIZES = (1 << 20, 16 << 20, 64 << 20)
@@ -124,7 +125,7 @@ def _stuck(said: Dict[int, Said]) -> "Union[Conclusion, None]":
 def _all_reduce_times(group: Any, size: int, until: float) -> List[float]:
     import torch
 
-    tensor = torch.zeros(size // 4, dtype=torch.float32, device=_device(torch))
+    tensor = torch.zeros(size // 4, dtype=torch.float32, device=_device(torch, group))
     _launch(group, tensor, until)  # the first one makes connections
     return [_timed(torch, lambda: _launch(group, tensor, until)) for _ in range(REPEATS)]
 
@@ -132,7 +133,7 @@ def _all_reduce_times(group: Any, size: int, until: float) -> List[float]:
 def _rounds(group: Any, rounds: int, until: float) -> List[Tuple[float, float]]:
     import torch
 
-    device = _device(torch)
+    device = _device(torch, group)
     one = torch.ones(WORK, WORK, device=device)
     token = torch.zeros(1, device=device)
     found = []
@@ -167,9 +168,7 @@ def _timed(torch: Any, call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def _device(torch: Any) -> Any:
-    """The current GPU of a rank whose groups work on GPUs, else the CPU."""
-    from torch.distributed import get_backend
-
-    on_gpu = "nccl" in str(get_backend()) and torch.cuda.is_available()
+def _device(torch: Any, group: Any) -> Any:
+    """The current GPU of a rank whose group works on GPUs, else the CPU."""
+    on_gpu = torch.cuda.is_available() and "nccl" in backends_of(group)
     return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")

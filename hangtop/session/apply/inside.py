@@ -31,7 +31,10 @@ def result(here: Here, sample: InsideResult) -> None:
     rank = here.node.ranks.get(sample.pid)
     if rank is None or rank.inside is None:
         return
-    others = tuple(known for known in rank.inside.results if known.check != sample.check)
+    ranks = set(sample.ranks)  # what another group found still holds
+    others = tuple(
+        known for known in rank.inside.results if known.check != sample.check or not ranks.issuperset(known.ranks)
+    )
     if sample not in rank.inside.results:
         here.note(f"{rank_text(rank.process.rank)}, check {sample.check}: {sample.summary[:160]}")
     rank.inside = Inside(rank.inside.pulse, (*others, sample))

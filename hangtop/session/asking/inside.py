@@ -1,7 +1,8 @@
 """Asks a job that called ``hangtop.inside.start()`` for a check: which it can make, what each costs, who is asked.
 
-All ranks that tell their steps get the same question with the same step, some seconds ahead of the foremost of them,
-so that they make the check at the same point. The answer comes back on their pages, as findings.
+All ranks that tell their steps, or those of one process group, get the same question with the same step, some seconds
+ahead of the foremost of them, so that they make the check at the same point. The answer comes back on their pages, as
+findings. A group is named by its ranks; the job looks for its process group that has them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.inside import ask
 from collectors.probes.repair.ask import sender
+from collectors.samples.page import OF_GROUP, group_number
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.session.asking.probing import Connections
@@ -34,10 +36,15 @@ COSTS: Mapping[str, str] = {
     "placement": "some milliseconds a thousand parameters; reads no tensor",
     "mesh": "some milliseconds",
     "barrier": "holds every rank until the last one has come",
-    "bandwidth": "all-reduces of 1 to 64 MiB over all ranks: loads the network for seconds",
+    "bandwidth": "all-reduces of 1 to 64 MiB over these ranks: loads the network for seconds",
     "stragglers": "twenty small matrix products and all-reduces: well under a second",
 }
-"""What a check costs the job; every one holds all ranks at the end of one step until all have come, or a minute."""
+"""What a check costs the job; every one holds its ranks at the end of one step until all have come, or a minute."""
+REPLICAS = (
+    "These ranks are compared as replicas of one another: where each holds another part of plain tensors (tensor or "
+    "pipeline parallel without DTensors), they differ rightly."
+)
+"""What to know before replicas are compared within a group that was named."""
 
 
 class InsideRefused(Exception):
@@ -74,6 +81,12 @@ class CheckOrder:
     at_step: int
     ranks: tuple[Rank, ...]
     number: int
+    within: tuple[int, ...] = ()
+    """Ranks of the process group that makes it; none for all ranks of the job."""
+
+    def title(self) -> str:
+        """``check same of ranks 0,2``."""
+        return f"check {self.check}" + (f" of {ranks_text(self.within)}" if self.within else "")
 
     def nodes(self) -> dict[str, list[int]]:
         """Pids by node."""
@@ -86,26 +99,32 @@ class CheckOrder:
         """What is done on the nodes."""
         places = "; ".join(f"{node}: {listed([str(pid) for pid in pids])}" for node, pids in self.nodes().items())
         return (
-            f"write “check {self.check} at the end of step {self.at_step:,}” onto the pages of {places}\n"
+            f"write “{self.title()} at the end of step {self.at_step:,}” onto the pages of {places}\n"
             f"Sent by: {sender()} (the program comes through its input)"
         )
 
     def cost(self) -> str:
         """What the job pays for it."""
-        ranks = count(len(self.ranks), "rank")
-        return f"{COSTS[self.check]}. All {ranks} stop for it at the end of that step, {DEADLINE:g} s at most."
+        if not self.within:
+            who = f"All {count(len(self.ranks), 'rank')} stop for it"
+        else:
+            who = f"Of the job, {ranks_text(self.within)} stop for it"
+        cost = f"{COSTS[self.check]}. {who} at the end of that step, {DEADLINE:g} s at most."
+        return f"{cost} {REPLICAS}" if self.within and self.check == "same" else cost
 
 
-def plan(job: Job, check: str, every: float | None) -> CheckOrder:
-    """A question to all ranks. ``every`` are the seconds of a step, where they are known.
+def plan(job: Job, check: str, every: float | None, within: Collection[int] = ()) -> CheckOrder:
+    """A question to all ranks, or to those of one process group. ``every``: seconds of a step, where they are known.
 
     Raises :class:`InsideRefused` where too few ranks could answer, or they do not move.
     """
-    tells = [rank for rank in job.ranks
-             if rank.gone_at is None and rank.inside is not None and rank.inside.pulse.step is not None]  # fmt: skip
+    living = [rank for rank in job.ranks if rank.gone_at is None]
+    if within:
+        living = _members(living, check, within)
+    tells = [rank for rank in living if rank.inside is not None and rank.inside.pulse.step is not None]
     if not tells:
         raise InsideRefused("no rank tells its steps: the job must call hangtop.inside.start() and step()")
-    silent = [rank.rank for rank in job.ranks if rank.gone_at is None and rank not in tells]
+    silent = [rank.rank for rank in living if rank not in tells]
     if silent:
         raise InsideRefused(f"{ranks_text(silent)} would not come: they tell no steps (hangtop.inside.start())")
     if job.motion.moving is False:
@@ -114,7 +133,19 @@ def plan(job: Job, check: str, every: float | None) -> CheckOrder:
         raise InsideRefused("not yet known how long a step takes: ask again after the next steps", passing=True)
     ahead = max(LEAST, math.ceil(AHEAD / every))
     last = max(rank.inside.pulse.step or 0 for rank in tells if rank.inside is not None)
-    return CheckOrder(check, last + ahead, tuple(tells), int(time.time() * 1000))
+    return CheckOrder(check, last + ahead, tuple(tells), int(time.time() * 1000), tuple(sorted(set(within))))
+
+
+def _members(living: Sequence[Rank], check: str, within: Collection[int]) -> list[Rank]:
+    """The ranks of a group, all of which must be there: who is not would be waited for."""
+    if check not in OF_GROUP:
+        raise InsideRefused(f"check {check} is made by all ranks: a group alone can make {listed(OF_GROUP)}")
+    if len(set(within)) < 2:
+        raise InsideRefused(f"{ranks_text(within)} alone is no group to check")
+    found = [rank for rank in living if rank.rank in within]
+    if absent := set(within) - {rank.rank for rank in found}:
+        raise InsideRefused(f"{ranks_text(absent)} would not come: no such process is seen, so nobody was asked")
+    return found
 
 
 def step_seconds(nodes: Iterable[Counting]) -> float | None:
@@ -142,6 +173,7 @@ async def _ask(session: Askable, node: str, pids: Sequence[int], order: CheckOrd
         asked = await ask.write(
             session.transport(node), session.python(node), pids,
             number=order.number, check=order.check, at_step=order.at_step, seconds=DEADLINE,
+            group=group_number(order.within) if order.within else 0,
         )  # fmt: skip
     except TransportError as error:
         return [f"{node}: {error}"]

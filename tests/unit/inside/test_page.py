@@ -69,7 +69,9 @@ def test_says_who_it_is_and_where(started: list[str]) -> None:
     assert len(data) == layout.SIZE
     assert data[:8] == layout.MAGIC
     places = (layout.VERSION_WORD, layout.PID, layout.RANK, layout.WORLD_SIZE, layout.LOCAL_RANK, layout.STEP)
-    assert [word(data, place) for place in places] == [1, os.getpid(), 5, 8, 1, 41]
+    assert [word(data, place) for place in places] == [
+        layout.VERSION, os.getpid(), 5, 8, 1, 41,
+    ]  # fmt: skip
     assert layout.PHASE_NAMES[word(data, layout.PHASE)] == "data"
     assert 0.0 < moment(data, layout.STEP_AT) <= moment(data, layout.PHASE_AT)
 
@@ -156,11 +158,14 @@ def test_a_question_is_taken_once(started: list[str]) -> None:
         other.write(struct.pack("=qqdd", layout.CHECKS.index("same"), 120, 30.0, 0.0))
         other.seek(8 * layout.QUESTION)
         other.write(struct.pack("=q", 77))
+        other.seek(8 * layout.GROUP)
+        other.write(struct.pack("=q", layout.group_number([0, 2])))
     page.seldom_from = 10
     assert page.step(1) is True
     question = page.question()
     assert question is not None
     assert (question.number, question.check, question.at_step, question.deadline) == (77, "same", 120, 30.0)
+    assert question.group == layout.group_number([2, 0])
     page.take(77)
     assert page.step(2) is False
     assert word(page_bytes(), layout.SEEN) == 77

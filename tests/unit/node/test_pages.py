@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
@@ -164,10 +165,24 @@ def page(**words: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("words", [{"VERSION_WORD": 2}, {"SIZE_WORD": 4096}])
+@pytest.mark.parametrize("words", [{"VERSION_WORD": 3}, {"VERSION_WORD": 0}, {"SIZE_WORD": 4096}])
 def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
     assert page_reading.head_of(page()) is not None
     assert page_reading.head_of(page(**words)) is None
+
+
+@pytest.mark.parametrize("version", layout.READABLE)
+def test_a_page_of_a_job_that_began_before_an_update_is_read(version: int) -> None:
+    head = page_reading.head_of(page(VERSION_WORD=version, STEP=7))
+    assert head is not None
+    assert (head.version, head.step) == (version, 7)
+
+
+def test_a_group_has_one_number_whatever_the_order_of_its_ranks() -> None:
+    subsets = [ranks for size in range(1, 9) for ranks in itertools.combinations(range(8), size)]
+    assert len({layout.group_number(ranks) for ranks in subsets}) == len(subsets)
+    assert layout.group_number([5, 0, 3]) == layout.group_number((0, 3, 5))
+    assert all(0 < layout.group_number(range(first, 16_384)) < 1 << 63 for first in (0, 1, 16_383))
 
 
 @given(st.binary(min_size=256, max_size=512))
