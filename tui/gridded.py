@@ -56,6 +56,14 @@ def blocks_of_grids(
     return blocks
 
 
+def is_of(block: Block, grid: CollectiveGrid) -> bool:
+    """Whether a block is this table's heading or one of its lines: groups of other ranks may have the same name."""
+    heading = f"{grid.witness} {grid.name}"
+    line = block.name.removeprefix(f"{heading} ")
+    everybody = frozenset(rank for one in grid.lines for rank in one.ranks)
+    return (block.name == heading or (line != block.name and line.isdecimal())) and block.ranks <= everybody
+
+
 def _window(grid: CollectiveGrid, room: int, back: int) -> range:
     """Places of the columns that are shown: the newest, or older ones; tables of counters stay where they are."""
     if grid.witness != "flight recorder":

@@ -9,7 +9,7 @@ from hangtop.diagnosis.groups.grid import grids
 from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
 from tui.format import age, plural
-from tui.gridded import LEGEND, blocks_of_grids, columns_in, longest
+from tui.gridded import LEGEND, blocks_of_grids, columns_in, is_of, longest
 from tui.panels.base import Fact, Place
 from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
@@ -103,15 +103,24 @@ class CollectivesPanel(BlockPanel):
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
 
+    def chosen_group(self) -> tuple[str, frozenset[int]] | None:
+        """The group of the table that the cursor is in."""
+        grid = self._grid_here()
+        ranks = None if grid is None else grid.members()
+        return (grid.title(), ranks) if grid is not None and ranks else None
+
+    def _grid_here(self) -> CollectiveGrid | None:
+        block = self.view.current
+        return next((grid for grid in self._grids if block and is_of(block, grid)), None)
+
     def details(self) -> tuple[str, list[Fact]] | None:
         """Where the table under the cursor comes from, and who is in it."""
-        block = self.view.current
-        grid = next((g for g in self._grids if block and block.name.startswith(f"{g.witness} {g.name}")), None)
+        grid = self._grid_here()
         if grid is None:
             return None
         facts: list[Fact] = [
             ("witness", grid.witness),
-            ("group", f"{grid.name} {grid.description}".strip()),
+            ("group", grid.title()),
             ("size", "unknown" if grid.size is None else str(grid.size)),
             (
                 "last heard" if grid.aged else "newest entry",

@@ -62,6 +62,15 @@ class CollectiveGrid:
         """Some rank is not where the others are."""
         return any(line.odd for line in self.lines)
 
+    def title(self) -> str:
+        """``3 tp``."""
+        return f"{self.name} {self.description}".strip()
+
+    def members(self) -> frozenset[int]:
+        """Global ranks of the group, where all are known; empty where some are not."""
+        ranks = frozenset(rank for line in self.lines for rank in line.ranks)
+        return ranks if len(ranks) == self.size else frozenset()
+
 
 def renumbered(line: GridLine, ranks: Mapping[int, int | None]) -> GridLine:
     """The same, by global ranks where they are known; ranks within the communicator are said to be that."""
