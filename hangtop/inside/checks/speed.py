@@ -23,7 +23,10 @@ REPEATS = 5
 LATE = 1.3
 """Times the median of all ranks that a straggler needs for the same work."""
 WORK = 512
-"""Rows of the matrices that are multiplied."""
+"""Rows of the matrices that are multiplied on a CPU."""
+GPU_WORK, PRODUCTS = 2048, 8
+"""The same on a GPU, and how often a round: a product of 512 rows takes 5 µs of a GPU of 50 TFLOPS (2·512³ operations),
+less than its launch does, so that it would tell how fast the CPU is."""
 PAUSE = 0.0005
 
 
@@ -134,16 +137,29 @@ def _rounds(group: Any, rounds: int, until: float) -> List[Tuple[float, float]]:
     import torch
 
     device = _device(torch, group)
-    one = torch.ones(WORK, WORK, device=device)
+    work_once = _work(torch, device)
     token = torch.zeros(1, device=device)
     found = []
     _launch(group, token, until)
     for turn in range(rounds + 1):
-        work = _timed(torch, lambda: one @ one)
+        work = _timed(torch, work_once)
         waited = _timed(torch, lambda: _launch(group, token, until))
         if turn:  # the first one warms up
             found.append((work, waited))
     return found
+
+
+def _work(torch: Any, device: Any) -> Callable[[], None]:
+    """The same work on every rank: milliseconds, in memory that is taken once (2 × 16 MiB on a GPU)."""
+    on_gpu = device.type != "cpu"
+    size = GPU_WORK if on_gpu else WORK
+    one, product = (torch.ones(size, size, device=device) for _ in range(2))
+
+    def work_once() -> None:
+        for _ in range(PRODUCTS if on_gpu else 1):
+            torch.mm(one, one, out=product)
+
+    return work_once
 
 
 def _launch(group: Any, tensor: Any, until: float) -> None:

@@ -1,0 +1,64 @@
+"""``stragglers`` over real ranks: the one that needs far longer for the same work is named, its healthy twin is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hangtop.inside import stragglers
+from hangtop.inside.checks import speed
+from hangtop.inside.results import CheckResult
+from tests.support.torch_ranks import run_ranks
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+WORLD = 3
+FAR = 8.0
+"""Times the others' time: what shares this machine's cores with a rank does not slow it down so much."""
+
+
+def measured(rank: int, slow: int | None) -> CheckResult:
+    """One rank; the slow one does in the time of a product what takes 64 products on the others."""
+    speed.LATE = FAR
+    if rank == slow:
+        speed.WORK *= 4
+    return stragglers(5, seconds=50)
+
+
+@pytest.mark.parametrize("slow", [0, 2])
+def test_the_slow_rank_is_named_with_its_figures(slow: int) -> None:
+    for result in run_ranks(WORLD, lambda rank: measured(rank, slow)):
+        (finding,) = result.findings
+        assert (finding.kind, list(finding.ranks)) == ("straggler_rank", [slow])
+        assert finding.summary.startswith(f"rank {slow} needs up to ")
+        (line,) = finding.evidence
+        assert line.startswith(f"rank {slow}: work ")
+
+
+def test_its_healthy_twin_is_silent() -> None:
+    for result in run_ranks(WORLD, lambda rank: measured(rank, None)):
+        assert list(result.findings) == []
+        assert result.summary.startswith("the same work takes ")
+        assert result.summary.endswith(f"on {WORLD} ranks")
+
+
+def test_a_gpu_is_given_more_than_the_time_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    multiplied: list[Any] = []
+
+    class Torch:
+        @staticmethod
+        def ones(*size: int, device: Any) -> tuple[int, ...]:
+            made.append(device)
+            return size
+
+        @staticmethod
+        def mm(one: Any, other: Any, out: Any) -> None:
+            multiplied.append((one, other, out))
+
+    gpu = torch.device("cuda", 3)
+    speed._work(Torch, gpu)()
+    assert made == [gpu, gpu]
+    assert multiplied == [((2048, 2048),) * 3] * 8
