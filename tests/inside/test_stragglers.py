@@ -8,6 +8,7 @@ import pytest
 
 from hangtop.inside import stragglers
 from hangtop.inside.checks import speed
+from hangtop.inside.checks.words import Conclusion, More
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 
@@ -42,6 +43,25 @@ def test_its_healthy_twin_is_silent() -> None:
         assert list(result.findings) == []
         assert result.summary.startswith("the same work takes ")
         assert result.summary.endswith(f"on {WORLD} ranks")
+
+
+def judged(*measured: list[float]) -> list[list[int]]:
+    """Whom the leader names after measurements of so many milliseconds by rank; none while it asks for more."""
+    judge = speed.StragglerJudging()
+    assert judge(0, {rank: {} for rank in range(len(measured[0]))}) == More({"go": True})
+    words = [judge(1 + number, {rank: {"times": [[ms / 1e3, 0.0]] * 3} for rank, ms in enumerate(own)})
+             for number, own in enumerate(measured)]  # fmt: skip
+    assert all(word == More({"go": True}) for word in words[:-1])
+    last = words[-1]
+    return [list(finding.ranks) for finding in last.findings] if isinstance(last, Conclusion) else [[]]
+
+
+def test_who_was_late_once_is_measured_again_and_not_named_unless_it_is_so() -> None:
+    assert judged([3, 3, 3, 9]) == [[]], "it asks for more"
+    assert judged([3, 3, 3, 9], [3, 9, 3, 3]) == []
+    assert judged([3, 3, 3, 9], [3, 3, 3, 3]) == []
+    assert judged([3, 3, 9, 9], [3, 3, 3, 9]) == [[3]]
+    assert judged([3, 3, 3, 3]) == []
 
 
 def test_a_gpu_is_given_more_than_the_time_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,10 @@ def bandwidth(
 
 @harmless("stragglers")
 def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, number: int = 0) -> CheckResult:
-    """Have every rank do the same work and then an all-reduce, so many times; names those that need far longer."""
+    """Have every rank do the same work and then an all-reduce, so many times; names those that need far longer.
+
+    Where some do, all do it once more: what had a rank's core for a moment is no reason to name it.
+    """
     members = group_of(group)
     until = time.monotonic() + seconds
 
@@ -73,7 +76,7 @@ def stragglers(rounds: int = 20, *, group: Any = None, seconds: float = 60.0, nu
         except Stuck as stuck:
             return {"stuck": str(stuck)}
 
-    return confer("stragglers", members, seconds, dict, _concluding(_late_ones), measured, number)
+    return confer("stragglers", members, seconds, dict, StragglerJudging(), measured, number)
 
 
 def _concluding(conclude: Callable[[Dict[int, Said]], Conclusion]) -> Judge:
@@ -95,16 +98,36 @@ def _bandwidths(members: MeetingGroup, sizes: Sequence[int], said: Dict[int, Sai
     return Conclusion("all_reduce over %d ranks, bus bandwidth: %s" % (ranks, ", ".join(parts)))
 
 
-def _late_ones(said: Dict[int, Said]) -> Conclusion:
-    own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
+class StragglerJudging:
+    """The leader's side: who is late in two measurements, one after the other, is late."""
+
+    def __init__(self) -> None:
+        self._late: List[int] = []
+
+    def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        """All have come; then what they measured; then the same once more, where somebody was late."""
+        if round_ == 0:
+            return More({"go": True})
+        stuck = _stuck(said)
+        if stuck is not None:
+            return stuck
+        own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
+        usual = statistics.median(own.values())
+        late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
+        late = [] if len(late) * 2 > len(own) else late
+        if round_ == 1 and late:
+            self._late = late
+            return More({"go": True})
+        return _lateness(said, own, usual, sorted(set(late) & set(self._late)))
+
+
+def _lateness(said: Dict[int, Said], own: Dict[int, float], usual: float, late: Sequence[int]) -> Conclusion:
     wait = {rank: statistics.median(waited for _, waited in one["times"]) for rank, one in said.items()}
-    usual = statistics.median(own.values())
-    late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
     lines = ["rank %d: work %.3g ms, wait %.3g ms" % (rank, 1e3 * own[rank], 1e3 * wait[rank]) for rank in own]
     summary = "the same work takes %.3g to %.3g ms, median %.3g ms, on %d ranks" % (
         min(own.values()) * 1e3, max(own.values()) * 1e3, usual * 1e3, len(own),
     )  # fmt: skip
-    if not late or len(late) * 2 > len(own):
+    if not late:
         return Conclusion(summary)
     worst = max(own[rank] for rank in late) / usual
     return Conclusion(summary, [
