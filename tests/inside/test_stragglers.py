@@ -62,6 +62,17 @@ def test_who_was_late_once_is_measured_again_and_not_named_unless_it_is_so() -> 
     assert judged([3, 3, 3, 9], [3, 3, 3, 3]) == []
     assert judged([3, 3, 9, 9], [3, 3, 3, 9]) == [[3]]
     assert judged([3, 3, 3, 3]) == []
+    assert judged([3, 3, 9, 9], [3, 3, 9, 9]) == [[2, 3]]
+    assert judged([3, 9, 9, 9]) == [], "one that is faster than all others makes nobody late"
+
+
+def test_of_two_ranks_the_slower_one_is_measured_by_the_other() -> None:
+    judge = speed.StragglerJudging()
+    said = {0: {"times": [[0.003, 0.0]]}, 1: {"times": [[0.0045, 0.0]]}}
+    assert isinstance(judge(1, said), More)
+    word = judge(2, said)
+    assert isinstance(word, Conclusion)
+    assert word.findings[0].summary == "rank 1 needs up to 1.5 times as long as the others for the same work"
 
 
 def test_a_gpu_is_given_more_than_the_time_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ SIZES = (1 << 20, 16 << 20, 64 << 20)
 """Bytes of a tensor."""
 REPEATS = 5
 LATE = 1.3
-"""Times the median of all ranks that a straggler needs for the same work."""
+"""Times the lower median of all ranks that a straggler needs for the same work."""
 WORK = 512
 """Rows of the matrices that are multiplied on a CPU."""
 GPU_WORK, PRODUCTS = 2048, 8
@@ -112,7 +112,7 @@ class StragglerJudging:
         if stuck is not None:
             return stuck
         own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
-        usual = statistics.median(own.values())
+        usual = statistics.median_low(own.values())  # of two ranks the faster one is what the other could do
         late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
         late = [] if len(late) * 2 > len(own) else late
         if round_ == 1 and late:
