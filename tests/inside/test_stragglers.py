@@ -66,6 +66,13 @@ def test_who_was_late_once_is_measured_again_and_not_named_unless_it_is_so() -> 
     assert judged([3, 9, 9, 9]) == [], "one that is faster than all others makes nobody late"
 
 
+def test_what_stands_still_now_and_then_is_late_and_a_hiccup_is_not() -> None:
+    throttled, hiccups = [0.003, 0.003, 0.009] * 7, [0.003] * 19 + [0.2] * 2
+    assert speed.typical(throttled) > speed.LATE * 0.003
+    assert speed.typical(hiccups) == pytest.approx(0.003)
+    assert speed.typical([0.003]) == 0.003
+
+
 def test_of_two_ranks_the_slower_one_is_measured_by_the_other() -> None:
     judge = speed.StragglerJudging()
     said = {0: {"times": [[0.003, 0.0]]}, 1: {"times": [[0.0045, 0.0]]}}

@@ -111,7 +111,7 @@ class StragglerJudging:
         stuck = _stuck(said)
         if stuck is not None:
             return stuck
-        own = {rank: statistics.median(work for work, _ in one["times"]) for rank, one in said.items()}
+        own = {rank: typical([work for work, _ in one["times"]]) for rank, one in said.items()}
         usual = statistics.median_low(own.values())  # of two ranks the faster one is what the other could do
         late = sorted(rank for rank, seconds in own.items() if seconds > LATE * usual)
         late = [] if len(late) * 2 > len(own) else late
@@ -121,8 +121,17 @@ class StragglerJudging:
         return _lateness(said, own, usual, sorted(set(late) & set(self._late)))
 
 
+def typical(seconds: Sequence[float]) -> float:
+    """Mean without the longest tenth, one at the least: a hiccup is left out.
+
+    Not the median: a rank whose CPU is throttled stands still in every third round, and the others look well.
+    """
+    kept = sorted(seconds)[: len(seconds) - max(1, len(seconds) // 10)]
+    return statistics.fmean(kept or seconds)
+
+
 def _lateness(said: Dict[int, Said], own: Dict[int, float], usual: float, late: Sequence[int]) -> Conclusion:
-    wait = {rank: statistics.median(waited for _, waited in one["times"]) for rank, one in said.items()}
+    wait = {rank: typical([waited for _, waited in one["times"]]) for rank, one in said.items()}
     lines = ["rank %d: work %.3g ms, wait %.3g ms" % (rank, 1e3 * own[rank], 1e3 * wait[rank]) for rank in own]
     summary = "the same work takes %.3g to %.3g ms, median %.3g ms, on %d ranks" % (
         min(own.values()) * 1e3, max(own.values()) * 1e3, usual * 1e3, len(own),
