@@ -28,6 +28,7 @@ def trainer_callback() -> Any:
             model, optimizer = more.get("model"), more.get("optimizer")
             if model is not None:
                 hooks.follow(model, *[getattr(optimizer, "optimizer", optimizer)] if optimizer is not None else [])
+            phase("data")
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             """Batches have come."""
@@ -38,8 +39,16 @@ def trainer_callback() -> Any:
             phase("optimizer")
 
         def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """The step is done."""
+            """The step is done; what comes next is decided already, by callbacks that were asked before this one."""
             step(state.global_step)
+            phase(_next(control))
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """An evaluation and a checkpoint may come between two epochs."""
+            phase(_next(control))
+
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """The first batches are asked for."""
             phase("data")
 
         def on_prediction_step(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -47,11 +56,18 @@ def trainer_callback() -> Any:
             phase("evaluation")
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """An evaluation is over."""
-            phase("data")
+            """An evaluation is over; a checkpoint is written after it."""
+            phase("checkpoint" if getattr(control, "should_save", False) else "data")
 
         def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             """A checkpoint was written."""
             phase("data")
 
     return HangtopTrainerCallback()
+
+
+def _next(control: Any) -> str:
+    """The phase after a step or an epoch: the Trainer evaluates first, and saves then."""
+    if getattr(control, "should_evaluate", False):
+        return "evaluation"
+    return "checkpoint" if getattr(control, "should_save", False) else "data"

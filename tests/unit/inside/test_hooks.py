@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -164,8 +165,17 @@ def framework(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> None:
 def test_lightning(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     framework(monkeypatch, "lightning.pytorch", "Callback")
     callback = hangtop.inside.lightning_callback()
-    trainer = SimpleNamespace(global_step=0, optimizers=[])
     model = type("Model", (), {})()
+
+    class Trainer:
+        global_step = 0
+        optimizers: ClassVar[list[Any]] = []
+
+        def save_checkpoint(self, path: str, *, weights_only: bool = False) -> str:
+            assert told.words[-1] == "checkpoint"
+            return f"{path} {weights_only}"
+
+    trainer: Any = Trainer()
     callback.on_fit_start(trainer, model)
     for batch in range(2):
         callback.on_train_batch_start(trainer, model, None, batch)
@@ -175,9 +185,25 @@ def test_lightning(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
         callback.on_train_batch_end(trainer, model, None, None, batch)
     callback.on_validation_start(trainer, model)
     callback.on_validation_end(trainer, model)
-    callback.on_save_checkpoint(trainer, model, {})
+    assert trainer.save_checkpoint("here", weights_only=True) == "here True"
     once: list[Any] = ["forward", "backward", "optimizer"]
-    assert told.words == [*once, 0, "data", *once, 1, "data", "evaluation", "data", "checkpoint"]
+    assert told.words == [*once, 0, "data", *once, 1, "data", "evaluation", "data", "checkpoint", "data"]
+    again = copy.deepcopy(trainer)
+    assert again.save_checkpoint.__self__ is again
+    callback.teardown(trainer, model, "fit")
+    callback.on_exception(again, model, ValueError())
+    assert (vars(trainer).get("save_checkpoint"), vars(again).get("save_checkpoint")) == (None, None)
+
+
+def test_a_checkpoint_that_somebody_else_saves_in_his_own_way_is_left_alone(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework(monkeypatch, "lightning.pytorch", "Callback")
+    callback = hangtop.inside.lightning_callback()
+    own = SimpleNamespace(global_step=0, optimizers=[], save_checkpoint=print)
+    callback.on_fit_start(own, type("Model", (), {})())
+    callback.teardown(own, None, "fit")
+    assert own.save_checkpoint is print
 
 
 def test_lightning_adds_one_only_where_start_was_called(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
@@ -191,13 +217,32 @@ def test_transformers(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     framework(monkeypatch, "transformers", "TrainerCallback")
     callback = hangtop.inside.trainer_callback()
     state = SimpleNamespace(global_step=3)
-    callback.on_train_begin(None, state, None)
-    callback.on_step_begin(None, state, None)
-    callback.on_pre_optimizer_step(None, state, None)
-    callback.on_step_end(None, state, None)
-    callback.on_prediction_step(None, state, None)
-    callback.on_evaluate(None, state, None)
-    assert told.words == ["forward", "optimizer", 3, "data", "evaluation", "data"]
+    control = SimpleNamespace(should_evaluate=False, should_save=False)
+    callback.on_train_begin(None, state, control)
+    callback.on_step_begin(None, state, control)
+    callback.on_pre_optimizer_step(None, state, control)
+    callback.on_step_end(None, state, control)
+    callback.on_prediction_step(None, state, control)
+    callback.on_evaluate(None, state, control)
+    assert told.words == ["data", "forward", "optimizer", 3, "data", "evaluation", "data"]
+
+
+@pytest.mark.parametrize("at", ["on_step_end", "on_epoch_end"])
+def test_transformers_evaluates_and_saves_between_two_steps(
+    told: Told, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    framework(monkeypatch, "transformers", "TrainerCallback")
+    callback = hangtop.inside.trainer_callback()
+    state, control = SimpleNamespace(global_step=3), SimpleNamespace(should_evaluate=True, should_save=True)
+    getattr(callback, at)(None, state, control)
+    callback.on_evaluate(None, state, control)
+    control.should_evaluate = False
+    callback.on_save(None, state, control)
+    getattr(callback, at)(None, state, control)
+    callback.on_save(None, state, control)
+    callback.on_epoch_begin(None, state, control)
+    words = [word for word in told.words if word != 3]
+    assert words == ["evaluation", "checkpoint", "data", "checkpoint", "data", "data"]
 
 
 @pytest.mark.parametrize(
