@@ -83,6 +83,8 @@ def _start(*, tracer: bool, stacks: bool, recorder: bool, automatic: bool) -> Li
 
 
 def _answer(page: Page, step: int) -> None:
+    if page.question() is None:
+        return
     from hangtop.inside.asked import consider  # whoever is never asked needs none of the checks
 
     consider(page, step)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -260,33 +257,6 @@ def test_identity_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert line.startswith(f"rank 5 of 8, local rank ?, {os.uname().nodename}, ")
     assert line.endswith("mesh dp=1 tp=0")
     assert capsys.readouterr().out == f"{line}\n"
-
-
-def test_needs_the_standard_library_alone(tmp_path: Path) -> None:
-    """In an empty environment, as ``pip install --no-deps`` leaves it: the wheel's folders and nothing else."""
-    import shutil
-
-    for package in ("hangtop", "collectors", "tui"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    script = """
-import json, sys
-before = set(sys.modules)
-import hangtop.inside
-hangtop.inside.start(quiet=True)
-hangtop.inside.step(3)
-with hangtop.inside.phase("data"):
-    pass
-hangtop.inside.identity()
-
-foreign = sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names
-                 and not name.startswith(("hangtop", "collectors.samples")) and name not in ("__main__", "collectors"))
-sys.stdout.write(json.dumps([foreign, hangtop.inside.steps.telling.problems, "ctypes" in sys.modules]))
-"""
-    env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{script}"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, env=env, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])[:2] == [[], []]
 
 
 def test_the_rank_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
