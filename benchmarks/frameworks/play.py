@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frameworks.cases import ACCUSING, NO_ACCUSATION, Case
+from benchmarks.frameworks.setup import extensions
 from benchmarks.held import held
 from benchmarks.verdicts import NOTHING
 
@@ -102,7 +103,7 @@ class JobOfCase:
             "MISHAP_RANK": "-1" if healthy else str(self.case.culprit), "PORT": filled["port"],
             "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1",
             "PATH": f"{self._python.parent}:{os.environ['PATH']}", "RAY_FOLDER": str(cache / "ray"), "TMPDIR": "/tmp",
-            "RAY_USAGE_STATS_ENABLED": "0", "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),
+            "RAY_USAGE_STATS_ENABLED": "0", "TORCH_EXTENSIONS_DIR": str(extensions(cache)),
             "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
         }  # fmt: skip
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
