@@ -1,4 +1,4 @@
-"""Blots out what is a secret in command lines and texts: by the name in front of it, or by its own shape.
+"""Blots out what is a secret in command lines and texts: by the name in front of it, its own shape, or its program.
 
 Command lines carry tokens as options (``--api-key X``), as dotted settings (``auth.password=X``), within JSON and in
 scripts (``bash -c "export KEY=X"``). Each step looks at a bounded part of the text once: arguments may be megabytes.
@@ -9,24 +9,17 @@ from __future__ import annotations
 import re
 from typing import List, Match, Sequence
 
+from collectors.node.secret_commands import Command, program, secrets_in
+from collectors.node.secret_names import sounds_secret
+
 BLOTTED = "<redacted>"
 LOOKED_AT = 4
 """Characters of a command line that are looked at, for each that may be shown."""
+INNERMOST = 4
+"""Programs whose words are followed at once: ``kubectl exec pod -- mysql …`` runs one within another."""
 
-_ENDINGS = (
-    "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
-    "pwd",
-)  # fmt: skip
-"""Ends of the last word of a name."""
-_WORDS = frozenset(("auth", "authorization", "pass", "pat", "jwt", "bearer", "cookie", "pw", "sig", "signature"))
-"""Whole last words of a name; the last two sign addresses, which whoever has them may use."""
-_SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)$")
-"""Several secrets; keys and tokens alone are seldom any."""
-_UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
-"""Part of a dotted name under which all is secret."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+$")
 """Name of a variable of the environment: its value comes next in ``-genv NAME X``, ``setdefault("NAME", "X")``."""
-_LAST = re.compile(r"[^._:/-]*$")
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{16}[A-Za-z0-9]*|gh[opsur]_[A-Za-z0-9]{16}[A-Za-z0-9]*|github_pat_\w{16}\w*"
@@ -34,14 +27,15 @@ _SHAPES = re.compile(
     r"|sk-[A-Za-z0-9_-]{16}[\w-]*|[rs]k_(?:live|test)_[A-Za-z0-9]{8}\w*|AIza[\w-]{24}[\w-]*|npm_[A-Za-z0-9]{20}\w*"
     r"|pypi-[\w-]{16}[\w-]*|dop_v1_[a-f0-9]{16}\w*|nvapi-[\w-]{16}[\w-]*|wandb_v1_\w{16}\w*|eyJ[\w-]{8}[\w.-]*"
     r"|(?:(?<=[?&]sig=)|(?<=[-?&]Signature=)|(?<=-Security-Token=))[\w%+/=-]{16}[\w%+/=-]*)"
+    r"|(?:(?<=hooks\.slack\.com/)|(?<=/api/webhooks/)|(?<=api\.telegram\.org/bot))[\w:/-]{16}[\w:/-]*"
 )
 """Tokens whose beginning says what they are: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI and its like, Stripe,
-Google, npm, PyPI, DigitalOcean, NVIDIA, W&B, JSON Web Tokens; what signs an address of S3, Google or Azure. None
-contains a character that JSON would escape."""
+Google, npm, PyPI, DigitalOcean, NVIDIA, W&B, JSON Web Tokens; what signs an address of S3, Google or Azure; addresses
+to which whoever knows them may write (Slack, Discord, Telegram). None contains a character that JSON would escape."""
 _BEGINNINGS = (
     "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "xox", "xapp-", "sk-",
     "k_live_", "k_test_", "AIza", "npm_", "pypi-", "dop_v1_", "nvapi-", "wandb_v1_", "eyJ", "sig=", "Signature=",
-    "Security-Token=",
+    "Security-Token=", "hooks.slack.com/", "/api/webhooks/", "api.telegram.org/bot",
 )  # fmt: skip
 _KEY_BLOCK = re.compile(r'-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?:[^"]*?-----END [A-Z ]{0,40}-----|[^"]*)')
 _USER_INFO = re.compile(r"(://)[^/\s?#\"'\\]{1,400}@")
@@ -52,7 +46,7 @@ _NAMED = re.compile(
 _NAME = re.compile(r"[\w.:/-]{1,200}$")
 """In front of the ``=`` of a word that is one setting: all behind it is its value."""
 _VALUE = re.compile(
-    r"(?:(?:Bearer|Basic|Token)\s{1,3})?(?:(?P<open>\\{0,3}[\"'])(?:(?!(?P=open)).)*(?:(?P=open))?"
+    r"(?:(?:authorization:\s{0,3})?(?:Bearer|Basic|Token)\s{1,3})?(?:(?P<open>'\"'\"'|\\{0,3}[\"'])(?:(?!(?P=open)).)*(?:(?P=open))?"
     r"|\[[^\]]*\]?|\{[^}]*\}?|\$\([^)]*\)?|[^\s\"'\\,;&|}\])]+)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -60,16 +54,8 @@ _GOES_ON = re.compile(
     r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
 )
 """A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
-
-
-def sounds_secret(name: str) -> bool:
-    """Whether the value of an option or a setting of this name should not be shown."""
-    whole = name[-100:].rstrip("\"'\\").lower()
-    last = _LAST.search(whole)
-    word = last.group() if last is not None else ""
-    if word.endswith(_ENDINGS) or word.rpartition("_")[2] in _WORDS:
-        return True
-    return _SEVERAL.search(whole) is not None or _UNDER.search(whole) is not None
+_CALLED = re.compile(r"(?P<call>\b(?:login|authenticate)\(\s{0,3}(?:'\"'\"'|\\{0,3}[\"']))[^\"'\\\s]{8,400}")
+"""A token that Python gives to a library without a name: ``login("X")``."""
 
 
 def shapes(text: str) -> str:
@@ -106,7 +92,7 @@ def _end_of_value(text: str, found: Match[str]) -> int:
     sign, name, at = found.group("sign"), found.group("name"), found.end()
     if sign is None or not sounds_secret(name):
         return at
-    if ((sign.isspace() and found.group("dash") is None) or "," in sign) and _VARIABLE.match(name) is None:
+    if (sign.isspace() or "," in sign) and found.group("dash") is None and _VARIABLE.match(name) is None:
         return at
     part = _VALUE.match(text, at)
     while part is not None:
@@ -117,7 +103,17 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 def within(text: str) -> str:
     """A text that may hold a command line or settings, its secrets blotted out."""
-    return shapes(settings(text))
+    return shapes(settings(_CALLED.sub(r"\g<call>" + BLOTTED, commands(text))))
+
+
+def commands(text: str) -> str:
+    """The text without what is secret in the commands of well-known programs that it holds."""
+    said: List[str] = []
+    at = 0
+    for start, end in secrets_in(text):
+        said += [text[at:start], BLOTTED]
+        at = end
+    return "".join(said) + text[at:]
 
 
 def command(words: Sequence[str], limit: int) -> str:
@@ -125,17 +121,24 @@ def command(words: Sequence[str], limit: int) -> str:
     said: List[str] = []
     left = LOOKED_AT * limit
     blot_next = False
+    followed: List[Command] = []
     for word in words:
         if left <= 0:
             break
         shown, left = word[:left], left - len(word) - 1
+        kept = [kept for kept in [of.keeps(shown) for of in followed] if kept is not None]
         name, equals, _ = shown.partition("=")
         option = (shown.startswith("-") or _VARIABLE.match(name)) and not equals and sounds_secret(name)
         if blot_next and not shown.startswith("-"):
             said.append(BLOTTED)
+        elif kept:
+            said.append(shown[: min(kept)] + BLOTTED)
         elif equals and _NAME.match(name) and sounds_secret(name):
             said.append(name + "=" + BLOTTED)
         else:
             said.append(within(shown))
         blot_next = bool(option)
+        runs = program(shown)
+        if runs:
+            followed = [*followed[1 - INNERMOST :], Command(runs)]
     return " ".join(said)[:limit]

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from collectors.node.environ import presentable_command
-from collectors.node.secrets import command, shapes, sounds_secret
+from collectors.node.secret_names import sounds_secret
+from collectors.node.secrets import command, shapes
 
 SECRET = "hunter2butlonger"
 
@@ -121,6 +122,13 @@ def test_a_value_ends_where_its_word_does(script: str, shown: str) -> None:
         "A_KEY',",
         "secret.",
         "?sig=a",
+        "curl ",
+        "curl -u a:",
+        "echo a |",
+        "login<<<",
+        'mysql "a',
+        "login('",
+        "hooks.slack.com/",
     ],
 )
 def test_one_very_long_argument_takes_no_time(pump: str) -> None:
