@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import debug_server, environ, owner, pages, watchdog
 from collectors.node.files import link, opened, read_or_none, regular
@@ -26,6 +26,8 @@ STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 PIPES = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",)
 SIZE_LIMIT = 64 << 20
 """A dump of 2,000 entries with stacks has some megabytes."""
+NODE_LIMIT = 128 << 20
+"""Bytes of dumps that are sent of one node: whoever asks has as much memory for each of its nodes. The rest is said."""
 HANDLERS = ("dump_nccl_trace_pickle", "dump_nccl_trace_json", "fr_trace_json")
 """What a debug server gives a recorder by, with frames first; the last one is gloo's (torch 2.13)."""
 ANSWER_SECONDS = 6.0
@@ -184,7 +186,7 @@ def _whose(pid: int) -> Optional[int]:
 
 
 def _content(path: str, uid: Optional[int]) -> bytes:
-    """A dump's bytes; none for what cannot be read or, with ``uid``, is of somebody else.
+    """A dump's bytes, and one more where it is too large; none for what cannot be read or, with ``uid``, is another's.
 
     The rank says where its dump is: root must not be made to read what the rank's user may not.
     """
@@ -194,17 +196,28 @@ def _content(path: str, uid: Optional[int]) -> bytes:
         return b""
     with os.fdopen(descriptor, "rb") as file:
         try:
-            return file.read(SIZE_LIMIT)
+            return file.read(SIZE_LIMIT + 1)
         except OSError:
             return b""
 
 
-def collect(wanted: WantedDump, deadline: float) -> RecorderFile:
-    """One rank's dump: the fresh one that was asked for, else what lies there from this run."""
+def _left_out(path: str, size: int, room: int) -> str:
+    """Why a dump of so many bytes is not sent; empty where it is. ``room``: bytes that its node may yet send."""
+    if size > SIZE_LIMIT:
+        return "%s was left out: it has more than %d MB" % (path, SIZE_LIMIT >> 20)
+    if size > room:
+        return "%s was left out: with it the dumps of this node would have more than %d MB" % (path, NODE_LIMIT >> 20)
+    return ""
+
+
+def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFile, int]:
+    """One rank's dump, and its bytes: the fresh one that was asked for, else what lies there from this run.
+
+    ``room`` bytes may be sent; what is larger is left out, and said.
+    """
     rank, pid, _, found, before, asked, why, uid, given = wanted
     if given is not None:
-        text = base64.b64encode(given.data).decode("ascii")
-        return RecorderFile(rank, pid, given.place, time.time(), text, found.pipe, "")
+        return _file(wanted, given.place, time.time(), given.data, "", room)
     if asked and not settled(found.files[0], before, deadline):
         why = "asked, but no dump came: its monitor thread does not run any more"
     for path in found.files:
@@ -216,10 +229,29 @@ def collect(wanted: WantedDump, deadline: float) -> RecorderFile:
             continue
         content = _content(path, uid)
         if content:
-            text = base64.b64encode(content).decode("ascii")
-            return RecorderFile(rank, pid, path, at, text, found.pipe, why)
+            return _file(wanted, path, at, content, why, room)
         why = "%s may not be read, is empty, or is not the rank's" % path
-    return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written")
+    return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written"), 0
+
+
+def _file(wanted: WantedDump, path: str, at: float, data: bytes, why: str, room: int) -> Tuple[RecorderFile, int]:
+    """A dump as it is sent, and its bytes."""
+    left_out = _left_out(path, len(data), room)
+    if left_out:
+        return RecorderFile(wanted.rank, wanted.pid, path, None, "", wanted.places.pipe, left_out), 0
+    text = base64.b64encode(data).decode("ascii")
+    return RecorderFile(wanted.rank, wanted.pid, path, at, text, wanted.places.pipe, why), len(data)
+
+
+def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFile]:
+    """What each of these ranks has: number, pid and start time each; together no more than may be sent of one node."""
+    wanted = [request(int(rank), int(pid), float(started), fresh) for rank, pid, started in ranks]
+    deadline = time.monotonic() + ANSWER_SECONDS
+    room = NODE_LIMIT
+    for one in wanted:
+        file, size = collect(one, deadline, room)
+        room -= size
+        yield file
 
 
 @watchdog.program
@@ -227,9 +259,6 @@ def main(arguments: Dict[str, object]) -> None:
     """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
     ranks = arguments.get("ranks")
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
-    fresh = bool(arguments.get("fresh"))
-    wanted = [request(int(rank), int(pid), float(started), fresh) for rank, pid, started in rows]
-    deadline = time.monotonic() + ANSWER_SECONDS
-    for one in wanted:
-        say(collect(one, deadline))
+    for file in dumps(rows, bool(arguments.get("fresh"))):
+        say(file)
     say(RecorderFile(DONE, 0, "", None, "", "", ""))

@@ -140,9 +140,9 @@ class _Watching:
         say("fetching what flight recorders hold")
         assert self._dumps is not None, "they are asked for before anything is judged"
         await asyncio.wait([self._dumps], timeout=LAST_LOOK)
-        found = any(dump.data for dump in self._dumps.result()) if self._dumps.done() else False
+        found = any(dump.size for dump in self._dumps.result()) if self._dumps.done() else False
         if verdict.names_nobody and not session.options.read_only:
-            found |= any(dump.data for dump in await session.witnesses.recorders(fresh=True))
+            found |= any(dump.size for dump in await session.witnesses.recorders(fresh=True))
         return await session.judge() if found else verdict
 
     def _ask_ras(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,13 @@ class Witnesses:
         self.events = RasWatch(session)
         self.answered: RankState | None = None
         """The rank whose RAS answered the last time, about this job."""
+        self._reading = asyncio.Lock()
+        """Dumps are read one at a time: each may take 256 MB while it is."""
 
     async def recorders(self, *, fresh: bool = False) -> list[Dump]:
         """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
 
-        Returns what every rank has, or why it has nothing: for the person who asked.
+        Returns what every rank had, its size instead of its bytes, or why it has nothing: for the person who asked.
         """
         by_node: dict[str, list[RankState]] = {}
         for rank in self._session.living():
@@ -86,10 +89,13 @@ class Witnesses:
             return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         finally:
             answering.update((pid, session.now() + ANSWER_SEEN) for _, pid, _ in rows if fresh)
-        for dump in dumps:
+        kept: list[Dump] = []
+        while dumps:  # each is let go once it is read
+            dump = dumps.pop(0)
             if dump.data:
                 await self.keep(dump)
-        return dumps
+            kept.append(replace(dump, data=b""))
+        return kept
 
     def looked(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take stacks that ranks wrote themselves, with times of their node's clock."""
@@ -102,7 +108,8 @@ class Witnesses:
 
         try:
             # Megabytes of somebody else's opcodes: not on the event loop.
-            read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
+            async with self._reading:
+                read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
             self._session.bad_line(dump.node, dump.path, str(error))
             return

@@ -87,14 +87,14 @@ async def ask_recorders(app: Host) -> None:
     """Ask the ranks for fresh dumps, fetch all, and say what every rank has."""
     app.say("asking for flight recorder dumps …")
     dumps = await app.session.witnesses.recorders(fresh=True)
-    if any(dump.data for dump in dumps):
-        text = f"flight recorder dumps of {plural(sum(bool(dump.data) for dump in dumps), 'rank')}"
+    if any(dump.size for dump in dumps):
+        text = f"flight recorder dumps of {plural(sum(bool(dump.size) for dump in dumps), 'rank')}"
         app.head.state.changes.append(Change(app.head.now(), "", text, "dump"))
     content: Content = []
     for dump in sorted(dumps, key=lambda dump: dump.rank):
-        got = f"{len(dump.data)} bytes from {dump.path}" if dump.data else dump.why
+        got = f"{dump.size} bytes from {dump.path}" if dump.size else dump.why
         content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
-    if dumps and not any(dump.data for dump in dumps):
+    if dumps and not any(dump.size for dump in dumps):
         content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
     app.answer("flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
 

@@ -16,14 +16,17 @@ from collectors.samples.asked import RecorderFile
 
 ENTRY = "collectors.node.recorder"
 SECONDS = 20.0
-LIMITS = Limits(line=96 << 20, total=1 << 30)
-"""A dump has 64 MiB at most, and comes in base 64."""
+LIMITS = Limits(line=96 << 20, total=192 << 20)
+"""A dump has 64 MiB at most, those of a node 128 MiB (``collectors.node.recorder``); they come in base 64."""
 _file = answer(RecorderFile)
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What one rank has: a dump's bytes, or why it has none. ``pipe`` tells whether it can be asked for one."""
+    """What one rank has: a dump's bytes, or why it has none. ``pipe`` tells whether it can be asked for one.
+
+    ``size``: bytes that it had, also once it is read and ``data`` is let go.
+    """
 
     node: str
     rank: int
@@ -32,6 +35,7 @@ class Dump:
     data: bytes
     pipe: str
     why: str
+    size: int = 0
 
 
 async def fetch(
@@ -63,4 +67,4 @@ def dump_of(node: str, file: RecorderFile) -> Dump:
         data = base64.b64decode(file.data, validate=True)
     except (binascii.Error, ValueError):
         return Dump(node, file.rank, file.path, file.modified, b"", file.pipe, "what came is no base64")
-    return Dump(node, file.rank, file.path, file.modified, data, file.pipe, file.why)
+    return Dump(node, file.rank, file.path, file.modified, data, file.pipe, file.why, len(data))
