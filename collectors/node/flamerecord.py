@@ -9,6 +9,7 @@ however that ends.
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import time
@@ -26,7 +27,7 @@ _GRACE = 10
 """Seconds that py-spy may take to begin and to write its result."""
 
 LIMIT = 16 << 20
-"""Bytes of one process's folded stacks that are sent."""
+"""Bytes of one process's folded stacks that py-spy may write into our memory, and that are sent."""
 
 
 class FlameRequest(NamedTuple):
@@ -118,7 +119,7 @@ class _Recorder:
         target = "/proc/%d/fd/%d" % (os.getpid(), memory)
         words = pyspy.record_command(self._spy.path, pid, self._request.seconds, self._request.rate, target)
         try:
-            self._running[pid] = Child(words)
+            self._running[pid] = Child(words, become=_limit_files)
         except Absent as reason:
             os.close(memory)
             return "failed: %s" % reason
@@ -133,9 +134,19 @@ class _Recorder:
         stacks = os.pread(memory, min(size, LIMIT), 0)
         os.close(memory)
         error = ""
-        if not stacks:
+        if size >= LIMIT:
+            stacks = stacks[: stacks.rfind(b"\n") + 1]  # the last one may be cut
+            error = "cut: only the first %d MB of its stacks" % (LIMIT >> 20)
+        if not stacks and not error:
             error = "%s: %s" % pyspy_output.failure(said) if status else "timeout: py-spy wrote nothing"
             if error.startswith("denied"):
                 error += "; " + tracing.way_out(pid)
         took = min(time.monotonic() - self._begun, self._request.seconds)
         say(FlameRecording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))
+
+
+def _limit_files() -> None:
+    """In a program that starts: no file of its own grows beyond :data:`LIMIT`, our memory neither."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -1,4 +1,4 @@
-"""A py-spy that does not stop talking: what it says of a process is that process's to make up."""
+"""A py-spy that does not stop talking or writing: what it says of a process is that process's to make up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
+from collectors.node.flamerecord import LIMIT
 from collectors.node.stackdump import DumpRequest
+from collectors.probes.flame.record import record
 from collectors.probes.stacks.dumper import Dumper, DumpOrder
 from collectors.samples.stacks import StackDump
 
@@ -46,3 +48,12 @@ async def test_one_that_says_too_much_or_for_too_long_is_ended(
     dump = await looked(program(tmp_path, script), deadline)
     assert dump.threads == []
     assert said in dump.error
+
+
+async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel(tmp_path: Path) -> None:
+    script = 'for last; do :; done\nyes "main (t.py:1);work (t.py:2) 1" > "$last"'  # --output comes last
+    spy = program(tmp_path, script)
+    (found,) = await record(Local("node1"), [os.getpid()], seconds=3.0, py_spy=spy)
+    assert found.error == "cut: only the first 16 MB of its stacks"
+    assert LIMIT - 100 < len(found.stacks) <= LIMIT
+    assert found.stacks.endswith(" 1\n"), "no line is cut"
