@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import threading
-from typing import List, Union
+from typing import List, Sequence, Union
 
 from collectors.node.files import link, read_or_none
 from collectors.node.procfs import parse_status
@@ -29,27 +29,27 @@ def is_elsewhere(pid: int, proc: str = "/proc") -> bool:
     return bool(theirs and ours and theirs != ours)
 
 
-def connect(pid: int, address: Address, timeout: float) -> socket.socket:
-    """A connection as the process would make it.
+def connect(pid: int, address: Address, timeout: float, *, own: bool = False) -> socket.socket:
+    """A connection as the process would make it; ``own``: only to an address of its own machine or container.
 
     Raises :class:`OSError`, also where its namespace may not be entered, or where a path leads to another's socket.
     """
     if isinstance(address, str):
-        made_here = _connect(address, timeout)
+        made_here = _connect_unix(address, timeout)
         status = parse_status(read_or_none("/proc/%d/status" % pid) or b"", pid)
         if status is None or _listener(made_here) != status.uid:  # the path may lead to who serves root
             made_here.close()
             raise OSError(errno.EPERM, "the socket is not the process's own", address)
         return made_here
     if not is_elsewhere(pid):
-        return _connect(address, timeout)
+        return _connect(address, timeout, own)
     made: List[socket.socket] = []
     failed: List[OSError] = []
 
     def go() -> None:
         try:
             _enter("/proc/%d/ns/net" % pid)
-            made.append(_connect(address, timeout))
+            made.append(_connect(address, timeout, own))
         except OSError as error:
             failed.append(error)
 
@@ -61,9 +61,27 @@ def connect(pid: int, address: Address, timeout: float) -> socket.socket:
     return made[0]
 
 
-def _connect(address: Address, timeout: float) -> socket.socket:
-    if not isinstance(address, str):
+def _connect(address: "tuple[str, int]", timeout: float, own: bool) -> socket.socket:
+    if not own:
         return socket.create_connection(address, timeout)
+    host, port = address
+    for family, _, _, _, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        if _is_own(family, found):
+            return socket.create_connection((str(found[0]), port), timeout)
+    raise OSError(errno.EPERM, "%s is no address of this machine, and only its own are asked" % host[:100])
+
+
+def _is_own(family: int, found: Sequence[object]) -> bool:
+    """Whether an address is one of this network namespace's: only to those a socket can be bound."""
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        try:
+            tried.bind((found[0], 0, *found[2:]))
+        except OSError:
+            return False
+    return True
+
+
+def _connect_unix(address: str, timeout: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import socket
 import time
-from typing import Dict, List
+from typing import Dict, List, NamedTuple
 
 from collectors.node import netns, watchdog
 from collectors.node.say import say
@@ -22,12 +22,24 @@ SECONDS = 12.0
 LIMIT = 32 << 20
 
 
-def ask(pid: int, host: str, port: int, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
+class RasPlace(NamedTuple):
+    """Where RAS listens, as a rank's environment says."""
+
+    pid: int
+    """The rank whose network it is."""
+    host: str
+    port: int
+    own: bool
+    """Only an address of the rank's own machine may be asked: its user may have named any other."""
+
+
+def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
     """All that the server says to one request, or one ``line`` of it. Raises :class:`OSError`."""
     deadline = time.monotonic() + seconds
     parts: List[bytes] = []
     size = 0
-    with netns.connect(pid, (host, port), SECONDS) as connection:
+    where = server.host, server.port
+    with netns.connect(server.pid, where, min(SECONDS, seconds), own=server.own) as connection:
         connection.sendall(request)
         while size < LIMIT and not (line and parts and b"\n" in parts[-1]):
             connection.settimeout(max(0.1, deadline - time.monotonic()))
@@ -44,15 +56,17 @@ def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
 
     ``command``: what to ask for instead of its state, with ``seconds`` for the answer, of which one line is taken or,
-    with ``whole``, everything until it ends.
+    with ``whole``, everything until it ends. Somebody has said yes to it, and to where it goes; its state is asked for
+    by itself, and so of this machine alone.
     """
-    pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
     command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
+    pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
+    server = RasPlace(pid, host, port, not command)
     requests = ((command + "\n").encode(),) if command else REQUESTS
     answer, why = b"", ""
     for request in requests:
         try:
-            answer, why = ask(pid, host, port, request, seconds, bool(command) and not arguments.get("whole")), ""
+            answer, why = ask(server, request, seconds, bool(command) and not arguments.get("whole")), ""
         except socket.timeout:
             why = "no answer in %g s" % seconds
         except OSError as error:

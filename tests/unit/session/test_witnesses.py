@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
+from collectors.node import netns
 from collectors.probes import ras
 from collectors.probes.recorder.fetch import Dump
 from hangtop.diagnosis.job import Rank
@@ -72,6 +74,26 @@ async def test_an_older_server_is_asked_for_text_and_nonsense_is_an_error() -> N
 async def test_nobody_listens() -> None:
     with pytest.raises(TransportError):
         await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", 1), 5.0)
+
+
+ELSEWHERE = "192.0.2.1"  # of TEST-NET-1: nobody's
+
+
+async def test_unasked_no_other_machine_is_connected_to_whatever_the_job_names() -> None:
+    node, where = Local("node1"), (ELSEWHERE, 28028)
+    with pytest.raises(TransportError, match=r"192\.0\.2\.1 is no address of this machine"):
+        await ras.ask(node, sys.executable, os.getpid(), where, 5.0)
+    why = await ras.listen(node, sys.executable, os.getpid(), where, lambda _: None, lambda _: None)
+    assert "192.0.2.1 is no address of this machine" in why
+    with pytest.raises(TransportError) as refused:  # somebody said yes
+        await ras.command(node, sys.executable, os.getpid(), where, "DIAGNOSTICS", whole=True, seconds=0.2)
+    assert "no address" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "0.0.0.0"])
+def test_addresses_of_this_machine_are_its_own(host: str) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as listening:
+        netns.connect(os.getpid(), (host, listening.getsockname()[1]), 5.0, own=True).close()
 
 
 @pytest.mark.parametrize(
