@@ -1,4 +1,4 @@
-"""The job in numbers: nodes that answer, ranks that live, and who has been silent for longest."""
+"""The job in numbers: nodes that answer, ranks that live, and who has not responded for longest."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Count:
     """Still connecting for the first time."""
     ranks: int
     ranks_alive: int
-    """That live as far as is known: ranks of silent nodes are not among them."""
+    """That live as far as is known: ranks of nodes that do not respond are not among them."""
     ranks_unheard: int
     """That lived when their node was last heard, which is too long ago."""
     world_size: int | None
     oldest: float | None
-    """Seconds since the node that has been silent for longest was heard; None before any was heard."""
+    """Seconds since the node that has not responded for longest was heard; None before any was heard."""
     oldest_node: str
 
 

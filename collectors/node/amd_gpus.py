@@ -34,14 +34,14 @@ class AmdGpus:
         self._cards: List[amd_sysfs.AmdCard] = []
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
-        self._standing = False
+        self._rescanned = False
         self._tool: Union[_AmdSmi, _RocmSmi, None] = None
 
     def there(self) -> bool:
         """True where the node has such GPUs."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:
-            self._scanned, self._standing = moment, True
+            self._scanned, self._rescanned = moment, True
             found = amd_sysfs.cards(self._sys)
             # One that is gone from sysfs stays: that it does not answer any more is what counts.
             if {card.bus_id for card in found} - {card.bus_id for card in self._cards}:
@@ -51,7 +51,7 @@ class AmdGpus:
     def look(self) -> Iterator[NamedTuple]:
         """Rows of all GPUs, and who is on them."""
         moment = time.monotonic()
-        standing, self._standing = self._standing, False
+        rescanned, self._rescanned = self._rescanned, False
         lacking = False
         for card in self._cards:
             try:
@@ -64,7 +64,7 @@ class AmdGpus:
                 continue
             if self._faults.pop(card.gpu, ""):
                 yield GpuFault(card.gpu, card.bus_id, "")
-            if standing:
+            if rescanned:
                 yield amd_sysfs.facts(card, self._sys)
             lacking = lacking or row.utilization is None
             if row.utilization is not None:

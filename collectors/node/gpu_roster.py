@@ -26,7 +26,7 @@ class Roster:
         self._last_index = -1
         self._lines: List[str] = []
         self._lost: Dict[Place, str] = {}
-        self._standing: Dict[Place, str] = {}
+        self._faults: Dict[Place, str] = {}
 
     def row(self, row: Row) -> Iterator[NamedTuple]:
         """Take a row; gives its samples, and before them the faults of the sweep that it ends."""
@@ -37,13 +37,13 @@ class Roster:
         fault = lost_row(row)
         if fault is not None:
             self._lost[fault.gpu, fault.bus_id] = fault.text
-            yield from self._stand((fault.gpu, fault.bus_id), fault.text)
+            yield from self._say_fault((fault.gpu, fault.bus_id), fault.text)
             return
         key = _key(row.facts)
         self._rows.add(key)
         self._known[key] = row.facts
         place = (row.facts.gpu, row.facts.bus_id)
-        if self._standing.pop(place, ""):
+        if self._faults.pop(place, ""):
             yield GpuFault(*place, "")
         yield row.facts
         yield row.sample
@@ -59,13 +59,13 @@ class Roster:
             self._last_index = self._last_index if index is None else index
             fault = self._fault(line)
             if fault is not None:
-                yield from self._stand((fault.gpu, fault.bus_id), fault.text)
+                yield from self._say_fault((fault.gpu, fault.bus_id), fault.text)
         self._lines.append(line)
 
     def broken_off(self) -> Iterator[NamedTuple]:
         """The stream ended: what its last lines say counts, but a sweep cut short says nothing of the missing."""
         for place, text in self._told().items():
-            yield from self._stand(place, text)
+            yield from self._say_fault(place, text)
         yield from self._remarks()
         self._begin_sweep()
 
@@ -75,17 +75,17 @@ class Roster:
     def _end_sweep(self) -> Iterator[NamedTuple]:
         """What changed in the faults now that everything that will answer has answered."""
         now = {**self._missing(), **self._told()}
-        for place in [place for place in self._standing if place not in now]:
-            del self._standing[place]
+        for place in [place for place in self._faults if place not in now]:
+            del self._faults[place]
             yield GpuFault(*place, "")
         for place, text in now.items():
-            yield from self._stand(place, text)
+            yield from self._say_fault(place, text)
         yield from self._remarks()
         self._begin_sweep()
 
-    def _stand(self, place: Place, text: str) -> Iterator[GpuFault]:
-        if self._standing.get(place) != text:
-            self._standing[place] = text
+    def _say_fault(self, place: Place, text: str) -> Iterator[GpuFault]:
+        if self._faults.get(place) != text:
+            self._faults[place] = text
             yield GpuFault(*place, text)
 
     def _told(self) -> Dict[Place, str]:

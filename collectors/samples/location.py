@@ -9,6 +9,9 @@ HOST = "host"
 LEVELS: Tuple[str, ...] = (HOST, "NVLink domain", "leaf", "rack", "block", "spine", "core", "zone")
 """What things may be shared by nodes, from the narrowest on."""
 
+HOST_VARIABLES: Tuple[str, ...] = ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME")
+"""What pods call the name of their node, which they have from their specification (``fieldRef: spec.nodeName``)."""
+
 
 class Location(NamedTuple):
     """One thing that a node shares with its neighbours."""

@@ -44,7 +44,6 @@ class ProbePair(NamedTuple):
     """GB/s; None when it did not finish."""
     round_trip: Optional[float]
     """Median seconds of the smallest all_reduce."""
-    worst_round_trip: Optional[float]
     retransmitted: Optional[float]
     """Share of TCP segments that one of the two had to send again meanwhile, 0 to 1 (the larger of the two)."""
     error: str

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.collectives import RasEvent
-from hangtop.diagnosis.groups.ras_events import BACK, DEAD, SILENT
+from hangtop.diagnosis.groups.ras_events import BACK, DEAD, UNRESPONSIVE
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.asker import AskingSession
 from hangtop.session.changes import Change, ChangeKind
@@ -29,7 +29,7 @@ AGAIN = 60.0
 
 _TOLD: dict[str, tuple[ChangeKind, str]] = {
     **dict.fromkeys(DEAD, ("lost", "NCCL RAS gave up")),
-    **dict.fromkeys(SILENT, ("lost", "NCCL RAS gets no answer from")),
+    **dict.fromkeys(UNRESPONSIVE, ("lost", "NCCL RAS gets no answer from")),
     "PEER_RECOVERED": ("back", "NCCL RAS hears again from"),
     "PEER_NEW": ("other", "NCCL RAS knows new:"),
 }

@@ -206,7 +206,7 @@ class NodeState:
     def has_heard(self, source: str) -> bool:
         """A source has said its first word: what it sees, or why it sees nothing.
 
-        That of GPUs starts a program and is well until that has been silent for too long; its word is its first row.
+        That of GPUs starts a program and is well until that has not responded for too long; its word is its first row.
         """
         state = self.sources.get(source)
         return state is not None and (source != "gpus" or state.state != "ok" or bool(self.gpus))

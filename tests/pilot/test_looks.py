@@ -75,7 +75,7 @@ async def test_ranks_of_a_silent_node_are_not_said_to_be_alive() -> None:
         paper.clock.now += 27
         paper.feed(session, 0, 21)
         await shown.draw()
-        assert " 4 of 8 ranks alive   ◌ 4 on silent nodes   4 on CPU" in shown.text()
+        assert " 4 of 8 ranks alive   ◌ 4 on nodes that do not respond   4 on CPU" in shown.text()
         assert "ended" not in shown.lines()[2]
         await shown.press("1")
         assert "4 of 4 ranks on CPU now" in shown.lines()[2]

@@ -78,7 +78,7 @@ class FabricPanel(TablePanel[LinkRow]):
         return row.node.name, row.name
 
     def is_stale(self, row: LinkRow) -> bool:
-        """Its node is silent, or the source is."""
+        """Its node does not respond, or the source does not."""
         source = "fabric" if row.port is not None else "network"
         return self.scene.stale(row.node) or source_is_stale(row.node, source)
 

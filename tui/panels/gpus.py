@@ -20,6 +20,7 @@ from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
 _TREND = 16
+NO_ROWS = "without an answer of nvidia-smi"
 
 
 class GpusPanel(TablePanel[GpuRow]):
@@ -73,7 +74,7 @@ class GpusPanel(TablePanel[GpuRow]):
         return None if gpu is None else (rows[0].node.name, gpu.index)
 
     def is_stale(self, row: GpuRow) -> bool:
-        """Its node is silent, or nvidia-smi is."""
+        """Its node does not respond, or nvidia-smi does not."""
         return self.scene.stale(row.node) or source_is_stale(row.node, "gpus")
 
     def totals(self) -> list[Piece]:
@@ -86,9 +87,9 @@ class GpusPanel(TablePanel[GpuRow]):
             pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
         if power:
             pieces += [("   power ", Tone.DIM), (f"{power / 1000:.1f} kW", Tone.TEXT)]
-        for count, words in ((held, "held back"), (faults, "without figures"), (late, "with nvidia-smi silent")):
+        for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
             if count:
-                noun = "node" if "silent" in words else "GPU"
+                noun = "node" if words == NO_ROWS else "GPU"
                 pieces += [("   ", Tone.DIM), (f"▲ {plural(int(count), noun)} {words}", Tone.BAD)]
         return pieces
 
@@ -116,7 +117,7 @@ class GpusPanel(TablePanel[GpuRow]):
 
 
 def _sums(node: NodeState, gpus: Collection[GpuState]) -> tuple[float, ...]:
-    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without figures; nvidia-smi silent."""
+    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without figures; no answer of nvidia-smi."""
     rows = [row for gpu in gpus if (row := row_of(gpu)) is not None]
     busy = [row.utilization for row in rows if row.utilization is not None]
     return (

@@ -47,7 +47,7 @@ class NodesPanel(TablePanel[NodeState]):
         return rows[0].node.name if rows else None
 
     def is_stale(self, row: NodeState) -> bool:
-        """Silent, after having been heard."""
+        """Not responding, after having been heard."""
         return row.seen_at is not None and self.scene.stale(row)
 
     def totals(self) -> list[Piece]:
@@ -140,7 +140,7 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
     def stood(row: NodeState) -> Value:
         return scene.now - row.since if row.since and row.link != "offline" else None
 
-    def silent(row: NodeState) -> Value:
+    def unheard(row: NodeState) -> Value:
         return None if row.link == "offline" else scene.silence(row)
 
     return (
@@ -148,7 +148,7 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
                brief=lambda row: scene.names.of(row.name)),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
-        Column("age", "heard", 6, silent, form=age, align="right", help="since the last sample came"),
+        Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
         Column("says", "says", 38, lambda row: _says(row)[0], _says, grow=4, least=24, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),

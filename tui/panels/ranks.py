@@ -40,7 +40,7 @@ class RanksPanel(TablePanel[RankRow]):
         self._tells = self._hung = False
 
     def _states_of(self, node: NodeState) -> str:
-        """Letters of those of a node's ranks that are shown; nobody knows those of a silent one."""
+        """Letters of those of a node's ranks that are shown; nobody knows those of one that does not respond."""
         if self.scene.stale(node):
             return ""
         if self.narrowed():
@@ -86,7 +86,7 @@ class RanksPanel(TablePanel[RankRow]):
         return self.key(rows[0]) if rows else None
 
     def is_stale(self, row: RankRow) -> bool:
-        """Its node is silent, or the source of ranks is."""
+        """Its node does not respond, or the source of ranks does not."""
         return row.rank.gone_at is not None or self.scene.stale(row.node) or source_is_stale(row.node, "ranks")
 
     def totals(self) -> list[Piece]:
@@ -98,7 +98,7 @@ class RanksPanel(TablePanel[RankRow]):
         known = f"{count.ranks_alive}{of} ranks alive" if live else f"{count.ranks}{of} ranks told of"
         pieces = narrow or [(f" {known}", Tone.STRONG)]
         if count.ranks_unheard and not narrow:
-            pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on silent nodes", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on nodes that do not respond", Tone.WARN)]
         states: Counter[str] = Counter()
         for letters, nodes in Counter(self._states.turn(self.scene.nodes)).items():
             for letter in letters:

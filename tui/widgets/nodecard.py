@@ -172,7 +172,7 @@ class OddNodes(Lines):
         if node.link in ("lost", "stale"):
             return OddNode(1, 0.0, node.name, f"{node.link} {node.why}".rstrip())
         if self.scene.stale(node):
-            return OddNode(1, 0.0, node.name, f"silent for {age(self.scene.silence(node))}")
+            return OddNode(1, 0.0, node.name, f"not responding for {age(self.scene.silence(node))}")
         fault = _fault(node)
         return None if fault is None else OddNode(2, 0.0, node.name, fault)
 

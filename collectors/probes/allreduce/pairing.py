@@ -38,7 +38,6 @@ def _as_pair(a: str, b: str, outcome: RoundOutcome) -> ProbePair:
         b,
         max(speeds) if speeds and outcome.good else None,
         latency.median_us / 1e6 if latency else None,
-        latency.worst_us / 1e6 if latency else None,
         outcome.retransmitted,
         outcome.complaint(),
     )

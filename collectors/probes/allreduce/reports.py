@@ -56,7 +56,6 @@ class Latency(WorkerReport, frozen=True):
     """Time of the smallest all_reduce."""
 
     median_us: Seconds = 0.0
-    worst_us: Seconds = 0.0
 
 
 class Equal(WorkerReport, frozen=True):

@@ -84,8 +84,8 @@ class Recorded:
             for rank in ranks & self.dumps.keys()
             if (own[rank].enqueued < seq if rank in own else not self.courses[rank].partial)
         ]
-        silent = ranks - self.dumps.keys()
-        return tuple(sorted(missing)), tuple(sorted(silent | self.unlisted(group)))
+        undumped = ranks - self.dumps.keys()
+        return tuple(sorted(missing)), tuple(sorted(undumped | self.unlisted(group)))
 
     def unlisted(self, group: Group) -> set[int]:
         """Members whose dump of active entries alone does not say how far they got in a group."""

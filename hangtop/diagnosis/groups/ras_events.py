@@ -1,7 +1,8 @@
 """What NCCL's RAS noticed while a job stood still: processes that it gave up on, or that stopped answering it.
 
-Names of events are those of ``src/ras`` of NVIDIA/nccl (2.29 to 2.32). ``PEER_DEAD`` is told to the whole job, a minute
-after a process fell silent; the rest a process notices of its neighbours in RAS's ring alone, five seconds after.
+Names of events are those of ``src/ras`` of NVIDIA/nccl (2.29 to 2.32). ``PEER_DEAD`` is told to the whole job, a
+minute after a process stopped responding; the rest a process notices of its neighbours in RAS's ring alone, five
+seconds after.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collectors.samples.collectives import RasEvent, RasRank
 from hangtop.diagnosis.job import Job
 
 DEAD = frozenset({"PEER_DEAD", "PEER_TIMEOUT_DEAD"})
-SILENT = frozenset({"PEER_UNRESPONSIVE", "PEER_SEND_STUCK", "PEER_KEEPALIVE_TIMEOUT"})
+UNRESPONSIVE = frozenset({"PEER_UNRESPONSIVE", "PEER_SEND_STUCK", "PEER_KEEPALIVE_TIMEOUT"})
 BACK = frozenset({"PEER_RECOVERED", "PEER_CONNECTED", "PEER_NEW"})
 """It answers again, or another process is there."""
 
@@ -43,14 +44,14 @@ def of_the_wait(job: Job) -> tuple[RasEvent, ...]:
 
 
 def lost(events: Iterable[RasEvent]) -> tuple[LostPeer, ...]:
-    """Processes that were last heard of as dead or silent, in the order in which that was said."""
+    """Processes that were last heard of as dead or not responding, in the order in which that was said."""
     last: dict[tuple[str, int], LostPeer] = {}
     for event in events:
         key = (event.host, event.pid)
         before = last.get(key)
         if event.event in DEAD:
             last[key] = LostPeer(event, dead=True)
-        elif event.event in SILENT and not (before is not None and before.dead):
+        elif event.event in UNRESPONSIVE and not (before is not None and before.dead):
             last[key] = LostPeer(event, dead=False)
         elif event.event in BACK:
             last.pop(key, None)

@@ -98,8 +98,8 @@ def unheard(job: Job, group: Timed) -> tuple[int, ...]:
     known = group.ranks(job)
     if known is None or not reported:
         return ()
-    silent = tuple(sorted(rank for rank in heard(job, group, known) if rank not in reported))
-    return silent if len(silent) * 2 < len(known) else ()
+    without = tuple(sorted(rank for rank in heard(job, group, known) if rank not in reported))
+    return without if len(without) * 2 < len(known) else ()
 
 
 def heard(job: Job, group: Timed, ranks: Iterable[int]) -> set[int]:
@@ -134,15 +134,17 @@ def by_watchdog(job: Job) -> tuple[Waits, ...]:
     found = []
     for group in timed_out(job):
         last = enqueued(group)
-        silent = unheard(job, group)
+        missing = unheard(job, group)
         for event in group.timeouts:
             rank, seq = event.rank, number_of(event, "seq")
             if rank is None or seq is None or group.several:
                 continue
             less = tuple(sorted(other for other, number in last.items() if number < seq))
             op, source = text_of(event, "op").lower(), f"{event.source}:{event.line}"
-            if less or silent:
-                found.append(Waits(rank, less or silent, group.label, op, seq, source, bool(less), since=_began(event)))
+            if less or missing:
+                found.append(
+                    Waits(rank, less or missing, group.label, op, seq, source, bool(less), since=_began(event))
+                )
     return tuple(found)
 
 

@@ -58,7 +58,7 @@ def report(
     for (a, b), some in sorted(both.items()):
         known = [one.gbits for one in some if one.gbits is not None]
         errors = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in some if one.error)
-        pairs.append(ProbePair(a, b, min(known) / 8 if len(known) == len(some) else None, None, None, None, errors))
+        pairs.append(ProbePair(a, b, min(known) / 8 if len(known) == len(some) else None, None, None, errors))
     names = sorted({port.node for port in ports} | {name for key in both for name in key})
     ranks = [ProbeRank(-1, name, "done", "", None) for name in names]
     ranks += [ProbeRank(-1, name, "absent", why, None) for name, why in sorted(absent.items())]

@@ -39,7 +39,6 @@ def _pair(a: str, b: str, directions: Sequence[PathFigure]) -> ProbePair:
         b,
         min(known) / 1e9 if len(known) == len(rates) and known else None,
         min(trips, default=None),
-        max(trips, default=None),
         max(shares, default=None),
         "; ".join(errors),
     )

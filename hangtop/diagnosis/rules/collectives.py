@@ -108,7 +108,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     finished = (
         f", having finished #{stop.finished}" if stop and stop.finished is not None and stop.finished >= 0 else ""
     )
-    silent = "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)"
+    undumped = "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)"
     age = _age(matched, direct)
     waited = f" for {duration(age)}" if age is not None and age > 1 else ""
     waiting = {edge.waiter for edge in matched.edges}
@@ -122,7 +122,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     yield Finding(
         "collective_mismatch", "critical", _sureness(matched, direct),
         ranks_on(culprits, homes(job, culprits))
-        + f" did not {'launch' if pair else 'join'} {what}{finished}{silent}; "
+        + f" did not {'launch' if pair else 'join'} {what}{finished}{undumped}; "
         f"{count(len(waiting - set(culprits)), 'other')} wait{waited}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(

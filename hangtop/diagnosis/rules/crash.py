@@ -12,14 +12,14 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
-from hangtop.diagnosis.rules.lost import fell_silent, left_early, lingers
+from hangtop.diagnosis.rules.lost import left_early, left_no_word, lingers
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, finished_early, lingering_one, silent_ones
+from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, finished_early, lingering_one, without_word
 from hangtop.diagnosis.witnesses.ends import (
     is_bare,
     is_cut,
@@ -119,16 +119,16 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     elif closed and (unheard := unheard_ranks(ended)):
         others = [words for words in ended if words[0].rank not in unheard]
         launcher = [words[0].event for words in ended if words[0].rank in unheard]
-        yield fell_silent(job_status.job, UnheardRanks(unheard), others, closed, launcher)
+        yield left_no_word(job_status.job, UnheardRanks(unheard), others, closed, launcher)
     elif first is None:
         early = finished_early(job_status.job, closed)
         spoke = {words[0].rank for words in ended}
-        silent = silent_ones(job_status.job, spoke, closed)
+        wordless = without_word(job_status.job, spoke, closed)
         lingering = lingering_one(job_status.job, spoke, closed)
         if early and closed:
             yield left_early(job_status.job, early, closed)
-        elif silent.ranks:
-            yield fell_silent(job_status.job, silent, ended, closed)
+        elif wordless.ranks:
+            yield left_no_word(job_status.job, wordless, ended, closed)
         elif lingering is not None:
             yield lingers(job_status.job, lingering, ended, closed)
         elif raised_in_nccl(ended) and not (failing_warnings(job_status.job) or retried(job_status.job)):

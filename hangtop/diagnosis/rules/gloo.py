@@ -28,18 +28,20 @@ def timed_out(job: Job) -> Iterator[Finding]:
         return
     own = {*ranks_in(events), *ranks_in(said(job, "gloo.closed")), *ranks_in(said(job, "python.exception"))}
     known = known_ranks(job)
-    silent = tuple(sorted(known - own))
-    silent = silent if own and len(silent) * 2 <= len(known) else ()
+    unheard = tuple(sorted(known - own))
+    unheard = unheard if own and len(unheard) * 2 <= len(known) else ()
     waited = next((ms for event in events if (ms := number_of(event, "ms"))), None)
     side = {text_of(event, "direction") for event in events}
     what = "send" if side == {"send"} else "receive"
     long = f" for {duration(waited / 1000)}" if waited else ""
-    absent = f"{ranks_text(silent)} {'says' if len(silent) == 1 else 'say'} nothing and had not come" if silent else ""
+    absent = (
+        f"{ranks_text(unheard)} {'says' if len(unheard) == 1 else 'say'} nothing and had not come" if unheard else ""
+    )
     yield Finding(
-        "watchdog_timeout", "critical", 0.7 if silent else 0.5,
+        "watchdog_timeout", "critical", 0.7 if unheard else 0.5,
         f"{who(ranks_in(events))} waited in vain to {what} over gloo{long}: "
         + (absent or "nothing tells who did not come"),
-        ranks=silent, nodes=hosts_in(job, events) if not silent else (), evidence=lines(events),
+        ranks=unheard, nodes=hosts_in(job, events) if not unheard else (), evidence=lines(events),
         advice="The time-out is a consequence: find what kept the rank that did not come (its last log lines). "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch name it.",
     )  # fmt: skip

@@ -50,8 +50,8 @@ def timed_out(job: Job) -> Iterator[Finding]:
     reporting = {process.place for process in members if process.place is not None}
     awaited = {place for process in members for place in process.waits_for} - reporting
     size = next((process.size for process in members if process.size), None)
-    silent = set(range(size)) - reporting if size and reporting else set()
-    missing = awaited or (silent if len(silent) * 2 < (size or 0) else set())
+    unheard = set(range(size)) - reporting if size and reporting else set()
+    missing = awaited or (unheard if len(unheard) * 2 < (size or 0) else set())
     ranks = tuple(sorted(missing)) if _is_world(job, members) else ()
     op = next((process.op for process in members if process.op), "")
     blamed = f"{'rank' if len(missing) == 1 else 'ranks'} {folded(missing)} {'' if ranks else 'of the group '}"

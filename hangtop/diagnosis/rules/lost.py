@@ -32,9 +32,9 @@ def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) 
     )  # fmt: skip
 
 
-def fell_silent(
+def left_no_word(
     job: Job,
-    silent: UnheardRanks,
+    wordless: UnheardRanks,
     ended: Sequence[tuple[Failure, ...]],
     closed: Sequence[LogEvent],
     launcher: Sequence[LogEvent] = (),
@@ -46,15 +46,15 @@ def fell_silent(
     victims = {words[0].rank for words in ended if not of_children([words])} | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
-    nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
+    nodes = (wordless.node,) if wordless.node else homes(job, wordless.ranks)
     on = f"{on_nodes(nodes)} " if nodes else ""
     at = min((at for at in map(when, proof) if at is not None), default=None)
     kill = kill_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 else None
     return Finding(
         "rank_killed", "critical", 0.85 if kill else 0.7,
-        f"{ranks_text(silent.ranks)} {on}left no word, and {lost} the connection "
-        f"to {'it' if len(silent.ranks) == 1 else 'them'}: {kill_told(job, kill) if kill else 'most likely killed'}",
-        ranks=silent.ranks, nodes=nodes,
+        f"{ranks_text(wordless.ranks)} {on}left no word, and {lost} the connection "
+        f"to {'it' if len(wordless.ranks) == 1 else 'them'}: {kill_told(job, kill) if kill else 'most likely killed'}",
+        ranks=wordless.ranks, nodes=nodes,
         evidence=tuple(event_line(event) for event in (*([kill] if kill else []), *proof[:3])),
         advice=OUT_OF_MEMORY
         if kill

@@ -9,7 +9,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
-from hangtop.diagnosis.waits.statuses import is_silent
+from hangtop.diagnosis.waits.statuses import not_responding
 from hangtop.diagnosis.witnesses.devices import ranks_on_node
 
 ESSENTIAL = ("ranks",)
@@ -24,7 +24,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
     answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
     for name in sorted(job.nodes):
         node = job.nodes[name]
-        if not is_silent(node, job.now):
+        if not not_responding(node, job.now):
             continue
         ranks = ranks_on_node(job, name)
         was_there = node.seen_at is not None

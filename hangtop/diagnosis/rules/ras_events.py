@@ -13,7 +13,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 
 def ras_lost(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_missing by RAS's events: a process that was given up, or fell silent and was not heard of again.
+    """rank_missing by RAS's events: a process that was given up, or stopped responding and was not heard of again.
 
     Needs that the job stands still; a process that belongs to no rank of the job is another job's.
     """
@@ -28,7 +28,7 @@ def ras_lost(job_status: JobStatus) -> Iterator[Finding]:
         named = who(ranks, "a process")
         yield Finding(
             "rank_missing", "critical", 0.8 if dead else 0.7,
-            f"NCCL has given {named} up: it was silent for a minute" if dead
+            f"NCCL has given {named} up: it did not respond for a minute" if dead
             else f"{named} no longer answers NCCL's keepalives",
             ranks=ranks, nodes=homes(job, ranks),
             evidence=tuple(Evidence("NCCL RAS, monitor", one.event.at, words(one.event)) for one in peers[:4]),

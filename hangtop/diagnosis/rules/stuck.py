@@ -81,7 +81,7 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def last_known(job_status: JobStatus) -> Iterator[Finding]:
-    """What held the job up when its node fell silent: rank_stuck_in_…, as a consequence nobody can look into any more.
+    """What held up a job whose node stopped responding: rank_stuck_in_…, a consequence nobody can look into any more.
 
     Needs stacks from before; beside node_unreachable, which comes first.
     """
@@ -97,7 +97,7 @@ def last_known(job_status: JobStatus) -> Iterator[Finding]:
         )
         yield Finding(
             kind_of(status), "warning", 0.5,
-            f"last known, before {status.node} fell silent{ago}: {ranks_text((status.rank,))} in {doing.where}",
+            f"last known, before {status.node} stopped responding{ago}: {ranks_text((status.rank,))} in {doing.where}",
             ranks=(status.rank,), nodes=(status.node,), evidence=evidence_of(status),
             advice=ADVICE[kind_of(status)], cause="node_unreachable",
         )  # fmt: skip

@@ -118,9 +118,9 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
         ranks = tuple(sorted(rank for rank, last in launched.items() if last == least))
         if len(ranks) * 2 <= len(launched):
             return ranks, f"had launched {least} of {max(launched.values())}", 0.8
-    silent = unheard(job, group)
-    if silent:
-        return silent, f"{'was' if len(silent) == 1 else 'were'} waiting for nothing: had not launched it", 0.8
+    missing = unheard(job, group)
+    if missing:
+        return missing, f"{'was' if len(missing) == 1 else 'were'} waiting for nothing: had not launched it", 0.8
     reported = set(ranks_in(group.events))
     if group.whole or not group.name:
         # the size of the job is not known: a gap in the numbers of those who report is a rank all the same

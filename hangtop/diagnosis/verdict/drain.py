@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from collectors.samples.location import HOST
+from collectors.samples.location import HOST, HOST_VARIABLES
 from hangtop.diagnosis.finding import Finding, NextStep
 from hangtop.diagnosis.job import Job
 
@@ -28,8 +28,6 @@ MOST = 8
 """Nodes that are drained for one finding; what befalls more is no fault of theirs."""
 REASON = 120
 """Characters of the reason: what squeue and sinfo show of it is shorter."""
-NODE_NAMES = ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME")
-"""What pods call the name of their node, which they have from their specification (``fieldRef: spec.nodeName``)."""
 _ONE = re.compile(r"(?!all\Z)[a-z0-9][a-z0-9._-]{0,252}\Z", re.IGNORECASE)
 """Name of one node: an environment is a user's to choose, and ``ALL``, a set or an option would name others as well."""
 KEY = "c"
@@ -106,11 +104,11 @@ def _scheduled(job: Job, node: str) -> tuple[str, str]:
     known = job.nodes.get(node)
     hostname = known.hello.hostname if known is not None and known.hello is not None else node
     own = [rank.process.env for rank in job.ranks if rank.node == node]
-    anywhere = own or [rank.process.env for rank in job.ranks]  # a node that fell silent has its job's scheduler
+    anywhere = own or [rank.process.env for rank in job.ranks]  # a node that does not respond has its job's scheduler
     if any(env.get("SLURM_JOB_ID") for env in anywhere):
         return "slurm", _first([*(env.get("SLURMD_NODENAME", "") for env in own), hostname.partition(".")[0]])
     if any(env.get("KUBERNETES_SERVICE_HOST") for env in anywhere):
-        named = [env.get(name, "") for env in own for name in NODE_NAMES]
+        named = [env.get(name, "") for env in own for name in HOST_VARIABLES]
         there = [rank.process for rank in job.ranks if rank.node == node] or [rank.process for rank in job.ranks]
         outside = any(process.own_pid for process in there)
         return "kubernetes", _first([host_of(job, node), *named, hostname if outside else ""])

@@ -69,7 +69,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     return statuses
 
 
-def is_silent(node: Node, now: float) -> bool:
+def not_responding(node: Node, now: float) -> bool:
     """True for a node that gives no answer, or gave one before and does no more: what it said last is history."""
     if node.link == "stale":
         return node.seen_at is not None and now - node.seen_at >= SILENT_S
@@ -228,6 +228,6 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
     if process.gone_at is not None:
         return RankStatus(number, process.node, "gone", process, held=max(0.0, job.now - process.gone_at))
     home = job.nodes.get(process.node)
-    if home is not None and is_silent(home, job.now):
+    if home is not None and not_responding(home, job.now):
         return last_known(number, process, dumps)
     return None

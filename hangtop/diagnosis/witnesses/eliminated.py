@@ -23,7 +23,7 @@ class UnheardRanks(NamedTuple):
     node: str = ""
 
 
-def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> UnheardRanks:
+def without_word(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> UnheardRanks:
     """Ranks that left no word while others lost their connections.
 
     ``told`` are the ranks that said something of their end, ``closed`` the words about lost connections. Up to a
@@ -36,17 +36,17 @@ def silent_ones(job: Job, told: Collection[int | None], closed: Sequence[LogEven
         return _absent_ones(job, closed)
     world = world_or_logged(job) or 1 + max(spoke)
     staying = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
-    silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
-    if not silent:
+    wordless = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
+    if not wordless:
         return UnheardRanks()
     homes = _homes(job)
     named = _named_nodes(job, closed)
-    there = tuple(rank for rank in silent if homes.get(rank, "") in named)
+    there = tuple(rank for rank in wordless if homes.get(rank, "") in named)
     if len(named) == 1 and there:
         return UnheardRanks(there, next(iter(named)))
-    if len(silent) * 4 <= world or _in_one_log(silent, closed):
-        nodes = {homes.get(rank, "") for rank in silent}
-        return UnheardRanks(silent, next(iter(nodes)) if len(nodes) == 1 else "")
+    if len(wordless) * 4 <= world or _in_one_log(wordless, closed):
+        nodes = {homes.get(rank, "") for rank in wordless}
+        return UnheardRanks(wordless, next(iter(nodes)) if len(nodes) == 1 else "")
     return UnheardRanks()
 
 
@@ -84,10 +84,10 @@ def _absent_ones(job: Job, closed: Sequence[LogEvent]) -> UnheardRanks:
     return UnheardRanks(gone, next(iter(nodes)) if len(nodes) == 1 else "")
 
 
-def _in_one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:
-    """Several ranks speak, all of them in one log, and fewer are silent: it is the whole job's, and was read."""
+def _in_one_log(wordless: Collection[int], closed: Sequence[LogEvent]) -> bool:
+    """Several ranks speak, all of them in one log, and fewer are wordless: it is the whole job's, and was read."""
     spoke = ranks_in(closed)
-    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(silent))
+    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(wordless))
 
 
 def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]:

@@ -255,7 +255,7 @@ def test_the_culprit_of_a_node_that_fell_silent_is_kept() -> None:
     found = {finding.kind: finding for finding in job.verdict().findings}
     assert first(job.verdict()).kind == "node_unreachable"
     assert found["rank_stuck_in_data"].ranks == (2,)
-    assert "last known, before node2 fell silent 25 s ago" in found["rank_stuck_in_data"].summary
+    assert "last known, before node2 stopped responding 25 s ago" in found["rank_stuck_in_data"].summary
 
 
 def test_names_in_user_code_alone_prove_no_kind() -> None:

@@ -28,7 +28,7 @@ class Network:
         self.busy -= {a, b}
         self.measured.append((a, b))
         speed = next((s for names, s in self.bad.items() if names <= {a, b}), GOOD)
-        return ProbePair(a, b, speed, 1e-4, 1e-4, 0.0, "" if speed is not None else "did not meet")
+        return ProbePair(a, b, speed, 1e-4, 0.0, "" if speed is not None else "did not meet")
 
 
 def nodes(count: int) -> tuple[str, ...]:

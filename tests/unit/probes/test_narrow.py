@@ -139,9 +139,9 @@ def test_the_bad_interface_of_a_node_stands_alone(fails: bool, kind: str) -> Non
 
 
 def test_the_port_that_loses_packets_is_told_with_its_share() -> None:
-    pairs = [ProbePair("n1:eth0", "n2:eth0", 0.5, 1e-4, 1e-4, 0.083, ""),
-             ProbePair("n1:eth1", "n2:eth1", 1.0, 1e-4, 1e-4, 0.0, "")]  # fmt: skip
-    nodes = [ProbePair(a, b, 0.3 if "n2" in (a, b) else 1.0, 1e-4, 1e-4, 0.08 if "n2" in (a, b) else 0.0, "")
+    pairs = [ProbePair("n1:eth0", "n2:eth0", 0.5, 1e-4, 0.083, ""),
+             ProbePair("n1:eth1", "n2:eth1", 1.0, 1e-4, 0.0, "")]  # fmt: skip
+    nodes = [ProbePair(a, b, 0.3 if "n2" in (a, b) else 1.0, 1e-4, 0.08 if "n2" in (a, b) else 0.0, "")
              for a, b in combinations(("n1", "n2", "n3", "n4"), 2)]  # fmt: skip
     finding = only(ProbeReport("gloo", 4, 0.0, 1.0, "done", "", [], [], nodes, None, {}, by_port=pairs))
     assert (finding.kind, finding.nodes, finding.ports) == ("packet_loss", ("n2",), ("n2:eth0",))

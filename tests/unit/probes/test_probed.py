@@ -24,7 +24,7 @@ NODES = ("node1", "node2", "node3")
 def report(busbw: float = 1.0, pairs: dict[tuple[str, str], float | None] | None = None) -> ProbeReport:
     figure = ProbeFigure("all_reduce", 1 << 20, 0.001, busbw / 1.5, busbw, [], [])
     ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(NODES)]
-    found = [ProbePair(a, b, speed, 1e-4, 2e-4, 0.0, "") for (a, b), speed in (pairs or {}).items()]
+    found = [ProbePair(a, b, speed, 1e-4, 0.0, "") for (a, b), speed in (pairs or {}).items()]
     return ProbeReport("gloo", 3, 1_763_606_820.0, 1.0, "done", "", ranks, [figure], found, 1e-4, {})
 
 
@@ -111,9 +111,7 @@ def test_pairs_that_were_not_measured_are_dots_and_one_pair_is_no_square() -> No
 
 def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
     names = [f"rack7-gpu{number:03}" for number in range(40)]
-    pairs = [
-        ProbePair(a, b, 1.0 if "007" not in a + b else 0.1, None, None, None, "") for a, b in combinations(names, 2)
-    ]
+    pairs = [ProbePair(a, b, 1.0 if "007" not in a + b else 0.1, None, None, "") for a, b in combinations(names, 2)]
     _, head, *rows = plain(heat_map(pairs))
     assert max(map(len, (head, *rows))) <= 120
     assert rows[7].count("▁") == 39
@@ -123,12 +121,12 @@ def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from("ABCDEF"),
                           st.none() | st.floats(0, 1e4)), max_size=40))  # fmt: skip
 def test_any_pairs_make_a_square(some: list[tuple[str, str, float | None]]) -> None:
-    pairs = [ProbePair(a, b, speed, None, None, None, "") for a, b, speed in some]
+    pairs = [ProbePair(a, b, speed, None, None, "") for a, b, speed in some]
     assert len({len(line) for line in list(plain(heat_map(pairs)))[2:]}) <= 1
 
 
 def part(a: str, b: str, speed: float | None) -> ProbePair:
-    return ProbePair(a, b, speed, 1e-4, 2e-4, 0.0, "" if speed is not None else "did not finish")
+    return ProbePair(a, b, speed, 1e-4, 0.0, "" if speed is not None else "did not finish")
 
 
 def test_gpus_and_ports_have_their_own_squares_in_lines_and_json() -> None:

@@ -47,7 +47,7 @@ class Network:
             if self.apart and world == 2 and worker.name == self.apart:
                 worker.tell("absent", id=number, ranks=[1])
             else:
-                worker.tell("latency", id=number, median_us=80.0, worst_us=90.0)
+                worker.tell("latency", id=number, median_us=80.0)
                 if command["stragglers"] and self.work:
                     worker.tell("work", id=number, rounds=20, seconds=self.work.pop(0))
                 for op in command["ops"]:

@@ -20,7 +20,7 @@ def job(leaves: dict[str, str], level: str = "leaf") -> Job:
 def pairs(*names: str) -> list[ProbePair]:
     """Slow wherever a leaf is crossed."""
     return [
-        ProbePair(a, b, 1.0 if LEAVES.get(a) == LEAVES.get(b) else 0.1, 1e-4, 2e-4, 0.0, "")
+        ProbePair(a, b, 1.0 if LEAVES.get(a) == LEAVES.get(b) else 0.1, 1e-4, 0.0, "")
         for place, a in enumerate(names) for b in names[place + 1 :]
     ]  # fmt: skip
 

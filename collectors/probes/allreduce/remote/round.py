@@ -154,9 +154,8 @@ class Round:
             times.append(time.perf_counter() - started)
         times = sorted(times[1:])
         median = self._slowest(times[len(times) // 2])
-        worst = self._slowest(times[-1])
         if self.rank == 0:
-            report("latency", id=self.command["id"], median_us=round(median * 1e6, 1), worst_us=round(worst * 1e6, 1))
+            report("latency", id=self.command["id"], median_us=round(median * 1e6, 1))
 
     def _stragglers(self, rounds: int) -> None:
         """Every rank does the same work, then all meet: how long each takes for its work tells who arrives late."""
