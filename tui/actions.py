@@ -114,6 +114,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("overview.forth", "right", "On in time", "Show a later moment.", scrubbing.scrubs(1), "Time", "time"),
     Action("overview.graph", "g", "Graph", "Who waits for whom, as boxes: arrows go from one to another, Enter opens.",
            viewing.show_waits, "Overview", "graph", 5),
+    Action("overview.happened", "H", "Happened", "What happened, line by line; Enter shows the moment of one.",
+           viewing.show_happened, "Overview", "graph", 5),
     *MOVE_ACTIONS,
     Action("enter", "enter", "In", "Go in: node, rank, its log; a finding's proof; a rank's full stack.",
            going.enter, "Moving", "enter", 1),

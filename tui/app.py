@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
@@ -33,14 +32,9 @@ from tui.starting import start_session
 from tui.subject import Subject
 from tui.terminal import TerminalDriver
 from tui.theme import THEMES, Ink, ink_of
-from tui.widgets.blocks import Blocks
 from tui.widgets.footer import Footer
-from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Lines
-from tui.widgets.mosaic import Mosaic
-from tui.widgets.table import Table
 from tui.widgets.tabs import Tabs
-from tui.widgets.waitmap import WaitMap
 
 if TYPE_CHECKING:
     from tui.panels.stacks import StacksPanel
@@ -228,13 +222,8 @@ class HangtopApp(Host, inherit_bindings=False):
         """A key of the footer was clicked."""
         await self.action_do(event.action)
 
-    @on(Table.Entered)
-    @on(Blocks.Entered)
-    @on(HeatMap.Entered)
-    @on(Mosaic.Entered)
-    @on(WaitMap.Entered)
-    async def _entered(self) -> None:
-        """A row, a group or a cell was clicked twice."""
+    async def on_lines_entered(self) -> None:
+        """What is under the mouse was clicked twice."""
         await self.action_do("enter")
 
     def on_stacks_panel_opened(self, event: StacksPanel.Opened) -> None:

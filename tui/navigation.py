@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -12,6 +13,13 @@ from tui.panels.base import Panel, Place
 from tui.panels.registry import BY_NAME, PANELS
 from tui.scene import Scene
 from tui.widgets.clear import Clear
+
+
+class MomentBefore(NamedTuple):
+    """A moment that was shown."""
+
+    at: float | None
+    """None is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,8 @@ class _Step:
     here: Hashable
     what: str
     """What was stood on when it was come to."""
+    moment: MomentBefore | None = None
+    """What was shown, where another moment was gone to from here."""
 
 
 class Stage(Clear, Container):
@@ -75,8 +85,9 @@ class Stage(Clear, Container):
 
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
-        before = self.panel
-        self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what))
+        before, moment = self.panel, None if place.at is None else MomentBefore(self.scene.timeline.at)
+        if moment is None or self.moment_before is None:  # from one moment to the next the way back is the same
+            self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what, moment))
         self._what = place.scope or place.what
         panel = await self.show(place.panel)
         _narrow(panel, place.scope, "")
@@ -99,10 +110,27 @@ class Stage(Clear, Container):
         return True
 
     @property
+    def moment_before(self) -> MomentBefore | None:
+        """What was shown one step back, if another moment was gone to from there."""
+        return self._way[-1].moment if self._way else None
+
+    def forget_moments(self) -> None:
+        """Yet another moment is shown, or now: the moments that were gone to are no way any more."""
+        if self.moment_before is not None:
+            self._what = self._way[-1].what
+        self._way = [step for step in self._way if step.moment is None]
+
+    @property
     def trail(self) -> list[str]:
         """The panels that were gone through, the present one last, each with what was stood on; empty without a way."""
-        steps = [(step.panel, step.what) for step in self._way]
-        return [f"{BY_NAME[name].title} {what}".rstrip() for name, what in [*steps, (self.top, self._what)] if steps]
+        if not self._way:
+            return []
+        steps = [*((step.panel, step.what) for step in self._way), (self.top, self._what)]
+        told = ["", *(name for name, _ in steps)]
+        return [
+            what if what and name == before else f"{BY_NAME[name].title} {what}".rstrip()
+            for (name, what), before in zip(steps, told, strict=False)
+        ]
 
     def beside(self, step: int) -> str:
         """Name of the panel to the right or left."""

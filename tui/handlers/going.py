@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tui.handlers.scrubbing import show_moment
 from tui.host import Host
 from tui.widgets.lines import Move
 
@@ -38,15 +39,21 @@ def moves(how: Move) -> Callable[[Host], object]:
 async def enter(app: Host) -> None:
     """Go into what is under the cursor."""
     place = app.panel.enter()
-    if place is not None:
-        await app.go(place)
+    if place is None:
+        return
+    await app.go(place)
+    if place.at is not None and not await show_moment(app, place.at):
+        await app.stage.back()
 
 
 async def back(app: Host) -> None:
     """Leave what was gone into within the panel, take the filter away, or go back."""
     if app.panel.leave() and not app.stage.trail:
         return
+    moment = app.stage.moment_before
     if await app.stage.back():
+        if moment is not None:
+            await show_moment(app, moment.at)
         app.tick()
 
 

@@ -70,6 +70,7 @@ async def toggle(app: Host) -> None:
     if player is None:
         await go(app, None if timeline.at is not None else timeline.now)
     elif timeline.at is not None:
+        app.stage.forget_moments()
         timeline.playing = not timeline.playing
     else:
         player.paused = not player.paused
@@ -82,7 +83,13 @@ async def live(app: Host) -> None:
 
 
 async def go(app: Host, at: float | None) -> None:
-    """Show this moment, as near to it as is known; None is the newest."""
+    """Show this moment, as near to it as is known; None is the newest. Nothing is left of a way to another one."""
+    app.stage.forget_moments()
+    await show_moment(app, at)
+
+
+async def show_moment(app: Host, at: float | None) -> bool:
+    """Show this moment, as near to it as is known; None is the newest. False when it cannot be shown."""
     timeline = app.scene.timeline
     timeline.playing = False
     if at is not None and at >= timeline.now:
@@ -93,16 +100,17 @@ async def go(app: Host, at: float | None) -> None:
     if at is None:
         timeline.at = None
         app.show_session(app.head)
-        return
+        return True
     past = app.head.keeping.past
     if past is None:
         app.say(f"only now can be shown: {app.head.keeping.no_past}", "warning")
-        return
+        return False
     if at < past.first:
         app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
     timeline.at = max(at, past.first)
     app.tick()
     app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")
+    return True
 
 
 async def _shown(app: Host) -> None:

@@ -38,7 +38,8 @@ async def show_waits(app: Host) -> None:
     from tui.panels.overview import WAITS_PLACE, OverviewPanel
 
     panel = app.panel
-    if isinstance(panel, OverviewPanel) and panel.leave():
+    if isinstance(panel, OverviewPanel) and panel.waitmap.active:
+        panel.leave()
         return
     if not app.scene.waits:
         verdict = app.session.verdict
@@ -47,6 +48,15 @@ async def show_waits(app: Host) -> None:
         panel.show_graph(on=True)
     else:
         await app.go(Place("overview", "", (WAITS_PLACE, app.scene.waits[0].ranks[0]), WAITS_PLACE))
+
+
+def show_happened(app: Host) -> None:
+    """Put the cursor into what happened; leave it again."""
+    panel = cast("OverviewPanel", app.panel)
+    if panel.changes.active:
+        panel.leave()
+    else:
+        panel.show_happened(on=True)
 
 
 def log_follow(app: Host) -> None:

@@ -36,6 +36,8 @@ class Place:
     select: Hashable = None
     what: str = ""
     """What is stood on, in words for the way back; the scope says it where there is one."""
+    at: float | None = None
+    """The moment to be shown there; None leaves time alone."""
 
 
 class Panel(Clear, Vertical):

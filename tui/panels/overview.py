@@ -6,6 +6,8 @@ from collections.abc import Hashable
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.diagnosis.verdict.chain import chain_lines
+from tui.changes import MARKS
+from tui.format import clock
 from tui.panels.base import Fact, Place
 from tui.panels.opening import opened
 from tui.panels.overview_layout import OverviewParts
@@ -15,7 +17,7 @@ from tui.waits.drawing import LINES
 from tui.widgets.lines import Move
 from tui.widgets.onset import HEAD
 
-WAITS_PLACE = "who waits for whom"
+WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
 """Where in this panel a place can be that is no cell."""
 
 
@@ -34,8 +36,10 @@ class OverviewPanel(OverviewParts):
 
     @property
     def can(self) -> frozenset[str]:
-        """In the picture of waits the arrows go from box to box."""
-        return self.CAN - {"time", "metric", "view", "details"} if self.waitmap.active else self.CAN
+        """In the picture of waits the arrows go from box to box, in what happened from line to line."""
+        if self.waitmap.active:
+            return self.CAN - {"time", "metric", "view", "details"}
+        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.changes.active else self.CAN
 
     def draw(self) -> None:
         """Draw all that is shown."""
@@ -109,9 +113,11 @@ class OverviewPanel(OverviewParts):
         self.odd.again()
 
     def move(self, how: Move) -> None:
-        """Move the cursor: from box to box, from cell to cell, or from node to node."""
+        """Move the cursor: from box to box, from line to line, from cell to cell, or from node to node."""
         if self.waitmap.active:
             self.waitmap.move(how)
+        elif self.changes.active:
+            self.changes.move(how)
         elif self.mosaic.display:
             self.mosaic.move(how)
             self._feed_card()
@@ -134,19 +140,33 @@ class OverviewPanel(OverviewParts):
     def show_graph(self, *, on: bool) -> None:
         """Give all the room to who waits for whom, and the cursor."""
         self.waitmap.active = on
+        self.changes.active = False
+        self.draw()
+
+    def show_happened(self, *, on: bool) -> None:
+        """Give the cursor to what happened."""
+        self.changes.active = on
+        self.waitmap.active = False
         self.draw()
 
     def leave(self) -> bool:
-        """Leave the picture of waits."""
-        active = self.waitmap.active
+        """Leave the picture of waits, or what happened."""
+        active = self.waitmap.active or self.changes.active
         if active:
-            self.show_graph(on=False)
+            self.waitmap.active = self.changes.active = False
+            self.draw()
         return active
 
     def enter(self) -> Place | None:
-        """To what a box stands for; or to the node's ranks, standing on the cell's."""
+        """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
         if self.waitmap.active:
             return opened(self.waitmap.boxes(), self.scene)
+        if self.changes.active:
+            change = self.changes.current
+            if change is None:
+                return None
+            what = f"{clock(change.at, millis=False)} {MARKS[change.kind].label or change.node}".rstrip()
+            return Place(self.NAME, "", (HAPPENED_PLACE, change.at), what, change.at)
         current = self.heatmap.current
         if current is None:
             return None
@@ -154,16 +174,23 @@ class OverviewPanel(OverviewParts):
         return Place("ranks", f"node={node.name}", cell.number if cell and not self.mosaic.display else None)
 
     def here(self) -> Hashable:
-        """The box, or the cell."""
-        box = self.waitmap.box
+        """The box, the line, or the cell."""
+        box, change = self.waitmap.box, self.changes.current
         if self.waitmap.active:
             return WAITS_PLACE, box.ranks[0] if box and box.ranks else -1
+        if self.changes.active:
+            return HAPPENED_PLACE, change.at if change else 0.0
         return self.heatmap.node_at, self.heatmap.cell_at
 
     def select(self, key: Hashable) -> None:
-        """Stand on a box or a cell."""
-        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
-            if key[0] == WAITS_PLACE:
+        """Stand on a box, a line or a cell."""
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int | float):
+            if key[0] == HAPPENED_PLACE:
+                self.show_happened(on=True)
+                self.changes.select(key[1])
+            elif isinstance(key[1], float):
+                return
+            elif key[0] == WAITS_PLACE:
                 self.show_graph(on=True)
                 self.waitmap.select(key[1])
             elif isinstance(key[0], int):
@@ -190,7 +217,9 @@ class OverviewPanel(OverviewParts):
         return set() if number is None else {number}
 
     def text(self) -> str:
-        """The picture of waits as text, where the cursor is in it."""
+        """The picture of waits as text, or what happened, where the cursor is in it."""
+        if self.changes.active:
+            return self.changes.text()
         return "\n".join(chain_lines(self.scene.waits)) if self.waitmap.active else ""
 
     def details(self) -> tuple[str, list[Fact]] | None:
@@ -210,6 +239,10 @@ class OverviewPanel(OverviewParts):
         """A box was clicked: the cursor is there now."""
         if not self.waitmap.active:
             self.show_graph(on=True)
+
+    def on_happened_chosen(self) -> None:
+        """A line was clicked: the cursor is there now."""
+        self.show_happened(on=True)
 
     def on_mosaic_moved(self) -> None:
         """A node was clicked."""

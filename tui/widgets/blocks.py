@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rich.segment import Segment
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 
 from tui.format import plural
@@ -32,9 +31,6 @@ class Block:
 
 class Blocks(Lines):
     """Draws blocks below each other, shortened when they would not fit, with a cursor on one."""
-
-    class Entered(Message):
-        """A block was clicked twice."""
 
     def __init__(self, empty: str) -> None:
         super().__init__(id="blocks")

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from rich.style import Style
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.state import NodeState
@@ -33,9 +32,6 @@ _UNDER = Style(underline=True, bold=True)
 
 class HeatMap(Lines):
     """The grid. Only visible nodes are worked out."""
-
-    class Entered(Message):
-        """A cell was clicked twice."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="heatmap")

@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
 from textual.strip import Strip
@@ -48,6 +49,9 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         overflow-x: hidden;
     }
     """
+
+    class Entered(Message):
+        """A row, a group, a box or a cell was clicked twice."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id, classes=classes)

@@ -29,9 +29,6 @@ from tui.widgets.runs import Runs
 class Mosaic(Lines):
     """The map of a job that has more nodes than there are lines. It shares cursor and figure with the heat map."""
 
-    class Entered(Message):
-        """A node was clicked twice."""
-
     class Moved(Message):
         """A node was clicked."""
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Sequence, Set
 from typing import Generic, TypeVar
 
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 
 from tui.filter import Filter, parse
@@ -26,9 +25,6 @@ R = TypeVar("R")
 
 class Table(Lines, Generic[R]):
     """Rows of one kind; panels feed it once a tick. The cursor stays on its row when the order changes."""
-
-    class Entered(Message):
-        """A row was clicked twice."""
 
     def __init__(
         self,

@@ -42,9 +42,6 @@ class WaitMap(Lines):
     WaitMap { scrollbar-size: 0 0; overflow: hidden; }
     """
 
-    class Entered(Message):
-        """A box was clicked twice."""
-
     class Chosen(Message):
         """A box was clicked."""
 
