@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
 from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, CommSpeed
 from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession
+from tui.panels import collectives
 
 OPS = ("broadcast", "all_reduce", "all_gather", "all_reduce")
 
@@ -117,3 +123,33 @@ async def test_speeds_of_inspector_are_a_table_with_the_odd_rank_marked() -> Non
         assert "communicator 0x7f8c (tp)  8 ranks  NCCL Inspector, 3s ago  ▸ not all as fast" in text
         odd = next(line for line in shown.lines() if "▸ rank 5" in line)
         assert "≠ 40 40-40" in odd
+
+
+async def test_tables_that_take_long_are_said_to_be_made_and_are_not_made_twice_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on = list[int](), asyncio.Event()
+
+    async def slowly(work: Callable[[], object]) -> object:
+        begun.append(1)
+        await go_on.wait()
+        return work()
+
+    monkeypatch.setattr(collectives, "aside", slowly)
+    session = stuck()
+    async with screen(session) as shown:
+        shown.app.simulate_key("9")
+        await shown.pilot.pause()
+        await shown.draw()
+        assert "the tables are being made" in shown.text()
+        for later in range(1, 4):
+            session.clock.now = NOW + 5 * later
+            session.state.recorders[5] = dump(5, 29)._replace(at=NOW + later)
+            await shown.draw()
+        assert len(begun) == 1
+        go_on.set()
+        await shown.draw()
+        await shown.app.workers.wait_for_complete([one for one in shown.app.workers if one.name == "grids"])
+        assert "1 with an odd rank" in shown.text()
+        await shown.draw()
+        assert len(begun) == 2

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Iterable
 
 from hangtop.diagnosis.groups.grid import grids
 from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
+from hangtop.session.aside import aside
 from tui.format import age, plural
 from tui.gridded import LEGEND, blocks_of_grids, columns_in, is_of, longest
 from tui.panels.base import Fact, Place
 from tui.panels.block_panel import BlockPanel
+from tui.rows import RankRow
 from tui.scene import Scene
 from tui.theme import Tone
 from tui.widgets.lines import Move, Piece
@@ -35,12 +36,16 @@ class CollectivesPanel(BlockPanel):
         self._grids: tuple[CollectiveGrid, ...] = ()
         self._seen: Hashable = None
         self._made_at = float("-inf")
+        self._making = False
+        """Whether tables are being made: of thousands of ranks that takes seconds, and the next wait until then."""
+        self._where: tuple[list[RankRow], dict[int, set[str]]] = ([], {})
+        """Names of nodes by rank, and the rows that they are from."""
 
     def draw(self) -> None:
         """Make the tables anew, elsewhere, when a witness said something else; and draw."""
         seen = self._evidence()
-        if seen != self._seen and self.scene.now - self._made_at >= PERIOD:
-            self._seen, self._made_at = seen, self.scene.now
+        if seen != self._seen and self.scene.now - self._made_at >= PERIOD and not self._making:
+            self._seen, self._made_at, self._making = seen, self.scene.now, True
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
         self.lay_out()
 
@@ -59,8 +64,15 @@ class CollectivesPanel(BlockPanel):
 
     async def _made(self) -> None:
         session = self.scene.session
-        sheet = session.sheet()
-        self._grids = await asyncio.to_thread(lambda: grids(session.pictured(sheet)))
+        try:
+            sheet = session.sheet()
+            found = await aside(lambda: grids(session.pictured(sheet)))
+        finally:
+            self._making = False
+        if session is not self.scene.session:  # another moment is shown by now
+            self._seen, self._made_at = None, float("-inf")
+            return
+        self._grids = found
         self.lay_out()
         self.stand_where_wanted()
 
@@ -70,18 +82,24 @@ class CollectivesPanel(BlockPanel):
         self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
         made = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
         self.blocks = self.filter.kept(made)
-        self.view.empty = f"no line with “{self.query_text}”" if self.query_text else EMPTY
+        self.view.empty = f"no line with “{self.query_text}”" if self.query_text else "" if self._making else EMPTY
         self.view.feed(self.blocks)
         self.bar.show(self._totals())
 
     def _place(self, ranks: Iterable[int]) -> str:
-        numbers = set(ranks)
-        names = sorted({row.node.name for row in self.scene.ranks if row.number in numbers})
-        return names[0] if len(names) == 1 else ""
+        rows = self.scene.ranks
+        if self._where[0] is not rows:
+            nodes: dict[int, set[str]] = {}
+            for row in rows:
+                nodes.setdefault(row.number, set()).add(row.node.name)
+            self._where = rows, nodes
+        names = {name for rank in ranks for name in self._where[1].get(rank, ())}
+        return names.pop() if len(names) == 1 else ""
 
     def _totals(self) -> list[Piece]:
         if not self._grids:
-            return [(" no collective seen yet", Tone.STRONG)]
+            told = "the tables are being made" if self._making else "no collective seen yet"
+            return [(f" {told}", Tone.STRONG)]
         odd = sum(grid.odd for grid in self._grids)
         pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Tone.STRONG)]
         if odd:

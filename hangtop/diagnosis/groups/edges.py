@@ -142,14 +142,17 @@ def last_of(given: Recorded) -> Mapping[int, Last]:
 
 def _of_collectives(given: Recorded) -> Iterator[Waits]:
     for group, own in given.tracks.items():
+        certain: dict[int, bool] = {}
+        """By number, looked at once: thousands of ranks wait in one of them."""
         for rank, track in sorted(own.items()):
             if not track.unfinished:
                 continue
             seq = min(track.unfinished)
             missing, undumped = given.absent(group, seq)
             if missing:
-                certain = not spread(given, group, seq)
-                yield _collective(given, group, rank, seq, missing, certain, "not launched")
+                if seq not in certain:
+                    certain[seq] = not spread(given, group, seq)
+                yield _collective(given, group, rank, seq, missing, certain[seq], "not launched")
             elif undumped:
                 yield _collective(given, group, rank, seq, undumped, False, "not dumped")
 
@@ -179,26 +182,26 @@ def _edge(given: Recorded, half: Half, certain: bool, why: Why) -> Waits:
 
 
 def _collective(
-    given: Recorded, group: Group, rank: int, seq: int, others: Iterable[int], certain: bool, why: Why
+    given: Recorded, group: Group, rank: int, seq: int, others: tuple[int, ...], certain: bool, why: Why
 ) -> Waits:
     entry, source = given.tracks[group][rank].entries[seq], given.courses[rank].source
-    return Waits(rank, tuple(sorted(others)), group.label, entry.op, seq, source, certain, why, entry.created)
+    return Waits(rank, others, group.label, entry.op, seq, source, certain, why, entry.created)
 
 
 def _behind(given: Recorded, waiting: set[int]) -> Iterator[Waits]:
     """Operations that all launched, some of them after another one that waits."""
     for group, own in given.tracks.items():
         free = [rank for rank, track in sorted(own.items()) if track.unfinished and rank not in waiting]
-        late: dict[int, list[int]] = {}
+        late: dict[int, tuple[int, ...]] = {}
         for rank in free:
             seq = min(own[rank].unfinished)
             if seq not in late:
-                late[seq] = [
+                late[seq] = tuple(
                     other
-                    for other, its in own.items()
+                    for other, its in sorted(own.items())
                     if other in waiting and seq in its.unfinished
                     and _first_open(given.courses[other]) < its.places[seq]
-                ]  # fmt: skip
+                )  # fmt: skip
             if late[seq]:
                 yield _collective(given, group, rank, seq, late[seq], False, "behind")
     for met in given.met:

@@ -36,6 +36,10 @@ class Group:
     ranks: tuple[int, ...] = ()
     description: str = ""
 
+    def __hash__(self) -> int:
+        """By the name and a few of the ranks: a group is looked up for each entry of thousands of dumps."""
+        return hash((self.name, len(self.ranks), self.ranks[:2], self.ranks[-1:], self.description))
+
     @property
     def label(self) -> str:
         """``3``, ``3 (tp)``; a hash, and the number of the group of all ranks, give way to the description."""
@@ -63,15 +67,21 @@ class Groups:
 
     def __init__(self, dumps: Iterable[RecorderDump]) -> None:
         self._described: dict[str, str] = {}
-        self._by_name: dict[str, set[tuple[int, ...]]] = defaultdict(set)
-        self._own: dict[int, Mapping[str, list[int]]] = {}
+        self._by_name: dict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
+        """The ranks that dumps tell of a name; each once, by its identity."""
+        self._own: dict[int, Mapping[str, tuple[int, ...]]] = {}
         self._dumped: set[int] = set()
         self._known: dict[tuple[int, str], Group] = {}
+        self._made: dict[tuple[str, int], Group] = {}
+        """By name and the identity of the ranks: members of one group have the same object."""
+        alike: dict[tuple[int, ...], tuple[int, ...]] = {}
         for dump in dumps:
             self._dumped.add(dump.rank)
-            self._own[dump.rank] = dump.groups
-            for name, ranks in dump.groups.items():
-                self._by_name[name].add(tuple(ranks))
+            own = self._own[dump.rank] = {
+                name: alike.setdefault(told := tuple(ranks), told) for name, ranks in dump.groups.items()
+            }
+            for name, ranks in own.items():
+                self._by_name[name][id(ranks)] = ranks
             for entry in dump.collectives:
                 if entry.group_description:
                     self._described.setdefault(entry.group, entry.group_description)
@@ -80,12 +90,14 @@ class Groups:
         """The group that a rank means by a name: by its own configuration, else by that of another member."""
         known = self._known.get((rank, name))
         if known is None:
-            own = self._own.get(rank, {}).get(name)
-            ranks = tuple(own) if own else ()
+            ranks = self._own.get(rank, {}).get(name, ())
             if not ranks:
-                candidates = [each for each in self._by_name.get(name, ()) if rank in each]
+                candidates = [each for each in self._by_name.get(name, {}).values() if rank in each]
                 ranks = candidates[0] if len(candidates) == 1 else ()
-            known = self._known[rank, name] = Group(name, ranks, self._described.get(name, ""))
+            made = self._made.get((name, id(ranks)))
+            if made is None:
+                made = self._made[name, id(ranks)] = Group(name, ranks, self._described.get(name, ""))
+            known = self._known[rank, name] = made
         return known
 
     def members(self, group: Group, used_by: Iterable[int]) -> set[int]:

@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.samples.collectives import RecorderDump
 from collectors.samples.gpus import GpuFacts, GpuSample
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.groups import edges
+from hangtop.diagnosis.groups.groups import Group, Groups
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.rules import gpu_speed
 from hangtop.diagnosis.waits import statuses as ranks_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, frozen
 from hangtop.diagnosis.waits.readings import Readings
 from hangtop.diagnosis.witnesses import gpu_load
-from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch
+from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, collective
 from tests.support.made import gpu_row
 
 FACTS = GpuFacts(0, "GPU-0", "00000000:01:00.0", "NVIDIA H100", "550.54", 80 << 30, 700.0, 1980, 5, 16, "")
@@ -103,3 +106,34 @@ def test_single_looks_are_read_when_asked_for() -> None:
     assert len(readings) == len(dumps)
     assert [reading.at for reading in readings] == [dump.at for dump in dumps]
     assert readings[-2:][1] is readings[-1]
+
+
+def dump(rank: int, last: int, ranks: int) -> RecorderDump:
+    """A rank that has launched the all_reduces up to ``last`` of a group of so many, and waits in it."""
+    launched = [collective(rank, seq, done=seq < last) for seq in range(1, last + 1)]
+    return RecorderDump(rank, "2.10", f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(ranks))}, [], launched)
+
+
+def test_what_thousands_of_waiting_ranks_have_in_common_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Group, int]] = []
+    spread = edges.spread
+
+    def counted(given: edges.Recorded, group: Group, seq: int) -> bool:
+        asked.append((group, seq))
+        return spread(given, group, seq)
+
+    monkeypatch.setattr(edges, "spread", counted)
+    dumps = [dump(rank, 4 if rank == 5 else 5, 200) for rank in range(200)]
+    found = edges.by_recorders(edges.recorded(dumps))
+    assert {edge.waiter for edge in found if edge.why == "not launched"} == set(range(200)) - {5}
+    assert {edge.for_ranks for edge in found} == {(5,)}
+    assert len(asked) == 1
+    assert len({id(edge.for_ranks) for edge in found}) == 1
+
+
+def test_members_of_one_group_have_one_object_of_it_and_twins_by_name_have_two() -> None:
+    low, high = list(range(4)), list(range(4, 8))
+    groups = Groups(dump(rank, 1, 8)._replace(groups={"tp": list(low if rank < 4 else high)}) for rank in range(8))
+    assert len({id(groups.of(rank, "tp")) for rank in range(4)}) == 1
+    assert groups.of(0, "tp") != groups.of(4, "tp")
+    assert {groups.of(rank, "tp").ranks for rank in range(8)} == {tuple(low), tuple(high)}
