@@ -54,7 +54,7 @@ def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> l
 def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
     doing = group.activity
     heading: list[Piece] = [
-        (f"{plural(len(group.ranks), 'rank'):<10}", Tone.STRONG),
+        (f"{plural(len(group.ranks), 'rank'):<9} ", Tone.STRONG),
         (f"{group.folded}  ", Tone.ACCENT),
         (f"{place(group.ranks)}   ", Tone.INFO),
         (doing.label, Tone.BAD if doing.error else Tone.STRONG),

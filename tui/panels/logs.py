@@ -10,10 +10,11 @@ from typing import NamedTuple
 from textual.app import ComposeResult
 
 from hangtop.diagnosis.phrasing import rank_text
-from tui.filter import quantity
+from tui.filter import Filter, quantity
 from tui.format import clock, plural, size
 from tui.logbook import FIELDS, SEVERITIES, LogBook
 from tui.panels.base import Fact, Panel, Place
+from tui.rows import Lists
 from tui.scene import Scene
 from tui.theme import Tone
 from tui.widgets.bar import Bar
@@ -22,6 +23,9 @@ from tui.widgets.loglines import LogView
 
 EVERYTHING = "*"
 """Asks the nodes for raw lines of every followed file, sampled."""
+
+PERIOD = 10.0
+"""Seconds after which the files on view are worked out anew though none has come or gone."""
 
 
 class Proof(NamedTuple):
@@ -44,6 +48,8 @@ class LogsPanel(Panel):
         self.bar = Bar()
         self.view = LogView(self.book)
         self._files = 0
+        self._asked: tuple[Lists, int, Filter, float] | None = None
+        """What the files on view were worked out from: of 16,384 that takes a while, and mostly nothing is new."""
         self._wanted: Proof | None = None
 
     def compose(self) -> ComposeResult:
@@ -53,6 +59,7 @@ class LogsPanel(Panel):
 
     def shown(self) -> None:
         """Ask for the lines of the files on view."""
+        self._asked = None
         self._ask()
 
     def hidden(self) -> None:
@@ -60,6 +67,12 @@ class LogsPanel(Panel):
         self.scene.session.told.view_logs(set())
 
     def _ask(self) -> None:
+        files_known = sum([len(node.log_files) for node in self.scene.nodes])
+        known = self.scene.lists, files_known, self.book.filter, self.scene.now // PERIOD
+        asked = self._asked
+        if asked is not None and asked[0] is known[0] and asked[1:] == known[1:]:
+            return
+        self._asked = known
         files = [
             (node, self._rank_of(node.name, file.rank, file.pid), path)
             for node in self.scene.nodes

@@ -134,9 +134,9 @@ class TimeChart(Lines):
         lines = draw(stretches, rows, top)
         series = history.series[figure.name]
         value = series.newest if timeline.at is None else series.at(timeline.at)
-        now = "–" if value is None else figure.scale(value)
-        if whole is not None and rows == 1:
-            now = f"{now}/{figure.scale(whole)}"
+        now, room = "–" if value is None else figure.scale(value), LABEL - 3 - cells(figure.title)
+        if whole is not None and rows == 1 and cells(both := f"{now}/{figure.scale(whole)}") <= room:
+            now = both
         when, strips = "now" if timeline.at is None else "then", []
         for row, line in enumerate(lines):
             if row == 0:

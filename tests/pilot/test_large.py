@@ -1,0 +1,62 @@
+"""What is special about jobs of thousands of ranks: large numbers have room, and what rests costs nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.samples.logs import LogFile
+from tests.support.piloted import screen
+from tests.support.screens import Paper, hung
+from tui.logbook import LogBook
+from tui.panels.overview import OverviewPanel
+
+
+async def test_a_group_of_thousands_of_ranks_has_a_space_behind_their_number() -> None:
+    paper = Paper(nodes=1300, gpus=8, slow=11)
+    session = paper.session(ticks=1)
+    session.publish(hung())
+    for node, dump in paper.stacks():
+        session.stacks(node, [dump])
+    async with screen(session, size=(100, 30)) as shown:
+        await shown.press("8")
+        assert "10399 ranks 0-10,12-10399" in shown.text()
+
+
+async def test_a_chart_of_one_line_leaves_out_the_whole_that_would_touch_its_name() -> None:
+    session = Paper(nodes=2).session()
+    async with screen(session, size=(80, 24)) as shown:
+        panel = shown.app.panel
+        assert isinstance(panel, OverviewPanel)
+        series = session.history.series
+        for alive, wanted in ((16, " moving   3/16"), (16384, " moving      3")):
+            session.tick()
+            series["moving"].add(session.clock.now, 3)
+            series["alive"].add(session.clock.now, alive)
+            session.clock.now += 1
+            await shown.draw()
+            assert wanted in shown.text()
+
+
+async def test_the_files_on_view_are_worked_out_when_one_comes_or_the_filter_is_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = Paper(nodes=2).session()
+    asked: list[str] = []
+    wants = LogBook.wants
+
+    def counted(book: LogBook, node: str, rank: int | None, path: str) -> bool:
+        asked.append(path)
+        return wants(book, node, rank, path)
+
+    async with screen(session) as shown:
+        await shown.press("5")
+        monkeypatch.setattr(LogBook, "wants", counted)
+        await shown.draw()
+        assert not asked
+        session.samples("node1", [LogFile("/logs/new.err", "8:99", None, None, "stderr", 1, "", "")], 1)
+        await shown.draw()
+        assert "/logs/new.err" in asked
+        asked.clear()
+        await shown.press("slash", *"rank=3", "enter")
+        assert asked
+        assert session.nodes_told.viewed[-1] == {"/logs/rank3.err"}
