@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.diagnosis.verdict.chain import chain_lines
+from hangtop.diagnosis.verdict.chain_text import chain_lines
 from tui.changes import MARKS
 from tui.format import clock
 from tui.panels.base import Fact, Place
-from tui.panels.opening import opened
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
 from tui.sharing import FEW, VIEWS, Shares, shares, usual_view
@@ -160,6 +159,8 @@ class OverviewPanel(OverviewParts):
     def enter(self) -> Place | None:
         """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
         if self.waitmap.active:
+            from tui.panels.opening import opened  # with what the diagnosis is made of: not before the first frame
+
             return opened(self.waitmap.boxes(), self.scene)
         if self.changes.active:
             change = self.changes.current

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.verdict.chain import chain_lines
+from hangtop.diagnosis.verdict.chain_text import chain_lines
 from tui.text import harmless
 from tui.waits.drawing import DrawnArrow, DrawnBox, drawing
 

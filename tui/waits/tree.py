@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.verdict.chain import BLAMED, ChainRow, box_text, chain_rows
+from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, box_text, chain_rows
 from tui.text import cells, fit, wrap
 from tui.waits.canvas import DrawnPart, Patch, WaitPicture
 from tui.waits.drawing import Drawing, DrawnBox

@@ -42,6 +42,21 @@ def test_help_lists_every_command_and_imports_none() -> None:
     assert all(name in done.stdout for name in COMMANDS)
 
 
+def test_the_screen_is_drawn_before_anything_is_imported_that_judges_or_asks() -> None:
+    code = (
+        "import sys\n"
+        "from hangtop.cli.screen import show\n"
+        "from hangtop.session.live import live_session\n"
+        "from tui.app import HangtopApp\n"
+        "import tui.panels.overview\n"
+        "late = ('asyncssh', 'torch', 'psutil', 'zstandard', 'hangtop.diagnosis.rules', 'hangtop.diagnosis.stacks', "
+        "'hangtop.diagnosis.groups.edges', 'hangtop.diagnosis.verdict.chain', 'tui.dialogs.base')\n"
+        "print([name for name in late if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help(name: str) -> None:
     done = run(name, "--help")

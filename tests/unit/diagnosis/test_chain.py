@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.verdict.chain import BLAMED, SHOWN, chain_lines
+from hangtop.diagnosis.verdict.chain_text import BLAMED, SHOWN, chain_lines
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.verdict.chain import chain_rows
+from hangtop.diagnosis.verdict.chain_text import chain_rows
 from tui.text import cells
 from tui.waits.canvas import HEAD, patches
 from tui.waits.drawing import Drawing, drawing

@@ -1,0 +1,79 @@
+"""Who waits for whom as text: the boxes of a verdict as a tree, whoever holds the others up first.
+
+It needs the boxes alone, and nothing of what they were made of: the screen draws its first frame with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import count, ranks_text
+
+SHOWN = 12
+"""Boxes in a text; the others are counted."""
+BLAMED = "◀"
+"""Ends the line of a box that holds others up."""
+
+
+class ChainRow(NamedTuple):
+    """A box in the tree of waits."""
+
+    place: int
+    """Among all boxes."""
+    parent: int
+    """Place of the box that it stands below, which it waits for; -1 at the root."""
+    head: str
+    """What stands before its text."""
+    on: str
+    """The same where the text goes on in a further line."""
+
+
+def chain_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[ChainRow]:
+    """The boxes as a tree, ``most`` at most: who holds the others up first, below each who waits for it."""
+    behind: dict[int, list[int]] = {}
+    for place, box in enumerate(boxes):
+        for other in box.waits_for:
+            behind.setdefault(other, []).append(place)
+    roots = [place for place, box in enumerate(boxes) if not box.waits_for] or list(range(min(1, len(boxes))))
+    roots.sort(key=lambda place: (not boxes[place].blamed, place))
+    below: dict[int, list[int]] = {}
+    known: set[int] = set()
+    kept = [root for root in roots if _take(root, behind, below, most, known)]
+    return [row for root in kept for row in _branches(ChainRow(root, -1, "", ""), below)]
+
+
+def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
+    """The same as text, a line a box."""
+    rows = chain_rows(boxes)
+    waited = {other for box in boxes for other in box.waits_for}
+    left = len(boxes) - len(rows)
+    shown = [f"{row.head}{box_text(boxes[row.place], waited=row.place in waited)}" for row in rows]
+    return [*shown, *([f"… and {count(left, 'more point')}"] if left else [])]
+
+
+def box_text(box: WaitBox, *, waited: bool) -> str:
+    """Who is where, at what, and in which collective; and whether that holds others up who wait for it."""
+    where = f" on {nodes_text(box.nodes)}" if box.nodes else ""
+    by = f"   [{box.operation}]" if box.operation else ""
+    mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""
+    return f"{ranks_text(box.ranks)}{where}: {box.doing}{by}{mark}"
+
+
+def _take(place: int, behind: Mapping[int, list[int]], below: dict[int, list[int]], most: int, known: set[int]) -> bool:
+    """Give a box its place in the tree, and those behind it that have none yet; says whether it had none."""
+    if place in known or len(known) >= most:
+        return False
+    known.add(place)
+    below[place] = [other for other in behind.get(place, ()) if _take(other, behind, below, most, known)]
+    return True
+
+
+def _branches(row: ChainRow, below: Mapping[int, list[int]]) -> Iterator[ChainRow]:
+    """A box and those below it; ``row.on`` is what all of these have before their own branch."""
+    yield row._replace(on=row.on + ("│  " if below[row.place] else "   "))
+    for number, other in enumerate(below[row.place], 1):
+        branch, on = ("└─ ", "   ") if number == len(below[row.place]) else ("├─ ", "│  ")
+        yield from _branches(ChainRow(other, row.place, row.on + branch, row.on + on), below)
