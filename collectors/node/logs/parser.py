@@ -26,7 +26,8 @@ class LogParser:
 
     ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
     ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
-    ``left_out`` are parts of the reader that are not to be asked (:mod:`parts`).
+    ``left_out`` are parts of the reader that are not to be asked (:mod:`parts`); ``tail`` is how many bytes of the
+    last lines are kept.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class LogParser:
         host: str = "",
         now: float = 0.0,
         left_out: Iterable[str] = (),
+        tail: int = BEFORE,
     ) -> None:
         self.source = source
         self.line = 1
@@ -50,6 +52,7 @@ class LogParser:
         self._pending = b""
         self._cutting = False
         self._tail = b""
+        self._kept = max(tail, BEFORE)
 
     @property
     def read_at(self) -> Optional[float]:
@@ -104,11 +107,11 @@ class LogParser:
 
     def last_time(self) -> Optional[float]:
         """The last time that the log's last lines print."""
-        return times.last(self._tail.decode("utf-8", "replace"), self._now)
+        return times.last(self._tail[-BEFORE:].decode("utf-8", "replace"), self._now)
 
     @property
     def tail(self) -> bytes:
-        """The last whole lines, :data:`BEFORE` bytes at most."""
+        """The last whole lines, of as many bytes as were asked for, :data:`BEFORE` at least."""
         return self._tail
 
     def _take(self, piece: bytes) -> None:
@@ -140,7 +143,7 @@ class LogParser:
             text = self._sifted(text, count, numbers)
         if text:
             self._text(text, numbers)
-            self._tail = (self._tail + text)[-BEFORE:]
+            self._tail = (self._tail + text)[-self._kept :]
 
     def _sifted(self, text: bytes, count: int, numbers: Numbers) -> bytes:
         """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
@@ -168,7 +171,7 @@ class LogParser:
 
     def _raw(self, text: bytes, at: int, end: int, mask: int, numbers: Numbers) -> None:
         def before() -> bytes:
-            return (self._tail + text[max(0, at - BEFORE) : at])[-BEFORE:]
+            return (self._tail[-BEFORE:] + text[max(0, at - BEFORE) : at])[-BEFORE:]
 
         raw = text[at:end]
         found = list(line.records(raw, numbers.of_offset(text, at), self._now))

@@ -59,7 +59,22 @@ def last_words(job: Job) -> str:
 
 
 def summary(job_status: JobStatus, outcome: Outcome) -> str:
-    """One line where no finding speaks."""
+    """One line where no finding speaks; with what the run outlived."""
+    return _quiet(job_status, outcome) + _outlived(job_status.job)
+
+
+def _outlived(job: Job) -> str:
+    """The last fault after which the run went on, and how many there were."""
+    told = [event for event in job.passed if event.data.get("consequence") is not True]
+    if not told:
+        return ""
+    last = told[-1]
+    words = last.text.strip().rpartition("\n")[2].strip() or last.kind
+    others = f", and {count(len(told) - 1, 'other')} before" if len(told) > 1 else ""
+    return f"; the run went on for long after “{words[:120]}” ({last.source}:{last.line}){others}"
+
+
+def _quiet(job_status: JobStatus, outcome: Outcome) -> str:
     job = job_status.job
     if outcome == "healthy":
         return "the run ended well, and nothing is wrong in what was read"

@@ -32,6 +32,8 @@ class Contents:
 
     files: list[Recognised] = field(default_factory=list)
     events: list[LogEvent] = field(default_factory=list)
+    passed: list[LogEvent] = field(default_factory=list)
+    """What is told of faults that the run outlived."""
     progress: list[CommProgress] = field(default_factory=list)
     speeds: list[CommSpeed] = field(default_factory=list)
     """What files of NCCL's Inspector tell."""

@@ -43,6 +43,7 @@ def job_of(contents: Contents, now: float | None = None) -> Job:
         stack_ranks=dict(_stack_ranks(contents, processes)),
         events=tuple(events),
         event_nodes=tuple(event.host for event in events),
+        passed=tuple(contents.passed),
         progress=tuple(progress),
         recorders=tuple(contents.recorders),
         traces=picture(contents.traces) if contents.traces else None,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from collectors.node.logs import counters, hccl
 from collectors.node.logs.names import Hints
-from collectors.node.logs.parser import LogParser
+from collectors.node.logs.parser import BEFORE, LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value
 
@@ -67,7 +67,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
 def _steps(parser: LogParser) -> list[int]:
     """Numbers of the lines, of those at the end, in which steps are counted."""
     found = []
-    for back, line in enumerate(reversed(parser.tail.rstrip(b"\n").split(b"\n"))):
+    for back, line in enumerate(reversed(parser.tail[-BEFORE:].rstrip(b"\n").split(b"\n"))):
         text = counters.plain(line)
         seen = counters.counted(text)
         if seen is not None and seen.kind != counters.BARE and not counters.is_trouble(text):

@@ -30,6 +30,7 @@ from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
 from hangtop.session.folder.parting import parting
+from hangtop.session.folder.passed import TAIL, passed
 from hangtop.session.folder.prompts import copied
 
 DOCUMENT = 64 << 20
@@ -128,7 +129,7 @@ def _binary(head: bytes) -> bool:
 def _log(member: Member, contents: Contents) -> Recognised:
     hints = names.hints(member.name)
     now = member.modified if member.modified is not None else time.time()
-    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now)
+    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now, tail=TAIL)
     events: list[LogEvent] = []
     for chunk in member.chunks():
         events += parser.feed(chunk)
@@ -137,7 +138,10 @@ def _log(member: Member, contents: Contents) -> Recognised:
     events += parser.close()
     last = parting(parser, now) if not any(event.kind.startswith("kernel.") for event in events) else None
     events += [last] if last is not None else []
-    events = [_cleaned(event) for event in finished(events, parser, hints)]
+    over = passed(events, parser, hints)
+    contents.passed += [_cleaned(event) for event, done in zip(events, over, strict=True) if done]
+    left = [event for event, done in zip(events, over, strict=True) if not done]
+    events = [_cleaned(event) for event in finished(left, parser, hints)]
     progress = parser.progress()
     contents.events += events
     contents.progress += progress

@@ -1,0 +1,95 @@
+"""What a log tells of a fault that the run outlived: it goes on for long afterwards, counts steps, or comes to its end.
+
+Such words are no fault of what was read: no rule sees them (``Job.passed`` holds them for people). Only words of
+nobody in particular, or of the one process that writes the log, may pass: in a log of many ranks others go on for a
+while when one has failed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from collectors.node.logs import counters
+from collectors.node.logs.names import Hints
+from collectors.node.logs.parser import LogParser
+from collectors.samples.logs import LogEvent
+
+TAIL = 64 * 1024
+"""Bytes at the end of a log in which steps are looked for."""
+RECORDS, STEPS = 200, 5
+"""Lines (or states of a progress bar) and different steps behind a fault that show that the run went on. What a
+process had buffered comes out behind its traceback: some kilobytes, of the steps before it."""
+ENDING = 40
+"""Lines between a fault and the word that training is complete: less may be what another process was about to say."""
+_FAULTS = (
+    "python.", "process.", "log.error", "host.", "gloo.", "fabric.", "horovod.", "engine.", "elastic.fail",
+    "elastic.rendezvous", "elastic.signal", "elastic.restart", "elastic.closing", "elastic.unkillable",
+    "launcher.exit", "launcher.killed", "launcher.refused", "launcher.lost_node", "launcher.pending",
+    "slurm.out_of_memory", "jax.", "hccl.timeout", "hccl.connect_timeout", "hccl.lost", "hccl.error", "peer.",
+    "nccl_tests.failed", "torch.out_of_memory", "torch.worker_died", "torch.cuda_error", "torch.watchdog_",
+    "torch.store_timeout", "torch.store_lost", "torch.store_retry", "torch.barrier_failed", "torch.desync",
+    "torch.fingerprint", "torch.unused_parameters", "torch.marked_twice", "torch.taken_down", "torch.dump_signal",
+    "torch.failed_collective", "torch.gil", "torch.address_in_use", "torch.unresolved",
+)  # fmt: skip
+"""Kinds that tell of something that fails or waits. Those of kernels and settings stay true whatever follows."""
+_ENDINGS = ("job.finished", "elastic.finished")
+
+
+def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> list[bool]:
+    """Of each event of one log whether the run outlived what it tells."""
+    wanted = [event.kind.startswith(_FAULTS) for event in events]
+    if not any(wanted):
+        return wanted
+    after = _After(parser)
+    anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
+    ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
+    own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
+    over = [
+        fault and (event.line <= anew or (mine and after.went_on(event)))
+        for event, fault, mine in zip(events, wanted, own, strict=True)
+    ]
+    if any(fault and event.line >= ended for event, fault in zip(events, wanted, strict=True)):
+        return over
+    return [
+        done or (mine and ended - _last_line(event) > ENDING)
+        for event, done, mine in zip(events, over, own, strict=True)
+    ]
+
+
+def _own(event: LogEvent, hints: Hints) -> bool:
+    """Whether it speaks for whoever writes the log."""
+    return event.rank is None or event.rank == hints.rank
+
+
+def _last_line(event: LogEvent) -> int:
+    return event.line + event.text.rstrip("\n").count("\n")
+
+
+class _After:
+    """What stands in the end of a log behind its events."""
+
+    def __init__(self, parser: LogParser) -> None:
+        self._tail = parser.tail
+        self._first = parser.line - self._tail.count(b"\n")
+        self._ends: list[int] = []
+        self._steps: list[tuple[int, str, float]] = []
+        at = 0
+        for line in self._tail.split(b"\n"):
+            self._ends.append(at)
+            text = counters.plain(line)
+            seen = None if counters.is_trouble(text) else counters.counted(text)
+            if seen is not None and seen.kind != counters.BARE:
+                self._steps.append((at, seen.template, seen.epoch * 1e9 + seen.value))
+            at += len(line) + 1
+
+    def went_on(self, event: LogEvent) -> bool:
+        """Whether so many lines, and steps that count on among them, stand behind it."""
+        words = event.text.rstrip().rpartition("\n")[2].strip().encode("utf-8", "replace")
+        found = self._tail.rfind(words) if words else -1
+        if found < 0 and _last_line(event) >= self._first:
+            return False  # cut, or put in other words: where it stands is not known
+        at = max(found, 0)
+        if found >= 0 and len(self._ends) - bisect_left(self._ends, at) <= RECORDS:
+            return False
+        return len({step[1:] for step in self._steps[bisect_left(self._steps, (at, "", 0.0)) :]}) >= STEPS

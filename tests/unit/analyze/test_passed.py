@@ -1,0 +1,72 @@
+"""Faults that a run outlived: steps, or the word that training is complete, stand long behind them in the same log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+
+RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
+STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(300))
+BAR = "".join(f"\r{number}%|####      | {number}/400 [00:{number % 60:02d}<09:00,  1.01s/it]" for number in range(300))
+RESTART = (
+    "W1125 10:00:00.0 7 torch/distributed/elastic/agent/server/api.py:1] [default] Worker group FAILED. "
+    "2/3 attempts left; will restart worker group\n"
+)
+WORDS = "".join(f"sample {chr(97 + number % 26)} was scored\n" for number in range(90))
+STALLED = (
+    "[2026-11-25 10:00:00.1: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced"
+    ", gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+    "Missing ranks:\n1: [grad.0]\n"
+)
+OUTLIVED = [
+    RAISED,
+    "UCX  ERROR no active messages transport to <no debug data>: self/memory - Destination is unreachable\n",
+    "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed.\n",
+    "srun: error: n7: task 3: Exited with exit code 1\n",
+    STALLED,
+]
+
+
+def _told(folder: Path, text: str, name: str = "job.out") -> tuple[list[str], str]:
+    (folder / name).write_text(text)
+    verdict = diagnose(job_of(read([folder])))
+    return [finding.kind for finding in verdict.findings if finding.severity != "info"], verdict.summary
+
+
+@pytest.mark.parametrize("fault", OUTLIVED)
+@pytest.mark.parametrize("steps", [STEPS, BAR, STEPS * 40])
+def test_a_fault_after_which_the_run_goes_on_is_none(fault: str, steps: str, tmp_path: Path) -> None:
+    assert _told(tmp_path, fault)[0] != []
+    kinds, summary = _told(tmp_path, STEPS + fault + steps)
+    assert kinds == []
+    assert "the run went on for long after" in summary
+
+
+@pytest.mark.parametrize("fault", OUTLIVED)
+def test_the_same_fault_at_the_end_counts(fault: str, tmp_path: Path) -> None:
+    assert _told(tmp_path, STEPS + fault + STEPS + fault)[0] == _told(tmp_path, fault)[0]
+
+
+def test_what_was_buffered_comes_out_behind_the_traceback(tmp_path: Path) -> None:
+    assert _told(tmp_path, RAISED + STEPS[: STEPS.find("step 150")])[0] == ["rank_crashed"]
+
+
+def test_training_that_is_complete_outlived_what_was_raised_long_before(tmp_path: Path) -> None:
+    assert _told(tmp_path, RAISED + WORDS + "Training completed\n")[0] == []
+    assert _told(tmp_path, RAISED + "Training completed\n")[0] == ["rank_crashed"]
+    assert _told(tmp_path, RAISED + WORDS + "Training completed\n" + RAISED)[0] == ["rank_crashed"]
+
+
+def test_ranks_that_were_started_anew_outlived_what_they_raised(tmp_path: Path) -> None:
+    raised = "".join(f"[rank3]: {line}\n" for line in RAISED.splitlines())
+    assert _told(tmp_path, raised + RESTART + STEPS)[0] == []
+    assert "rank_crashed" in _told(tmp_path, raised + STEPS)[0]
+    assert "rank_crashed" in _told(tmp_path, raised + RESTART + STEPS + raised.replace("bad", "no"))[0]
+
+
+def test_a_rank_s_own_log_may_go_on(tmp_path: Path) -> None:
+    assert _told(tmp_path, RAISED + STEPS, "rank3.log")[0] == []
