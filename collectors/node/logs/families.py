@@ -18,6 +18,7 @@ from collectors.node.logs import (
     fabrics,
     fatal,
     gloo,
+    gpu_tests,
     hccl,
     horovod,
     hydra,
@@ -78,5 +79,6 @@ FAMILIES: Tuple[Family, ...] = (
     engines.FAMILY,
     fabrics.FAMILY,
     fabric_manager.FAMILY,
+    gpu_tests.FAMILY,
     errors.FAMILY,
 )

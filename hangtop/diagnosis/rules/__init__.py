@@ -78,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     nvlink_fabric.service_failed,
     driver.told,
     driver.unseen,
+    driver.tests_failed,
     cuda.hardware,
     gpu_speed.gpu_throttled,
     gpu_speed.gpu_pcie_degraded,

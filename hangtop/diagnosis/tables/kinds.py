@@ -134,6 +134,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("gpu_ecc", "at_risk", 0, GPU_XID_EFFECTS),
     Kind("gpu_row_remap", "at_risk", 0),
     Kind("gpu_needs_reset", "at_risk", 0),
+    Kind("gpu_test_failed", "at_risk", 0),
     Kind("nvlink_errors", "at_risk", 0),
     Kind("nvlink_fabric_down", "at_risk", 0, (Effects(WAITS_END | _set("init_hang", "nccl_init_failed"), "any"),
          Effects(_set("rank_crashed"), "node"))),

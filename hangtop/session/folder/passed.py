@@ -20,6 +20,8 @@ TAIL = 64 * 1024
 RECORDS, STEPS = 200, 5
 """Lines (or states of a progress bar) and different steps behind a fault that show that the run went on. What a
 process had buffered comes out behind its traceback: some kilobytes, of the steps before it."""
+LONG, FEW = 16 * 1024, 3
+"""Bytes behind a fault that are more than what was buffered: fewer steps will do then, bare fractions among them."""
 ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 _FAULTS = (
@@ -73,14 +75,14 @@ class _After:
         self._tail = parser.tail
         self._first = parser.line - self._tail.count(b"\n")
         self._ends: list[int] = []
-        self._steps: list[tuple[int, str, float]] = []
+        self._steps: list[tuple[int, str, float, bool]] = []
         at = 0
         for line in self._tail.split(b"\n"):
             self._ends.append(at)
             text = counters.plain(line)
             seen = None if counters.is_trouble(text) else counters.counted(text)
-            if seen is not None and seen.kind != counters.BARE:
-                self._steps.append((at, seen.template, seen.epoch * 1e9 + seen.value))
+            if seen is not None:
+                self._steps.append((at, seen.template, seen.epoch * 1e9 + seen.value, seen.kind != counters.BARE))
             at += len(line) + 1
 
     def went_on(self, event: LogEvent) -> bool:
@@ -92,4 +94,5 @@ class _After:
         at = max(found, 0)
         if found >= 0 and len(self._ends) - bisect_left(self._ends, at) <= RECORDS:
             return False
-        return len({step[1:] for step in self._steps[bisect_left(self._steps, (at, "", 0.0)) :]}) >= STEPS
+        steps = {step[1:] for step in self._steps[bisect_left(self._steps, (at, "", 0.0, False)) :]}
+        return sum(named for _, _, named in steps) >= STEPS or (len(self._tail) - at > LONG and len(steps) >= FEW)

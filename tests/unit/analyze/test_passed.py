@@ -70,3 +70,10 @@ def test_ranks_that_were_started_anew_outlived_what_they_raised(tmp_path: Path) 
 
 def test_a_rank_s_own_log_may_go_on(tmp_path: Path) -> None:
     assert _told(tmp_path, RAISED + STEPS, "rank3.log")[0] == []
+
+
+def test_another_run_that_counts_in_bare_fractions(tmp_path: Path) -> None:
+    model = "".join(f"  (layer{number}): Conv2d({number}, {number}, kernel_size=(3, 3))\n" for number in range(400))
+    fractions = "".join(f"Test: [{number}0/124] Data 75.7 (96.7) Batch 76.3\n" for number in range(1, 5))
+    assert _told(tmp_path, RAISED + model + fractions)[0] == []
+    assert _told(tmp_path, RAISED + model)[0] == ["rank_crashed"]
