@@ -38,7 +38,8 @@ _SLURM_NODE = re.compile(
 )
 _SLURM_LAUNCH = re.compile(
     r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node \[?(?P<host>[\w.-]{1,120})\]?:"
-    r" (?P<why>(?!Unable to satisfy|Unable to layout|Invalid|No such file|Plugin|Permission|Access)[^\r\n]{1,200})"
+    r" (?P<why>(?:Communication|Socket|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact"
+    r"|Protocol|Can't|Message|[^\r\n]{0,60}(?:timed out|not responding|unreachable))[^\r\n]{0,200})"
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"

@@ -1,6 +1,7 @@
 """Jobs that were never started: what batch systems, launchers, shells and ssh say when they refuse.
 
-``launcher.refused`` has ``launcher`` and ``why``; the event's host is the node that refused, where it is named.
+``launcher.refused`` has ``launcher`` and ``why`` (``vague``: tasks did not start, not why); the event's host is the
+node that refused, where it is named.
 Formats: Slurm's ``slurm_errno.c`` behind ``srun: error:``, Open MPI's and PRRTE's help texts (``help-*.txt``), OpenSSH,
 pdsh, Flux's shell, GNU bash.
 """
@@ -32,9 +33,11 @@ _STEPD = (
     r"|[^\r\n]{0,60}task_prolog [^\r\n]{0,160}|run_command: [^\r\n]{0,160})"
 )
 _LAUNCH = (
-    r"Task launch for \S{1,40} failed on node \[?(?P<host>[\w.-]{1,120})\]?: (?P<why>(?:Unable to"
-    r" (?:satisfy|layout)|Invalid|No such file"
-    r"|Plugin|Permission|Access/permission)[^\r\n]{0,160})"
+    r"Task launch for \S{1,40} failed on node \[?(?P<host>[\w.-]{1,120})\]?: (?P<why>(?!Communication|Socket"
+    r"|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact|Protocol|Can't|Message"
+    r"|[^\r\n]{0,60}(?:timed out|not responding|unreachable))[^\r\n]{1,200})"
+    r"|(?:srun|sbatch|salloc)\S{0,30}: (?P<late>(?:error: )?timeout waiting for task launch[^\r\n]{0,80}"
+    r"|StepId=\S{1,40} aborted before step completely launched)"
 )
 _OPEN_MPI = (
     r"(?P<why>There are not enough slots available in the system[^\r\n]{0,80}"
@@ -94,7 +97,9 @@ def read(text: str) -> Iterator[Said]:
         match = pattern.search(text)
         if match is not None:
             groups = match.groupdict()
-            data: Data = {"launcher": launcher, "why": groups["why"].strip()[:240]}
+            data: Data = {"launcher": launcher, "why": (groups["why"] or groups["late"]).strip()[:240]}
+            if groups.get("late"):
+                data["vague"] = True
             yield Said("launcher.refused", data, host=groups.get("host") or "")
             return
 
@@ -103,6 +108,7 @@ FAMILY = Family(
     "refusals",
     (
         b"srun: error", b"sbatch: error", b"salloc: error", b"slurmstepd", b"Task launch for", b"not enough slots",
+        b"step completely",
         b"qsub: ", b"bsub: ", b"msub: ", b"condor_submit: ",
         b"attempt to run as root", b"was unable to find", b"was unable to launch", b"could not find anything to do",
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",

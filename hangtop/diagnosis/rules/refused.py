@@ -46,7 +46,8 @@ def refused(job: Job) -> Iterator[Finding]:
     events = tuple(event for event in everything if event.data.get("where") is not True)
     if not events or job.live or finished(job) or _ran(job, events):
         return
-    told = [event for event in events if event.data.get("detail") is True] or list(events)
+    told = [event for event in events if event.data.get("detail") is True]
+    told = told or [event for event in events if event.data.get("vague") is not True] or list(events)
     first = told[0]
     launcher = text_of(events[0], "launcher")
     ranks = ranks_in(events)

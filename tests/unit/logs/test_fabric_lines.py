@@ -119,9 +119,26 @@ def test_words_of_kubernetes() -> None:
 
 def test_a_node_that_slurm_could_not_launch_on() -> None:
     event = only(
-        parse("srun: error: Task launch for 36.0 failed on node cn1: Job credential expired\n"), "launcher.lost_node"
+        parse("srun: error: Task launch for 36.0 failed on node cn1: Socket timed out on send/recv operation\n"),
+        "launcher.lost_node",
     )
-    assert (event.host, event.data["why"]) == ("cn1", "Job credential expired")
+    assert (event.host, event.data["why"]) == ("cn1", "Socket timed out on send/recv operation")
+
+
+def test_a_node_that_refused_what_slurm_launched_on_it() -> None:
+    said = parse("srun: error: Task launch for 36.0 failed on node cn1: Job credential expired\n")
+    assert (only(said, "launcher.refused").host, kinds(said)) == ("cn1", ["launcher.refused"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: timeout waiting for task launch, started 0 of 1 tasks",
+        "srun: StepId=2166087.0 aborted before step completely launched.",
+    ],
+)
+def test_tasks_that_did_not_start(line: str) -> None:
+    assert only(parse(line + "\n"), "launcher.refused").data["vague"] is True
 
 
 def test_a_worker_s_last_state_among_torchelastic_s_events() -> None:
