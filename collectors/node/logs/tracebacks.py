@@ -36,7 +36,8 @@ RECORD = re.compile(
     r"^(?:\[?[EWIF]\d{3,4} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
     r"|srun: |slurmstepd: |Epoch|Traceback|"
     r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
-    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|)"
+    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"
+    r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
 )
 _BACKTRACE = re.compile(
     r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ (?:Capture|Call)|#\d+ )"

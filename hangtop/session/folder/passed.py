@@ -35,6 +35,8 @@ _FAULTS = (
     "torch.failed_collective", "torch.gil", "torch.address_in_use", "torch.unresolved",
 )  # fmt: skip
 """Kinds that tell of something that fails or waits. Those of kernels and settings stay true whatever follows."""
+WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
+"""Seconds for which a log goes on behind an error, or an exception, that was logged."""
 _ENDINGS = ("job.finished", "elastic.finished")
 
 
@@ -51,12 +53,26 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> list[
         fault and (event.line <= anew or (mine and after.went_on(event)))
         for event, fault, mine in zip(events, wanted, own, strict=True)
     ]
-    if any(fault and event.line >= ended for event, fault in zip(events, wanted, strict=True)):
-        return over
-    return [
-        done or (mine and ended - _last_line(event) > ENDING)
-        for event, done, mine in zip(events, over, own, strict=True)
-    ]
+    if not any(fault and event.line >= ended for event, fault in zip(events, wanted, strict=True)):
+        over = [
+            done or (mine and ended - _last_line(event) > ENDING)
+            for event, done, mine in zip(events, over, own, strict=True)
+        ]
+    return _with_logged(events, over, wanted, own, after)
+
+
+def _with_logged(
+    events: Sequence[LogEvent], over: Sequence[bool], wanted: Sequence[bool], own: Sequence[bool], after: _After
+) -> list[bool]:
+    """And of errors that somebody logged, so that he was there to do it: he wrote on, and nothing failed later."""
+    found = list(over)
+    for place in sorted(range(len(events)), key=lambda place: events[place].line, reverse=True):
+        if not wanted[place] or found[place]:
+            continue
+        found[place] = own[place] and after.wrote_on(events[place])
+        if not found[place]:
+            break
+    return found
 
 
 def _own(event: LogEvent, hints: Hints) -> bool:
@@ -73,6 +89,7 @@ class _After:
 
     def __init__(self, parser: LogParser) -> None:
         self._tail = parser.tail
+        self._last = parser.last_time()
         self._first = parser.line - self._tail.count(b"\n")
         self._ends: list[int] = []
         self._steps: list[tuple[int, str, float, bool]] = []
@@ -85,12 +102,28 @@ class _After:
                 self._steps.append((at, seen.template, seen.epoch * 1e9 + seen.value, seen.kind != counters.BARE))
             at += len(line) + 1
 
-    def went_on(self, event: LogEvent) -> bool:
-        """Whether so many lines, and steps that count on among them, stand behind it."""
+    def _where(self, event: LogEvent) -> int | None:
+        """Where in the end it stands; -1: before it; None: cut, or put in other words, so that it is not known."""
         words = event.text.rstrip().rpartition("\n")[2].strip().encode("utf-8", "replace")
         found = self._tail.rfind(words) if words else -1
-        if found < 0 and _last_line(event) >= self._first:
-            return False  # cut, or put in other words: where it stands is not known
+        return None if found < 0 and _last_line(event) >= self._first else found
+
+    def wrote_on(self, event: LogEvent) -> bool:
+        """Whether it was logged, and lines that tell of neither trouble nor waiting came much later."""
+        error, logged = event.kind == "log.error", event.data.get("logged") is True
+        if not (error or logged) or event.at is None or self._last is None:
+            return False
+        found = self._where(event)
+        if found is None or self._last - event.at < (WROTE_ON_S if error else WROTE_ON_LATER_S):
+            return False
+        rows = map(counters.plain, self._tail[max(found, 0) :].split(b"\n")[1:])
+        return any(row.strip() and not (counters.is_trouble(row) or counters.is_beat(row)) for row in rows)
+
+    def went_on(self, event: LogEvent) -> bool:
+        """Whether so many lines, and steps that count on among them, stand behind it."""
+        found = self._where(event)
+        if found is None:
+            return False
         at = max(found, 0)
         if found >= 0 and len(self._ends) - bisect_left(self._ends, at) <= RECORDS:
             return False

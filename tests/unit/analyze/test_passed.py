@@ -77,3 +77,28 @@ def test_another_run_that_counts_in_bare_fractions(tmp_path: Path) -> None:
     fractions = "".join(f"Test: [{number}0/124] Data 75.7 (96.7) Batch 76.3\n" for number in range(1, 5))
     assert _told(tmp_path, RAISED + model + fractions)[0] == []
     assert _told(tmp_path, RAISED + model)[0] == ["rank_crashed"]
+
+
+LOGGED = "2026-11-25 10:00:05,000 - app - ERROR - could not read part 7\n"
+LATER = "2026-11-25 10:{}:{} - app - INFO - part {} is read\n"
+
+
+def test_who_logged_an_error_and_wrote_on_for_long_has_outlived_it(tmp_path: Path) -> None:
+    assert _told(tmp_path, LOGGED)[0] == ["rank_crashed"]
+    assert _told(tmp_path, LOGGED + LATER.format("00", "06,100", 8))[0] == ["rank_crashed"]
+    assert _told(tmp_path, LOGGED + LATER.format("04", "06,100", 8))[0] == []
+    assert _told(tmp_path, LOGGED + LATER.format("04", "06,100", 8) + LOGGED.replace("10:0", "10:5"))[0] == [
+        "rank_crashed"
+    ]
+
+
+def test_heartbeats_behind_a_logged_error_are_no_life(tmp_path: Path) -> None:
+    beat = "2026-11-25 10:30:00,000 - app - INFO - still waiting for worker 3\n"
+    assert _told(tmp_path, LOGGED + beat)[0] == ["rank_crashed"]
+
+
+def test_a_logged_exception_that_others_fail_of_later_counts(tmp_path: Path) -> None:
+    logged = LOGGED + LOGGED.replace("could not read part 7\n", RAISED)
+    late = LATER.format("30", "00,000", 9)
+    assert _told(tmp_path, logged + late * 2)[0] == []
+    assert _told(tmp_path, logged + late * 2 + RAISED.replace("bad", "no"))[0] != []

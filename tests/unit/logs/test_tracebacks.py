@@ -215,3 +215,9 @@ def test_what_a_worker_of_ray_raised_is_told_and_not_ray_s_wrapping() -> None:
     assert (died.data["type"], died.data["signature"], died.data["consequence"]) == (
         "ActorDiedError", "child_failed", True,
     )  # fmt: skip
+
+
+def test_a_logger_s_next_line_is_no_part_of_the_message() -> None:
+    raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
+    for line in ("2026-11-25 10:30:00,000 - app.io - INFO - part 9 is read", "2026-11-25 10:30:00.1 | INFO | part 9"):
+        assert only(parse(raised + line + "\n"), "python.exception").data["message"] == "bad shard"
