@@ -12,14 +12,14 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
-from hangtop.diagnosis.rules.lost import left_early, left_no_word, lingers
+from hangtop.diagnosis.rules.lost import came_to_its_end, left_early, left_no_word, lingers
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, finished_early, lingering_one, without_word
+from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, ended_well, finished_early, lingering_one, without_word
 from hangtop.diagnosis.witnesses.ends import (
     is_bare,
     is_cut,
@@ -127,6 +127,8 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
         lingering = lingering_one(job_status.job, spoke, closed)
         if early and closed:
             yield left_early(job_status.job, early, closed)
+        elif closed and (reports := ended_well(job_status.job, wordless.ranks)):
+            yield came_to_its_end(job_status.job, wordless.ranks, reports, closed)
         elif wordless.ranks:
             yield left_no_word(job_status.job, wordless, ended, closed)
         elif lingering is not None:

@@ -62,6 +62,23 @@ def left_no_word(
     )  # fmt: skip
 
 
+def came_to_its_end(
+    job: Job, ranks: tuple[int, ...], reports: Sequence[LogEvent], closed: Sequence[LogEvent]
+) -> Finding:
+    """Ranks without a word that, by their launcher's report, did not fail: they left while the others wanted them."""
+    nodes = homes(job, ranks) or tuple(sorted({event.host for event in reports} - {""}))
+    on = f"{on_nodes(nodes)} " if nodes else ""
+    it = "it" if len(ranks) == 1 else "them"
+    return Finding(
+        "rank_left_early", "critical", 0.75,
+        f"{ranks_text(ranks)} {on}ended with exit code 0, and others then lost the connection to {it}: torchrun lists "
+        f"{it} neither among those that failed nor among those that it ended",
+        ranks=ranks, nodes=nodes, evidence=tuple(map(event_line, (*reports[:2], *closed[:2]))),
+        advice="Did its data run out before the others', did it stop early, or catch an exception and return? Give "
+        "every rank the same number of batches, or use torch.distributed.algorithms.join.",
+    )  # fmt: skip
+
+
 def lingers(job: Job, rank: int, ended: Sequence[tuple[Failure, ...]], closed: Sequence[LogEvent]) -> Finding:
     """A rank that is still there, and to which all others lost their connections: it has left what they are in."""
     victims = {words[0].rank for words in ended} | set(ranks_in(closed))

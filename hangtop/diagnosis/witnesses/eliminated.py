@@ -12,7 +12,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of, world_or_logged
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 
 
@@ -101,6 +101,31 @@ def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]
         and event.rank not in victims
         and (event.at is None or lost is None or event.at <= lost)
     )
+
+
+def ended_well(job: Job, ranks: Collection[int]) -> tuple[LogEvent, ...]:
+    """Reports of torchrun by which these ranks did not fail, one of each; empty where not all of them are told so.
+
+    Its agent lists every rank of its node that failed, and says whom it ended. Who is in neither came to its own end,
+    with exit code 0. The ranks of a node follow each other: whose number is lower than a listed one's by no more than
+    that one's local rank is on its node.
+    """
+    listed = said(job, "elastic.failure")
+    failed = {number_of(event, "failed_rank") for event in listed}
+    ended = {event.source for event in said(job, "elastic.closing")}
+    found: list[LogEvent] = []
+    for rank in ranks:
+        of_its_agent = [event for event in listed if event.source not in ended and _beside(event, rank)]
+        if rank in failed or not of_its_agent:
+            return ()
+        if of_its_agent[0] not in found:
+            found.append(of_its_agent[0])
+    return tuple(found)
+
+
+def _beside(event: LogEvent, rank: int) -> bool:
+    number, local = number_of(event, "failed_rank"), number_of(event, "local_rank")
+    return number is not None and local is not None and number - local <= rank < number
 
 
 def _homes(job: Job) -> Mapping[int, str]:

@@ -46,10 +46,13 @@ def signalled(job: Job) -> bool:
 def own_words(words: Sequence[Failure]) -> Sequence[Failure]:
     """A launcher's bare exit code adds nothing to what the rank says itself: that it is a victim, as a rule.
 
-    Nor does a traceback without its end, where the same is there with it: launchers print what they cut short.
+    Nor does a traceback without its end, where the same is there with it: launchers print what they cut short. Nor an
+    abort without a reason after the rank has raised for want of another: threads of C++ that nobody joined end it so.
     """
     whole = {word.frame for word in words if word.event.kind == "python.exception" and not is_cut(word)}
     said_itself = [word for word in words if word.manner != "exit" or word.signal]
+    if any(word.manner == "exception" and word.consequence for word in words):
+        said_itself = [word for word in said_itself if word.signal != "ABRT" or _speaks(word)]
     return [word for word in said_itself if not is_cut(word) or word.frame not in whole] or words
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from collectors.samples.fabric import Interface
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import JobMotion, NetworkUse
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -100,6 +101,40 @@ def test_the_one_that_left_no_word_was_killed() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
     assert "left no word" in found.summary
+
+
+def reported(job: Sketch, *, ended_by_agent: bool = False, exitcode: int = 1, failed: int = 3) -> Finding:
+    """Torchrun's report of node2, whose ranks are 2 and 3; all but rank 2 lost a connection."""
+    victim(job, 0, 1, 3)
+    fields: dict[str, Any] = {
+        "local_rank": failed - 2,
+        "exitcode": exitcode,
+        "root": True,
+        "node": "node2",
+        "source": "node2.err",
+    }
+    job.says("elastic.failure", ago=8, failed_rank=failed, **fields)
+    if ended_by_agent:
+        job.says("elastic.closing", ago=9, signal="TERM", closed_pid=6, source="node2.err")
+    return first(job.verdict())
+
+
+def test_whom_torchrun_lists_neither_as_failed_nor_as_ended_by_it_came_to_its_own_end() -> None:
+    found = reported(after())
+    assert (found.kind, found.ranks, found.nodes) == ("rank_left_early", (2,), ("node2",))
+    assert "rank 2 on node2 ended with exit code 0" in found.summary
+
+
+@pytest.mark.parametrize("how", [{"ended_by_agent": True}, {"failed": 2, "exitcode": -9}])
+def test_whom_torchrun_ended_or_lists_did_not(how: dict[str, Any]) -> None:
+    assert reported(after(), **how).kind == "rank_killed"
+
+
+def test_an_abort_without_a_reason_of_a_rank_that_lost_another_is_no_failure_of_its_own() -> None:
+    job = after()
+    job.says("elastic.failure", ago=20, failed_rank=0, local_rank=0, exitcode=-6, signal="ABRT", source="node1.err")
+    found = reported(job)
+    assert (found.kind, found.ranks) == ("rank_left_early", (2,))
 
 
 def shutting_down(world: int, *gone: int) -> Sketch:
