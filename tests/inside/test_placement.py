@@ -143,8 +143,22 @@ def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
     findings = {finding.summary: finding for finding in placed(3, build)[0].findings}
     assert set(findings) == {
         "layers.0.norm.bias is frozen on some ranks only: rank 1",
-        "extra.weight, extra.bias has a gradient on some ranks only: rank 0",
+        "extra.weight, extra.bias have a gradient on some ranks only: rank 0",
     }
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_what_ddp_would_wait_for_is_named_by_a_backward_that_it_does_not_average(*, fault: bool) -> None:
+    def build(rank: int) -> Any:
+        ddp = torch.nn.parallel.DistributedDataParallel(tower())
+        extra = torch.zeros(1) if fault and rank == 1 else ddp.module.extra(torch.ones(1, 8))
+        with ddp.no_sync():
+            (ddp(torch.ones(2, 8)).sum() + extra.sum()).backward()
+        return ddp
+
+    result = placed(3, build)[0]
+    named = ["module.extra.weight, module.extra.bias have a gradient on some ranks only: rank 1"] if fault else []
+    assert [finding.summary for finding in result.findings] == named
 
 
 def test_replicas_of_shards_are_compared() -> None:

@@ -229,7 +229,7 @@ def differences(rows: Dict[int, Dict[str, ParameterRow]]) -> Iterator[Noted]:
         soft = aspect == "gradient"
         yield Noted(
             "placement_wrong", "warning" if soft else "critical",
-            "%s %s: %s" % (_few([name for name, _, _, _ in found]), words[aspect], ranks_text(odd)),
+            "%s %s: %s" % (_few([name for name, _, _, _ in found]), _of(len(found), words[aspect]), ranks_text(odd)),
             odd, shown,
             "Parameters that take no part in the loss on some ranks hang DDP without find_unused_parameters." if soft
             else "All ranks must build and shard the model alike.",
@@ -266,6 +266,12 @@ def _aspect(row: ParameterRow, aspect: str) -> str:
     if aspect in ("trained", "gradient"):
         return {"trained": ("frozen", "trained"), "gradient": ("no gradient", "a gradient")}[aspect][value]
     return str(value) or "none"
+
+
+def _of(count: int, words: str) -> str:
+    """``has …`` of one parameter, ``have …`` of several."""
+    verb, _, rest = words.partition(" ")
+    return "%s %s" % (verb if count == 1 else {"has": "have", "is": "are", "lies": "lie"}[verb], rest)
 
 
 def _few(names: Sequence[str]) -> str:
