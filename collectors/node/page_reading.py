@@ -43,6 +43,7 @@ class PageHead(NamedTuple):
     question: int
     seen: int
     version: int
+    asked_at: float
 
     def pulse(self, pid: int) -> InsidePulse:
         """Where the process is, which is known by this pid here."""
@@ -81,6 +82,7 @@ def head_of(data: bytes) -> Optional[PageHead]:
         question=words[layout.QUESTION],
         seen=words[layout.SEEN],
         version=words[layout.VERSION_WORD],
+        asked_at=floats[layout.ASKED_AT],
     )
 
 

@@ -40,7 +40,7 @@ class CheckAnswer:
 
     order: CheckOrder
     missed: tuple[str, ...]
-    """Whom it could not be put to, and why."""
+    """Whom it could not be put to, and why: then nobody makes it."""
     results: dict[int, InsideResult]
     """By rank."""
 
@@ -107,10 +107,8 @@ async def _check(options: SessionOptions, check: str, ranks: frozenset[int], wai
         except InsideRefused as refused:
             raise click.ClickException(str(refused)) from None
         for line in missed:
-            click.echo(f"not asked: {line}", err=True)
-        if len(missed) == len(order.ranks):
-            raise click.ClickException("no rank could be asked")
-        return CheckAnswer(order, tuple(missed), await _answers(session, order, status))
+            click.echo(f"cannot be asked: {line}", err=True)
+        return CheckAnswer(order, tuple(missed), {} if missed else await _answers(session, order, status))
 
 
 async def _planned(session: Session, check: str, ranks: frozenset[int], wait: float, status: Status) -> CheckOrder:
@@ -188,5 +186,7 @@ def as_text(answered: CheckAnswer) -> Iterable[str]:
         yield from (f"    {line}" for line in finding.evidence[:EVIDENCE])
         if finding.advice:
             yield f"    → {finding.advice}"
-    if answered.silent:
+    if answered.missed:
+        yield f"{click.style('✗', fg='red')} {answered.order.title()}: nobody makes it, as not all could be asked"
+    elif answered.silent:
         yield f"{click.style('✗', fg='red')} no answer of {ranks_text(answered.silent)}"

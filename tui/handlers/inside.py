@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from collectors.samples.page import OF_GROUP
-from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from tui.handlers.confirming import confirmed
 from tui.intent import Intent
 
@@ -97,5 +97,7 @@ async def _ask(app: Host, order: CheckOrder) -> None:
     except InsideRefused as refused:
         app.say(str(refused), "warning")
         return
-    asked = f"{count(len(order.ranks) - len(missed), 'rank')} asked for {order.title()} at step {order.at_step:,}"
-    app.say(asked + (f"; not asked: {missed[0]}" if missed else ""), "warning" if missed else "information")
+    if missed:
+        app.say(f"nobody makes {order.title()}: {listed(missed[:2])}", "warning")
+    else:
+        app.say(f"{count(len(order.ranks), 'rank')} asked for {order.title()} at step {order.at_step:,}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,18 @@ async def write(
 
     ``group`` is the :func:`~collectors.samples.page.group_number` of the ranks that make the check; 0 for all.
     """
+    arguments = {"check": check, "at_step": at_step, "seconds": seconds, "group": group}
+    return await _run(transport, python, pids, number, arguments)
+
+
+async def withdraw(transport: Transport, python: str, pids: Sequence[int], *, number: int) -> list[Asked]:
+    """Take a question back where it has not been taken yet. Raises as :func:`write` does."""
+    return await _run(transport, python, pids, number, {"check": "", "at_step": 0, "seconds": 0.0, "group": 0})
+
+
+async def _run(
+    transport: Transport, python: str, pids: Sequence[int], number: int, arguments: Mapping[str, object]
+) -> list[Asked]:
     found: list[Asked] = []
 
     def take(line: bytes) -> bool:
@@ -33,8 +45,8 @@ async def write(
         found.append(one._replace(why=clean(one.why)))
         return False
 
-    arguments = {"pids": list(pids), "number": number, "check": check, "at_step": at_step, "seconds": seconds,
-                 "group": group}  # fmt: skip
-    packed = payload.pack("collectors.probes.inside.remote.question", arguments)
+    packed = payload.pack(
+        "collectors.probes.inside.remote.question", {**arguments, "pids": list(pids), "number": number}
+    )
     await gather(transport, payload.command(python), packed, take, SECONDS)
     return found

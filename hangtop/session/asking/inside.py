@@ -8,6 +8,7 @@ findings. A group is named by its ranks; the job looks for its process group tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -161,11 +162,17 @@ def step_seconds(nodes: Iterable[Counting]) -> float | None:
 
 
 async def ask_ranks(session: Askable, order: CheckOrder) -> list[str]:
-    """Write the question everywhere at once; what to say of it. Raises :class:`InsideRefused` when read-only."""
+    """Write the question everywhere at once; who could not be asked, and why: then nobody makes the check.
+
+    It is taken back from all others, as they would only wait for those. Raises :class:`InsideRefused` when read-only.
+    """
     if session.options.read_only:
         raise InsideRefused("--read-only refuses checks: they hold the job for a moment")
     parts = await asyncio.gather(*(_ask(session, node, pids, order) for node, pids in order.nodes().items()))
-    return [line for part in parts for line in part]
+    missed = [line for part in parts for line in part]
+    if missed:
+        await asyncio.gather(*(_withdraw(session, node, pids, order) for node, pids in order.nodes().items()))
+    return missed
 
 
 async def _ask(session: Askable, node: str, pids: Sequence[int], order: CheckOrder) -> list[str]:
@@ -178,3 +185,9 @@ async def _ask(session: Askable, node: str, pids: Sequence[int], order: CheckOrd
     except TransportError as error:
         return [f"{node}: {error}"]
     return [f"{node}, pid {one.pid}: {one.why}" for one in asked if not one.written]
+
+
+async def _withdraw(session: Askable, node: str, pids: Sequence[int], order: CheckOrder) -> None:
+    # a node that is gone holds its ranks up at the end of that step, for as long as it was said that they may be held
+    with contextlib.suppress(TransportError):
+        await ask.withdraw(session.transport(node), session.python(node), pids, number=order.number)

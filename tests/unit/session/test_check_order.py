@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from collectors.fleet.transport import TransportError
+from collectors.probes.inside import ask
+from collectors.probes.inside.remote.question import Asked
 from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
-from hangtop.session.asking.inside import REPLICAS, InsideRefused, plan
+from hangtop.session.asking.inside import REPLICAS, InsideRefused, ask_ranks, plan
 from tests.support.screens import NOW, Paper, PaperSession
 
 
@@ -59,3 +64,35 @@ def test_what_one_group_found_stays_when_another_made_the_same_check(session: Pa
     assert told(NOW - 4, [0, 1], []) == [[0, 2], [0, 1]]
     assert told(NOW - 3, [0, 2], []) == [[0, 1], [0, 2]]
     assert told(NOW - 2, [0, 1, 2, 3], []) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_where_one_cannot_be_asked_the_question_is_taken_back_from_all(
+    monkeypatch: pytest.MonkeyPatch, *, lost: bool
+) -> None:
+    """The others would stop for a check to which that one does not come."""
+    session = Paper(nodes=2).session()
+    for node in session.state.nodes.values():
+        session.samples(node.name, [InsidePulse(pid, 7, NOW - 1, "", None) for pid in node.ranks], 1)
+    taken_back: list[tuple[str, int]] = []
+
+    async def write(node: str, _python: str, pids: list[int], **_named: Any) -> list[Asked]:
+        if node == "node2" and lost:
+            raise TransportError("gone")
+        return [Asked(pid, node == "node1" or pid != pids[3], "another user's") for pid in pids]
+
+    async def withdraw(node: str, _python: str, pids: list[int], *, number: int) -> list[Asked]:
+        taken_back.append((node, number))
+        if node == "node2" and lost:
+            raise TransportError("gone")
+        return []
+
+    monkeypatch.setattr(ask, "write", write)
+    monkeypatch.setattr(ask, "withdraw", withdraw)
+    monkeypatch.setattr(PaperSession, "transport", lambda _session, node: node)
+    monkeypatch.setattr(PaperSession, "python", lambda *_: "python3")
+    order = plan(session.job(), "barrier", 0.1)
+    (line,) = await ask_ranks(session, order)
+    assert line.startswith("node2")
+    assert line.endswith("gone" if lost else "another user's")
+    assert taken_back == [("node1", order.number), ("node2", order.number)]
