@@ -89,7 +89,8 @@ def head_of(data: bytes) -> Optional[PageHead]:
 def facts_of(data: bytes, pid: int, signal: int) -> InsideFacts:
     """What start() opened, out of a whole page."""
     pipe, *did = _text(data, layout.SAID, layout.SAID_LIMIT).split("\n")
-    return InsideFacts(pid, signal, pipe[:TEXT], [line[:TEXT] for line in did[:LINES]])
+    groups = _text(data, layout.TOLD_GROUPS, layout.TOLD_GROUPS_LIMIT).split("\n")
+    return InsideFacts(pid, signal, pipe[:TEXT], [line[:TEXT] for line in did[:LINES]], [one for one in groups if one])
 
 
 def answer_sequence(data: bytes) -> int:

@@ -42,13 +42,19 @@ class OpenPage:
         """Sequence of the answers that were told last."""
         self.results: List[InsideResult] = []
         self.facts = False
+        self.groups = b""
+        """Text of its process groups as it was read last."""
         self.step: Optional[int] = None
         self.grown = 0
 
     def read(self, size: int) -> bytes:
         """Its beginning; empty where it is none any more."""
+        return self.read_at(0, size)
+
+    def read_at(self, place: int, size: int) -> bytes:
+        """Some of its bytes; empty where it is none any more."""
         try:
-            return os.pread(self.file, size, 0)
+            return os.pread(self.file, size, place)
         except OSError:
             return b""
 
@@ -115,6 +121,9 @@ class PageSource(Source):
             path = "hangtop.inside, pid %d" % page.pid
             number = None if rank.rank < 0 else rank.rank
             yield StepCount(path, page.pid, number, "step", float(pulse.step), pulse.step_at, page.grown, 0)
+        groups = page.read_at(layout.TOLD_GROUPS, 4 + layout.TOLD_GROUPS_LIMIT)
+        if groups != page.groups:
+            page.groups, page.facts = groups, False
         whole = page.read(layout.SIZE) if not page.facts or self._answered(page) else b""
         if len(whole) == layout.SIZE and not page.facts:
             page.facts = True

@@ -28,6 +28,8 @@ class InsideFacts(NamedTuple):
     pipe: str
     """Beginning of the path of its flight recorder's pipe; empty for none."""
     did: List[str]
+    groups: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
+    """Its process groups, as :data:`collectors.samples.page.TOLD_GROUPS` writes them."""
 
 
 class InsideFinding(NamedTuple):

@@ -39,6 +39,9 @@ index of :data:`CHECKS`; it is answered at the end of step ``AT_STEP``, within `
 of which ``GROUP`` is the :func:`group_number`: 0 for all of the job."""
 
 # texts: 4 bytes of length, then UTF-8
+TOLD_GROUPS, TOLD_GROUPS_LIMIT = 256, 252
+"""Lines: process groups of which this process is one rank, but that of all: ``0-6:2 mesh_dp`` (first, last and step of
+its global ranks; ``0,3,4`` where they have no such order), and what the job calls it."""
 SAID, SAID_LIMIT = 512, 3580
 """Lines: the beginning of the path of the recorder's pipe, or nothing; then what start() did, one each."""
 ANSWER_SEQUENCE = 4096 // 8

@@ -135,6 +135,10 @@ class Page:
         text = "\n".join([pipe, *did]).encode("utf-8", "replace")
         self._put(layout.SAID, text[: layout.SAID_LIMIT])
 
+    def tell_groups(self, text: str) -> None:
+        """Say which process groups this one is in, a line each."""
+        self._put(layout.TOLD_GROUPS, text.encode("utf-8", "replace")[: layout.TOLD_GROUPS_LIMIT])
+
     def answer(self, text: bytes) -> None:
         """Write the latest results, JSON of at most :data:`~collectors.samples.page.ANSWER_LIMIT` bytes."""
         words = self.words

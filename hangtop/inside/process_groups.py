@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator, Sequence
 
-from collectors.samples.page import group_number
+from collectors.samples.page import TOLD_GROUPS_LIMIT, group_number
 from hangtop.inside.hooks import followed, hooked
 from hangtop.inside.own_rank import distributed_now
+
+NAME = 40
+"""Characters of what a job calls a group."""
 
 
 def group_by_number(number: int) -> Any:
@@ -19,6 +22,30 @@ def group_by_number(number: int) -> Any:
         return None
     same = [group for group in _groups() if group_number(distributed.get_process_group_ranks(group)) == number]
     return min(same, key=lambda group: "nccl" not in backends_of(group), default=None)
+
+
+def told_groups() -> str:
+    """The process groups in which this rank is, but that of all ranks, as the page tells them; as many as fit."""
+    distributed = distributed_now()
+    lines: Dict[str, str] = {}
+    for group in _groups() if distributed is not None else ():
+        ranks = sorted(distributed.get_process_group_ranks(group)) if distributed is not None else []
+        if distributed is not None and 1 < len(ranks) < distributed.get_world_size():
+            name = str(getattr(group, "group_desc", "") or "").split("\n")[0][:NAME]
+            lines.setdefault(runs(ranks), "" if name == "undefined" else name)
+    text = ""
+    for ranks_text, name in lines.items():
+        more = text + ("\n" if text else "") + ("%s %s" % (ranks_text, name)).rstrip()
+        text = more if len(more.encode("utf-8", "replace")) <= TOLD_GROUPS_LIMIT else text
+    return text
+
+
+def runs(ranks: Sequence[int]) -> str:
+    """``0-6:2`` of ranks that follow one another so, each once; ``0,3,4`` of others."""
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    if list(ranks) == list(range(ranks[0], ranks[-1] + 1, step or 1)):
+        return "%d-%d:%d" % (ranks[0], ranks[-1], step)
+    return ",".join(map(str, ranks))
 
 
 def backends_of(group: Any) -> str:

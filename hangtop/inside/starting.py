@@ -9,7 +9,7 @@ from typing import List, Optional
 
 from collectors.samples.page import SIZE
 from hangtop.inside import hooks
-from hangtop.inside.own_rank import own_rank
+from hangtop.inside.own_rank import distributed_now, own_rank
 from hangtop.inside.page import Page
 from hangtop.inside.steps import telling
 from hangtop.inside.ways import Opened, open_ways
@@ -77,6 +77,7 @@ def _start(*, tracer: bool, stacks: bool, recorder: bool, automatic: bool) -> Li
     if page is not None:
         page.opened(did, opened.pipe, opened.signal)
         telling.asked = _answer
+        telling.grown = _tell_groups
         telling.page = page
         atexit.register(stop)
     return did
@@ -88,6 +89,17 @@ def _answer(page: Page, step: int) -> None:
     from hangtop.inside.asked import consider  # whoever is never asked needs none of the checks
 
     consider(page, step)
+
+
+def _tell_groups(page: Page) -> None:
+    if distributed_now() is None:
+        return
+    try:
+        from hangtop.inside.process_groups import told_groups
+
+        page.tell_groups(told_groups())
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
+        telling.problem("process groups: %s: %s" % (type(error).__name__, error))
 
 
 def stop() -> None:

@@ -26,6 +26,8 @@ class Telling:
         """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
         self.asked: Optional[Callable[[Page, int], None]] = None
         """Called at the end of a step for a question that has not been answered yet."""
+        self.grown: Optional[Callable[[Page], None]] = None
+        """Called as seldom as threads are named, for what a job makes in its first steps."""
         self.problems: List[str] = []
         """What went wrong in here and was kept from the job, each once."""
 
@@ -82,6 +84,8 @@ def seldom(page: Page) -> None:
         if page.last_step >= page.seldom_from:
             page.seldom_from = max(1, 2 * page.last_step)
             names.name_threads(threading.enumerate())  # they come in the first steps
+            if telling.grown is not None:
+                telling.grown(page)
         if telling.asked is not None:
             telling.asked(page, page.last_step)
     except Exception as error:  # noqa: BLE001 - as in step()

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import hangtop.inside
+from collectors.node.page_reading import facts_of
 from collectors.probes.inside.remote.question import write
-from collectors.samples.page import OF_GROUP, group_number
+from collectors.samples.page import OF_GROUP, TOLD_GROUPS_LIMIT, group_number
 from hangtop.inside.results import CheckResult, latest
 from tests.support.torch_ranks import free_port, run_ranks
 
@@ -127,6 +128,41 @@ def test_a_rank_that_saw_it_too_late_says_so_and_nobody_waits_for_it(late: int) 
     first, _, third, _ = run_ranks(WORLD, lambda rank: asked(rank, "same", (0, 2), prepare=ahead))
     why = f"check same could not be made on rank {late}: it was seen at step 6, too late for step 2"
     assert summaries([first, third]) == [[why], [why]]
+
+
+def test_ranks_tell_their_groups_by_their_pages() -> None:
+    def work(rank: int) -> list[str]:
+        from collectors.node.pages import find, memfd_device
+        from collectors.samples.page import SIZE
+
+        torch.distributed.new_group([0, 1, 3])
+        torch.distributed.new_group([0, 1, 3])
+        asked(rank, "barrier", (0, 2), to=(9,))
+        device = memfd_device()
+        assert device is not None
+        page = find("/proc", os.getpid(), os.getuid(), device)
+        assert page is not None
+        return facts_of(page.read(SIZE), os.getpid(), 0).groups
+
+    first, second, third, _ = run_ranks(WORLD, work)
+    assert first == ["0,1,3", "0-2:2 mesh_dp", "0-1:1 mesh_tp"]
+    assert second == ["0,1,3", "1-3:2 mesh_dp", "0-1:1 mesh_tp"]
+    assert third == ["0-2:2 mesh_dp", "2-3:1 mesh_tp"]
+
+
+def test_of_more_groups_than_fit_the_first_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from hangtop.inside import process_groups
+
+    groups = [SimpleNamespace(group_desc=f"number {at}", ranks=[at, at + 5, at + 7]) for at in range(40)]
+    distributed = SimpleNamespace(get_process_group_ranks=lambda group: group.ranks, get_world_size=lambda: 99)
+    monkeypatch.setattr(process_groups, "distributed_now", lambda: distributed)
+    monkeypatch.setattr(process_groups, "_groups", lambda: iter(groups))
+    told = process_groups.told_groups()
+    assert len(told) <= TOLD_GROUPS_LIMIT
+    assert told.split("\n")[:2] == ["0,5,7 number 0", "1,6,8 number 1"]
+    assert process_groups.runs([4]) == "4-4:1"
 
 
 def test_of_two_groups_of_the_same_ranks_all_take_the_first() -> None:

@@ -9,7 +9,7 @@ import pytest
 from collectors.probes.inside import ask
 from collectors.probes.inside.remote.question import Asked
 from collectors.samples.collectives import RecorderDump
-from collectors.samples.inside import InsidePulse
+from collectors.samples.inside import InsideFacts, InsidePulse
 from collectors.samples.logs import StepCount
 from collectors.samples.page import OF_GROUP, group_number
 from collectors.samples.stream import Tick
@@ -128,6 +128,20 @@ async def test_marked_ranks_are_offered_though_no_witness_tells_of_their_group()
         await shown.press("escape", "space", "space", "C")
         assert "ranks 0-1" in shown.text()
         assert "answered if they are one process group of the job" in shown.text()
+
+
+async def test_groups_that_the_ranks_tell_themselves_are_offered_without_any_dump() -> None:
+    session = telling()
+    session.state.recorders.clear()
+    lines = ["0-4:4 mesh_dp", "0-3:1", "0,3,4 odd", "0-7:1 whole", "5-1:0", "0-99999999:1", "0-2:2 \x1b[31m"]
+    pid = next(iter(session.state.nodes["node1"].ranks))
+    session.samples("node1", [InsideFacts(pid, 0, "", [], lines)], 1)
+    async with screen(session, size=(120, 40)) as shown:
+        await shown.press("2", "home", "C")
+        text = shown.text()
+        assert "group mesh_dp, by its ranks" in text
+        offered = [line.split("│")[1].strip(" >") for line in shown.lines() if "  ranks " in line or "> all" in line]
+        assert offered == ["all ranks of the job", "ranks 0,4", "ranks 0,3-4", "ranks 0-3"]
 
 
 async def test_a_group_with_a_rank_that_would_not_come_is_not_asked(written: list[dict[str, Any]]) -> None:

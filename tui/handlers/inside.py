@@ -59,7 +59,9 @@ async def _groups_here(app: Host) -> tuple[bool, list[CheckGroup]]:
         whole = ranks >= {row.number for row in app.scene.ranks}
         return True, [] if whole else [CheckGroup(ranks, f"group {name}, under the cursor")]
     job = session.pictured(session.sheet())
-    found = await asyncio.to_thread(groups_with, job, chosen)
+    opened = [row.rank.opened for row in app.scene.ranks if row.number in chosen]
+    told = [line for facts in opened if facts is not None for line in facts.groups]
+    found = await asyncio.to_thread(groups_with, job, chosen, told)
     marked = as_marked(job, chosen)
     if marked is not None and marked.ranks not in {group.ranks for group in found}:
         found.append(marked)

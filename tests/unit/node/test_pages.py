@@ -133,6 +133,19 @@ def test_results_of_checks_are_told() -> None:
         assert [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)] == [result]
 
 
+def test_process_groups_are_told_when_they_are_made() -> None:
+    with running() as job:
+        source = source_of(job.process.pid)
+
+        def told() -> list[list[str]]:
+            return [sample.groups for sample in source.look(0.0) if isinstance(sample, InsideFacts)]
+
+        assert told() == [[]]
+        job.do('hangtop.inside.steps.telling.page.tell_groups("0-2:2 mesh_dp\\n0,1,3")')
+        assert told() == [["0-2:2 mesh_dp", "0,1,3"]]
+        assert told() == [], "once"
+
+
 def test_the_pipe_that_a_rank_opened_itself() -> None:
     from collectors.node import recorder
 
