@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List
 from hangtop.inside.checks.barrier import barrier
 from hangtop.inside.checks.excuse import excuse
 from hangtop.inside.checks.items import whole
+from hangtop.inside.checks.meeting import group_of
 from hangtop.inside.checks.meshes import check_mesh
 from hangtop.inside.checks.placement import check_placement
 from hangtop.inside.checks.same import check_same
@@ -46,7 +47,18 @@ def _same(question: PageQuestion, group: Any) -> None:
             question, among, "no model and no optimizer is known here: call hangtop.inside.follow(model, optimizer)"
         )
         return
+    if not _replicas(among):
+        why = "these ranks are no replicas of one another: follow() was given another group for those"
+        _excuse(question, among, why)
+        return
     check_same(*things, group=among, seconds=question.deadline, number=question.number)
+
+
+def _replicas(group: Any) -> bool:
+    """Whether the ranks of a group are replicas, as far as the job has said which are."""
+    if hooked.group is None or group is hooked.group:
+        return True
+    return set(group_of(group).ranks) <= set(group_of(hooked.group).ranks)
 
 
 def _placement(question: PageQuestion, group: Any) -> None:

@@ -101,6 +101,19 @@ def test_ranks_that_are_no_process_group_are_told_so_at_once() -> None:
     assert summaries(results) == [[why], [], [], [why]]
 
 
+@pytest.mark.parametrize(("group", "replicas"), [((0, 2), True), ((0, 1), False)])
+def test_ranks_that_the_job_calls_no_replicas_are_not_compared(group: tuple[int, int], *, replicas: bool) -> None:
+    def follow(rank: int, model: Any, mesh: Any) -> None:
+        hangtop.inside.follow(model, group=mesh.get_group("dp"))
+
+    results = run_ranks(WORLD, lambda rank: asked(rank, "same", group, prepare=follow))
+    for rank in group:
+        (result,) = results[rank]
+        assert result.ok is replicas, result.summary
+        wanted = "are equal on 2 ranks" if replicas else "no replicas of one another"
+        assert wanted in result.summary
+
+
 def test_a_rank_that_knows_no_model_says_so_and_nobody_waits_for_it() -> None:
     def forget(rank: int, model: Any, mesh: Any) -> None:
         from hangtop.inside.hooks import hooked
