@@ -79,7 +79,7 @@ def _mesh(question: PageQuestion, group: Any) -> None:
 
 
 def _excuse(question: PageQuestion, group: Any, why: str) -> None:
-    excuse(question.check, why, group=group, seconds=question.deadline, number=question.number)
+    excuse(question.check, why, group=group, number=question.number)
 
 
 def _refuse(question: PageQuestion, why: str) -> None:

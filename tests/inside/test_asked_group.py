@@ -12,6 +12,7 @@ import hangtop.inside
 from collectors.node.page_reading import facts_of
 from collectors.probes.inside.remote.question import write
 from collectors.samples.page import OF_GROUP, TOLD_GROUPS_LIMIT, group_number
+from hangtop.inside import results
 from hangtop.inside.results import CheckResult, latest
 from tests.support.torch_ranks import free_port, run_ranks
 
@@ -31,6 +32,7 @@ def asked(
     """One rank of dp=2 × tp=2 that makes three steps and is asked at the second; what its page says at the end."""
     from torch.distributed.device_mesh import init_device_mesh
 
+    results._latest.clear()  # what another test left in the process that this one was forked from
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     torch.manual_seed(rank % 2)
     model = torch.nn.Linear(8, 8)

@@ -10,11 +10,14 @@ from typing import Any
 from hangtop.inside.checks.meeting import excused, group_of, harmless
 from hangtop.inside.results import CheckResult
 
+SECONDS = 2.0
+"""For which a store that does not answer is waited for."""
 
-def excuse(check: str, why: str, *, group: Any, seconds: float, number: int) -> CheckResult:
+
+def excuse(check: str, why: str, *, group: Any, number: int) -> CheckResult:
     """Tell those of ``group`` who come to ``check`` that this rank does not make it."""
 
     def left() -> CheckResult:
-        return excused(check, group_of(group), seconds, why, number)
+        return excused(check, group_of(group), SECONDS, why, number)
 
     return harmless(check)(left)()

@@ -113,7 +113,7 @@ def confer(
 
 def excused(check: str, group: MeetingGroup, seconds: float, why: str, number: int) -> CheckResult:
     """Leave word that this rank does not make a check that was asked from outside, and go on; all get one result."""
-    meeting = Meeting(check, group, time.monotonic() + seconds, number)
+    meeting = Meeting(check, group, time.monotonic() + seconds, number, grace=0.0)
     try:
         conclusion = meeting.excuse(why)
     finally:
@@ -125,13 +125,13 @@ def excused(check: str, group: MeetingGroup, seconds: float, why: str, number: i
 class Meeting:
     """One check among one group."""
 
-    def __init__(self, check: str, group: MeetingGroup, until: float, number: int) -> None:
+    def __init__(self, check: str, group: MeetingGroup, until: float, number: int, *, grace: float = GRACE) -> None:
         self.check = check
         self.group = group
         self.until = until
         self._asked = bool(number)
         """From outside: the place is that of whatever ended the step."""
-        self.desk = Desk(store_of_job(), until + 2 * GRACE)
+        self.desk = Desk(store_of_job(), until + 2 * grace)
         count = "asked%d" % number if number else "%d" % _counts[check, group.ranks]
         ranks = "%d-%d-%08x" % (group.ranks[0], len(group.ranks), _mixed(group.ranks))
         self._at = "hangtop/%s/%s/%s" % (check, ranks, count)
