@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from typing import Dict, Iterator, Optional, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.netns import is_elsewhere
 from collectors.node.socket_tables import held_sockets
@@ -21,6 +21,8 @@ PATIENCE = 1.0
 """Seconds to wait for the kernel."""
 SHORTEST = 0.05
 """Seconds in which a stream of data is seen to go on."""
+SHARED = 0.1
+"""Seconds for which one list of the node's connections serves every rank."""
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG; the module socket has no name for it
 _BY_FAMILY, _DONE, _ERROR = 20, 3, 2  # SOCK_DIAG_BY_FAMILY, NLMSG_DONE, NLMSG_ERROR
 _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
@@ -33,39 +35,73 @@ _INODE_AT, _ATTRIBUTES_AT, _COUNTS_AT = 68, 72, 120
 """Offsets in struct inet_diag_msg of the inode and of what follows it; in struct tcp_info of ``bytes_acked``."""
 
 
+class Listing(NamedTuple):
+    """The connections of this network namespace, as they were at one moment."""
+
+    at: float
+    """Of the clock that never goes back."""
+    carried: Dict[int, int]
+    """Bytes sent and received, by inode."""
+
+
+class ConnectionLists:
+    """Lists the connections of the node, once for all ranks that are looked at together."""
+
+    def __init__(self) -> None:
+        self._latest: Optional[Listing] = None
+
+    def listed(self, since: float = float("-inf")) -> Optional[Listing]:
+        """A list that is no older than :data:`SHARED` seconds, and than ``since``; None where there is none to have."""
+        now = time.monotonic()
+        latest = self._latest
+        if latest is not None and latest.at >= max(since, now - SHARED):
+            return latest
+        known: Dict[int, int] = {}
+        try:
+            for family in (socket.AF_INET, socket.AF_INET6):
+                known.update(_of_family(family))
+        except (AttributeError, OSError):
+            return None  # no netlink here, or it is refused in this container
+        self._latest = Listing(now, known)
+        return self._latest
+
+
+CONNECTIONS = ConnectionLists()
+"""Those of the node on which this runs."""
+
+
 class CarriedBytes:
     """What a process's connections carry from now on."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._began = time.monotonic()
         self._before = carried(pid)
 
     def told(self) -> Tuple[Optional[int], Optional[float]]:
         """Bytes so far, and bytes per second since it was made where that is long enough ago."""
-        now, span = carried(self._pid), time.monotonic() - self._began
-        if now is None or self._before is None or span < SHORTEST:
+        began, before = self._before or (float("-inf"), None)
+        found = carried(self._pid, since=began + SHORTEST)
+        if found is None:
+            return None, None
+        at, now = found
+        if before is None or at - began < SHORTEST:
             return now, None
-        return now, round(max(0, now - self._before) / span, 1)
+        return now, round(max(0, now - before) / (at - began), 1)
 
 
-def carried(pid: int, proc: str = "/proc") -> Optional[int]:
-    """Bytes that its open connections have sent and received since they were made.
+def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[Tuple[float, int]]:
+    """When, and how many bytes its open connections had sent and received since they were made.
 
-    None where that is not told: its sockets may not be seen, or are of another network namespace than ours.
+    None where that is not told: its sockets may not be seen, or are of another network namespace than ours. The list
+    of connections is not older than ``since``, if that is not to come.
     """
     if is_elsewhere(pid, proc):
         return None
     inodes = held_sockets(proc, pid)
-    if not inodes:
+    listing = CONNECTIONS.listed(since) if inodes else None
+    if listing is None:
         return None
-    try:
-        known: Dict[int, int] = {}
-        for family in (socket.AF_INET, socket.AF_INET6):
-            known.update(_of_family(family))
-    except (AttributeError, OSError):
-        return None  # no netlink here, or it is refused in this container
-    return sum(known[inode] for inode in inodes if inode in known)
+    return listing.at, sum(listing.carried[inode] for inode in inodes if inode in listing.carried)
 
 
 def _of_family(family: int) -> Iterator[Tuple[int, int]]:

@@ -7,9 +7,11 @@ import socket
 import struct
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node import carried as module
 from collectors.node.carried import CarriedBytes, carried, counted, parts
 
 
@@ -17,15 +19,16 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         far, _ = server.accept()
-        before = carried(os.getpid())
-        assert before is not None
+        found = carried(os.getpid())
+        assert found is not None
+        _, before = found
         traffic = CarriedBytes(os.getpid())
         near.sendall(b"x" * 100_000)
         left = 100_000
         while left:
             left -= len(far.recv(65536))
         deadline = time.monotonic() + 20
-        while (now := carried(os.getpid()) or 0) < before + 200_000:  # sent and acknowledged here, received there
+        while (now := (carried(os.getpid()) or (0.0, 0))[1]) < before + 200_000:  # acknowledged here, received there
             assert time.monotonic() < deadline, (before, now)
             time.sleep(0.02)
         time.sleep(0.06)
@@ -36,6 +39,33 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
         assert rate > 0
         near.close()
         far.close()
+
+
+def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    clock = [100.0]
+
+    def of_family(family: int) -> list[tuple[int, int]]:
+        asked.append(family)
+        return [(7, int(clock[0] * 1000))] if family == socket.AF_INET else []
+
+    monkeypatch.setattr(module, "_of_family", of_family)
+    monkeypatch.setattr(module, "CONNECTIONS", module.ConnectionLists())
+    monkeypatch.setattr(module, "held_sockets", lambda _proc, _pid: {7})
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])  # type: ignore[attr-defined]
+    looks = [CarriedBytes(os.getpid()) for _ in range(8)]
+    assert len(asked) == 2, "once for each family"
+    clock[0] += 0.06
+    told = [look.told() for look in looks]
+    assert told == [(100060, 1000.0)] * 8
+    assert len(asked) == 4
+    late = CarriedBytes(os.getpid())
+    clock[0] += 0.02
+    assert late.told() == (100080, None), "too short a while for a rate"
+    clock[0] += 0.08
+    assert late.told() == (100160, 1000.0)
 
 
 def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
