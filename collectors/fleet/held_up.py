@@ -1,4 +1,6 @@
-"""What held the node side's interpreter until its alarm ended it, as the frames tell that it left behind.
+"""What the next node side of a node leaves out: what failed on a log in the last one, or held its interpreter up.
+
+What failed was told (``log.unread``). What held the interpreter until the alarm ended it, the frames tell that it left.
 
 The alarm lets Python's faulthandler write the frames of all threads to standard error (``collectors.node.watchdog``):
 ``Thread 0x… (most recent call first):`` and a line for each frame, ``  File "NAME", line N in FUNCTION``. The reader of
@@ -10,7 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from collectors.node.logs.parts import mark
+from collectors.samples.logs import LogEvent
 
 DUMP_BYTES = 64 << 10
 """Bytes of standard error that hold such a dump: some twenty threads of some thirty frames."""
@@ -24,6 +30,7 @@ MOST = 256
 
 _THREAD = re.compile(rb"^(?:Current thread|Thread) 0x", re.MULTILINE)
 _LOG = re.compile(rb'^  File "log:([0-9a-f]{2,400})", line', re.MULTILINE)
+_NAME = re.compile(r"[a-z_]{1,40}")
 _PART = re.compile(rb'^  File "part:([a-z_]{1,40})", line', re.MULTILINE)
 
 
@@ -51,6 +58,13 @@ class HeldUp:
 
     def __init__(self) -> None:
         self._ends: Counter[AtWork] = Counter()
+        self._failed: dict[AtWork, None] = {}
+
+    def told(self, event: LogEvent) -> None:
+        """Take what a node side said of a part that it asks no more (``log.unread``)."""
+        part = event.data.get("part")
+        if isinstance(part, str) and _NAME.fullmatch(part) and len(self._failed) < MOST:
+            self._failed[AtWork(mark(event.source), part)] = None
 
     def note(self, dump: bytes) -> AtWork | None:
         """Take what an ended node side left on standard error; returns what was at work."""
@@ -65,4 +79,14 @@ class HeldUp:
         for found, ends in self._ends.items():
             of_log[found.log] += ends
         parts = [found for found, ends in self._ends.items() if ends >= STRIKES]
+        parts += [found for found in self._failed if found not in parts]
         return parts + [AtWork(log, "") for log, ends in of_log.items() if ends >= STRIKES_OF_LOG]
+
+
+def noted(known: HeldUp | None, samples: Sequence[NamedTuple]) -> HeldUp | None:
+    """The memory of a node, what these samples of it tell taken down; None where there is nothing to remember yet."""
+    for sample in samples:
+        if type(sample) is LogEvent and sample.kind == "log.unread":
+            known = known or HeldUp()
+            known.told(sample)
+    return known

@@ -12,7 +12,7 @@ from collectors.fleet import interpreter, payload, stopped
 from collectors.fleet.backoff import Backoff
 from collectors.fleet.control import control_line
 from collectors.fleet.decode import SUSTAINED, Decoder, greeted_once
-from collectors.fleet.held_up import HeldUp
+from collectors.fleet.held_up import HeldUp, noted
 from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.link_state import LinkState
 from collectors.fleet.streaming import Ended, LinkTransport, Streaming
@@ -240,6 +240,7 @@ class NodeLink:
 
     def _note(self, samples: Sequence[NamedTuple]) -> None:
         """Keep the link's state in step with what came."""
+        self._held_up = noted(self._held_up, samples)
         ticked = type(samples[-1]) is Tick or any(type(sample) is Tick for sample in samples)
         if ticked:
             self._ticked_at = time.monotonic()

@@ -21,6 +21,7 @@ WHOLE = ""
 """The name of a part that stands for the whole log."""
 _MARKED = 200
 HELD = "held up hangtop's interpreter and ended it"
+BEFORE = "had failed before hangtop's part here was started again, or " + HELD
 
 
 class NamedFrame(Protocol):
@@ -42,7 +43,7 @@ class Parts:
 
     def __init__(self, left_out: Iterable[str] = ()) -> None:
         self._left_out = set(left_out)
-        self._unsaid = [Unread(part, HELD) for part in sorted(self._left_out)]
+        self._unsaid = [Unread(part, BEFORE) for part in sorted(self._left_out)]
 
     def ask(self, part: str, wanted: Callable[..., T], *arguments: Any) -> Optional[T]:
         """What ``wanted`` returns; None where the part is left out, or fails."""

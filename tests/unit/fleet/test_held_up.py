@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.held_up import DUMP_BYTES, STRIKES, STRIKES_OF_LOG, AtWork, HeldUp, at_work
+from collectors.fleet.held_up import DUMP_BYTES, STRIKES, STRIKES_OF_LOG, AtWork, HeldUp, at_work, noted
 from collectors.node.logs.parts import mark
+from collectors.samples.logs import LogEvent
 
 LOG = mark("/var/log/train 3.log")
 
@@ -61,6 +62,33 @@ def test_a_part_is_left_out_only_when_it_was_at_work_twice() -> None:
     held.note(dump())
     assert held.unread() == [AtWork(LOG, "kernel")]
     assert STRIKES == 2
+
+
+def unread(part: object, source: str = "/var/log/train 3.log") -> LogEvent:
+    return LogEvent("log.unread", 9.0, 3, "node1", 7, source, 1, "on a line here …", {"part": part})  # type: ignore[dict-item]
+
+
+def test_a_part_that_failed_once_is_left_out_by_the_next_node_side() -> None:
+    held = noted(None, [unread("kernel"), unread("kernel")])
+    assert held is not None
+    assert held.unread() == [AtWork(LOG, "kernel")]
+    held.note(dump())
+    held.note(dump())
+    assert held.unread() == [AtWork(LOG, "kernel")], "once"
+    assert noted(None, [unread("kernel")._replace(kind="log.sampled")]) is None
+
+
+@pytest.mark.parametrize("part", ["", "x" * 41, "a b", 7, None])
+def test_what_names_no_part_is_not_sent_back(part: object) -> None:
+    held = noted(HeldUp(), [unread(part)])
+    assert held is not None
+    assert held.unread() == []
+
+
+def test_no_node_makes_us_remember_more_than_so_many_parts() -> None:
+    held = noted(None, [unread("kernel", f"/var/log/{number}") for number in range(2000)])
+    assert held is not None
+    assert len(held.unread()) == 256
 
 
 def test_a_log_on_which_part_after_part_fails_is_left_out_as_a_whole() -> None:

@@ -18,7 +18,9 @@ from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.node_link import NodeLink
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError
+from collectors.node.logs.parts import mark
 from collectors.samples.control import Settings
+from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, Hello, Tick
 
 SETTINGS = Settings(1.0, 0.25, None, [], [], [])
@@ -257,6 +259,17 @@ async def test_what_held_the_node_side_up_twice_is_left_out_the_third_time() -> 
             it.link.retry()
         process = await it.process()
         assert process.written.endswith(b'"unread": [["ab12", "kernel"]]}')
+
+
+async def test_what_failed_on_a_log_is_left_out_after_a_restart() -> None:
+    told = LogEvent("log.unread", 9.0, 3, "gpu1", 7, "/a.log", 1, "on a line here …", {"part": "kernel"})
+    async with scene() as it:
+        process = await live(it)
+        process.say(line(told) + line(TICK))
+        it.node.lose(process, "no answer for 8 s")
+        await it.seen.until("lost", "no answer for 8 s")
+        process = await live(it)
+        assert process.written.endswith(b'"unread": [["%b", "kernel"]]}' % mark("/a.log").encode())
 
 
 async def test_a_lost_connection_says_why_and_comes_back() -> None:
