@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.gpus import GpuProcesses
+from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session import own_pauses
 from hangtop.session.changes import Change
+from hangtop.session.gpu_numbers import numbers_by_gpus
 from hangtop.session.keeping import Keeping
 from hangtop.session.locating import Locator
 from hangtop.session.options import SessionOptions
@@ -23,6 +26,9 @@ from hangtop.session.store import Store
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
     from collectors.formats.floor_plan import FloorPlan
+
+_TELL_OF_GPUS = (GpuProcesses, RankProcess)
+"""Kinds of samples after which a process without a number may have one by its GPU."""
 
 
 class Intake:
@@ -46,6 +52,8 @@ class Intake:
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
         self._store.samples(node, samples, size)
+        if any(type(sample) in _TELL_OF_GPUS for sample in samples):
+            self._store.number(numbers_by_gpus(self.state.nodes, node), "gpus")
         self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
 
     def link(self, change: LinkChange) -> None:
@@ -88,7 +96,7 @@ class Intake:
             self.state.ras_events.append(said)
         else:
             self.state.ras.append(Look(self.now(), said))
-            self._store.number(numbers_of(said, self.state))
+            self._store.number(numbers_of(said, self.state), "ras")
         self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
 
     def mark(self, at: float, text: str) -> None:

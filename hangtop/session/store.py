@@ -116,11 +116,11 @@ class Store:
         here.last_bad = f"{why}: {text[:200]}"
         here.version += 1
 
-    def number(self, told: Sequence[tuple[RankState, int]]) -> None:
+    def number(self, told: Sequence[tuple[RankState, int]], by: str) -> None:
         """Give ranks the numbers that a witness tells of them."""
         for rank, number in told:
             here = Here(self.state, self.node(rank.node), self.clock())
-            ranks.process(here, rank.process._replace(rank=number))
+            ranks.process(here, rank.process._replace(rank=number, numbered_by=by))
             here.node.version += 1
 
     def node(self, name: str) -> NodeState:

@@ -16,6 +16,8 @@ from hangtop.session.trail import Trail
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
 """Processes that one rank forked, at most."""
+_WITNESSES = {"ras": ", as NCCL's RAS says", "gpus": ", by its GPU and its place among those started"}
+"""What a session says of how it came to a number that no node has told it."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
@@ -41,9 +43,11 @@ def process(here: Here, sample: RankProcess) -> None:
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
         if sample.rank < 0 <= known.process.rank:
-            sample = sample._replace(rank=known.process.rank)  # a witness told it, which the node does not hear
+            # a witness told it, which the node does not hear
+            sample = sample._replace(rank=known.process.rank, numbered_by=known.process.numbered_by)
         if known.process.rank != sample.rank:
-            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
+            told = _WITNESSES.get(sample.numbered_by, "")
+            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}{told}")
         known.process = sample
         here.node.roster += 1
         return
