@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from tests.support import orphans
 from tests.support.made import process
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, PaperSession
+from tui.options import ScreenOptions
 
 ENV = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "29500"}
 
@@ -130,3 +132,14 @@ async def test_a_node_at_fault_is_taken_out_when_it_was_said_yes_to(
         await shown.press("y")
         assert f"{command}: done" in shown.text()
     assert (tmp_path / "asked").read_text() == "ran\n"
+
+
+async def test_the_report_has_the_command_that_takes_a_node_out(session: PaperSession, tmp_path: Path) -> None:
+    command = "scontrol update nodename=node1 state=drain 'reason=hangtop: gpu_lost: " + "GPU 3 fell off " * 6 + "'"
+    lost = Finding("gpu_lost", "critical", 0.9, "off the bus", nodes=("node1",), next=(NextStep("c", command),))
+    session.verdict = Verdict("at_risk", lost.summary, (lost,))
+    async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
+        await shown.press("x")
+    (text,), (document,) = tmp_path.glob("*.txt"), tmp_path.glob("*.json")
+    assert f"   $ {command}\n" in text.read_text(), "whole and in one line, to be copied"
+    assert json.loads(document.read_text())["findings"][0]["next"] == [{"key": "c", "command": command}]
