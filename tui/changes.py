@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, get_args
 
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import listed, ranks_text
 from hangtop.session.changes import Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
 from tui.names import WHOLE, ShortNames
@@ -66,6 +66,8 @@ def label_of(mark: Mark) -> str:
     return mark.text if mark.kind == "mark" else MARKS[mark.kind].label
 
 
+_SOURCE = re.compile(r"(\w+): (\w+ → \w+)(?::|$)")
+"""A source of samples whose state is another one: its name and which, without why."""
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
@@ -82,23 +84,33 @@ class _Told:
     """Without the rank."""
     ranks: list[int]
     nodes: dict[str, None]
+    sources: dict[str, None] = field(default_factory=dict)
+    """What is read on the nodes, of which it is told."""
 
-    def takes(self, change: Change, happened: str, *, of_rank: bool) -> bool:
-        """Whether an older change is one with these."""
+    def takes(self, change: Change, happened: str, *, of_rank: bool, source: str = "") -> bool:
+        """Whether an older change is one with these: of other sources of the node, or of one source of many nodes."""
         newest = self.newest
+        if bool(source) is not bool(self.sources):
+            return False
+        if source and len({*self.sources, source}) > 1 and {*self.nodes} != {change.node}:
+            return False
         same = (happened, change.kind, of_rank) == (self.happened, newest.kind, bool(self.ranks))
         if not same or not change.node or newest.at - change.at > TOGETHER:
             return False
+        if source:
+            return True
         return of_rank if change.node in self.nodes else change.kind in WIDELY
 
     def line(self, names: ShortNames, *, more: bool = False) -> Change:
         """All of them; ``more``: and others that are not known any more."""
         newest = self.newest
-        if len({*self.ranks}) <= 1 and len(self.nodes) == 1:
+        if len({*self.ranks}) <= 1 and len(self.nodes) == 1 and len(self.sources) <= 1:
             return Change(newest.at, names.of(newest.node), newest.text, newest.kind)
         several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
         others = " and others" if more else ""
         text = f"{ranks_text(self.ranks)}{others} {several}" if self.ranks else self.happened
+        if self.sources:
+            text = f"{listed(sorted(self.sources))}: {self.happened}"
         return Change(newest.at, folded_names(sorted(names.all(self.nodes), key=natural)), text, newest.kind)
 
 
@@ -106,20 +118,27 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, mor
     """The newest changes first, at most ``most``; what happened to many ranks, or to many nodes, at once is one line.
 
     ``more``: there were others before them.
-    ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``.
+    ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``; sources of
+    samples that come late together, to ``fabric, gpus and ranks: ok → late``.
     """
     lines: list[_Told] = []
     for change in changes:
         match = _RANK.match(change.text)
         happened, ranks = (change.text, []) if match is None else (match[2], [int(match[1])])
-        if lines and lines[-1].takes(change, happened, of_rank=match is not None):
+        read = _SOURCE.match(change.text) if change.kind in ("late", "back") else None
+        source = "" if read is None else read[1]
+        if read is not None:
+            happened = read[2]
+        if lines and lines[-1].takes(change, happened, of_rank=match is not None, source=source):
             lines[-1].ranks += ranks
             lines[-1].nodes[change.node] = None
+            if source:
+                lines[-1].sources[source] = None
             continue
         if len(lines) == most:
             more = False
             break
-        lines.append(_Told(change, happened, ranks, {change.node: None}))
+        lines.append(_Told(change, happened, ranks, {change.node: None}, {source: None} if source else {}))
     return [line.line(names, more=more and line is lines[-1]) for line in lines]
 
 

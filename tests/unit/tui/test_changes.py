@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
-from tui.changes import FewLines
+from tui.changes import FewLines, told
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
 
@@ -66,3 +66,26 @@ def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:
         changes.append(Change(at, "node1", f"at {at:.0f}", "late"))
         assert telling.chosen(changes, 8) == FewLines().chosen(changes, 8)
         assert telling.chosen(changes, 4) == FewLines().chosen(changes, 4)
+
+
+def test_sources_of_a_node_that_come_late_together_are_one_line_and_so_is_one_source_of_many_nodes() -> None:
+    def late(at: float, node: str, source: str, why: str = "no answer within 5 s") -> Change:
+        return Change(at, node, f"{source}: ok → late: {why}", "late")
+
+    ranks, gpus, fabric = (
+        late(1.0, "node1", "ranks"),
+        late(1.2, "node1", "gpus", "nvidia-smi is slow"),
+        late(1.4, "node1", "fabric"),
+    )
+    assert told([fabric, gpus, ranks], 5) == [Change(1.4, "node1", "fabric, gpus and ranks: ok → late", "late")]
+    # alone it says why
+    assert told([gpus], 5) == [gpus]
+    assert told([late(1.4, "node2", "ranks"), ranks], 5) == [Change(1.4, "node[1-2]", "ranks: ok → late", "late")]
+    # whatever differs in more than one way stays apart
+    assert len(told([late(1.4, "node2", "fabric"), gpus], 5)) == 2
+    assert len(told([late(1.4, "node1", "fabric"), late(1.3, "node2", "ranks"), late(1.2, "node1", "ranks")], 5)) == 2
+    assert len(told([late(9.0, "node1", "fabric"), ranks], 5)) == 2
+    back = [Change(1.0, "node1", f"{source}: late → ok", "back") for source in ("gpus", "ranks")]
+    assert told(back, 5) == [Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
+    live = Change(1.1, "node1", "live", "back")
+    assert told([live, *back], 5) == [live, Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
