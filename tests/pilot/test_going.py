@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import MouseScrollUp
+from textual.scrollbar import ScrollTo
 
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, say
+from tui.panels.findings import FindingsPanel
 from tui.panels.registry import PANELS
 
 
@@ -162,3 +165,44 @@ async def test_details_show_everything_and_close() -> None:
         assert "port_rcv_data" in shown.text()
         await shown.press("escape", "6", "i")
         assert "dmesg needs root here" in shown.text()
+
+
+async def test_a_proof_is_laid_out_for_its_width_before_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Paper(slow=11).session()
+    session.publish(hung())
+    async with screen(session, size=(100, 30)) as shown:
+        await shown.press("7")
+        monkeypatch.setattr(FindingsPanel, "draw", lambda self: None)
+        assert "is in read_shard (data.py:88) while 31 ranks wait in all_reduce" in shown.text()
+        await shown.pilot.resize_terminal(60, 30)
+        await shown.pilot.pause()
+        lines = [line.strip() for line in shown.lines()]
+        assert "rank 11 on node2 is in read_shard (data.py:88) while 31" in lines
+        assert "ranks wait in all_reduce" in lines
+
+
+async def test_a_log_that_grew_behind_another_panel_is_followed_on_until_somebody_scrolls() -> None:
+    session = Paper(nodes=2).session()
+    async with screen(session, size=(100, 20)) as shown:
+        for number in range(40):
+            say(session, "node1", 0, NOW, f"step {number}")
+        await shown.press("5", "1")
+        for number in range(40, 90):
+            say(session, "node1", 0, NOW + number, f"step {number}")
+            await shown.draw()
+        await shown.press("5")
+        await shown.draw()
+        assert "● following" in shown.text()
+        assert "step 89" in shown.text()
+        log = shown.app.panel.query_one("#log")
+        log.post_message(MouseScrollUp(log, 1, 1, 0, -1, 0, False, False, False))
+        await shown.pilot.pause()
+        await shown.draw()
+        assert "⏸ paused" in shown.text()
+        await shown.press("F")
+        assert "● following" in shown.text()
+        for y, told in ((80.0, "● following"), (10.0, "⏸ paused")):
+            log.post_message(ScrollTo(y=y, animate=False))
+            await shown.pilot.pause()
+            await shown.draw()
+            assert told in shown.text()

@@ -47,9 +47,22 @@ class Proofs(Lines):
     def __init__(self) -> None:
         super().__init__(id="proofs")
         self._lines: list[list[Piece]] = []
+        self._told_of: tuple[Finding | None, Sequence[str], Sequence[WaitBox]] = None, (), ()
 
     def show(self, finding: Finding | None, unknown: Sequence[str], chain: Sequence[WaitBox] = ()) -> None:
         """Lay out a finding; ``chain`` is who waits for whom."""
+        self._told_of = finding, unknown, chain
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Lay out for the new size at once: the first one comes after the first drawing."""
+        super().on_resize()
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        if not self.size.width:
+            return
+        finding, unknown, chain = self._told_of
         width = max(20, self.size.width - 2)
         lines = [] if finding is None else _told(finding, width, chain)
         if unknown:
