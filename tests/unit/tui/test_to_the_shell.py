@@ -44,6 +44,7 @@ def test_the_terminal_is_the_shells_until_fg(started: str, under: str, tmp_path:
         if under == "a dialog":
             terminal.wait_for("Esc close")
             terminal.press("Escape")
+            terminal.wait_gone("Esc close")
         shown = terminal.wait_for("9 Groups")
         assert "stopped-42" not in shown
         terminal.press("6")
