@@ -148,7 +148,9 @@ class LogBook:
         at = event.at if event.at is not None else state.started
         number = event.line
         lines = [
-            self._line(at, node, event.rank, event.source, number + offset if number else 0, text)
+            self._line(at, node, event.rank, event.source, number + offset if number else 0, text)._replace(
+                before=event.at is None
+            )
             for offset, text in enumerate(texts)
         ]
         if event.kind.startswith("kernel."):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hangtop.session.folder import job_of, read
 from hangtop.session.folder.shown import shown_session
 from tests.support.piloted import screen
-from tests.support.screens import Paper, PaperSession, hung
+from tests.support.screens import NOW, Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
@@ -107,3 +108,26 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert "following" not in words
         assert "■ all that was written" in words
+
+
+async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_and_no_rank_started_just_now(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "rank3.log"
+    log.write_text('step 1\nTraceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: odd\n')
+    os.utime(log, (NOW, NOW))
+    contents = read([log])
+    session = shown_session(contents, job_of(contents), "rank3.log")
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        for key in ("5", "1"):
+            await pilot.press(key)
+            await pilot.pause()
+            app.tick()
+            await pilot.pause()
+            lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+            if key == "5":
+                (told,) = [line for line in lines if "ValueError: odd" in line and "CRASHED" not in line]
+                assert told.lstrip().startswith("<02:47:00")
+            else:
+                assert not any("started" in line for line in lines)

@@ -15,6 +15,7 @@ from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.changes import Changes
 from hangtop.session.feed import Receiver
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.options import SessionOptions
@@ -50,6 +51,11 @@ def _end(file: Recognised, now: float) -> _End:
     followed.close()
     count = sum(len(shown.lines) for shown in lines)
     return _End(file.lines - count + 1, lines) if lines else NOTHING
+
+
+def written(contents: Contents, job: Job) -> float:
+    """When the last of the files was written: what has no time of its own was said before that."""
+    return job.now if contents.newest is None else min(contents.newest, job.now)
 
 
 class FilesFeed:
@@ -94,7 +100,7 @@ class FilesFeed:
             by_node[event.host or NOWHERE].append(event)
             if event.text and event.line < ends.get(event.source, NOTHING).first:
                 lines = event.text.splitlines()
-                at = self._job.now if event.at is None else event.at
+                at = written(self._contents, self._job) if event.at is None else event.at
                 told = LogLines(event.source, event.pid, event.rank, "extra", at, lines, 0, before=event.at is None)
                 by_node[NOWHERE].append(told)
         for end in ends.values():
@@ -116,6 +122,12 @@ class FilesSession(Session):
     def __init__(self, contents: Contents, job: Job, name: str) -> None:
         super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), feed=FilesFeed(contents, job))
         self._of_files = job
+        self.watched_from(written(contents, job))
+
+    async def start(self, *, watching: bool = True) -> None:
+        """Take what the files say; no rank started when they were read."""
+        await super().start(watching=watching)
+        self.state.changes = Changes(change for change in self.state.changes if change.kind != "started")
 
     def pictured(self, sheet: Sheet) -> Job:  # noqa: ARG002 - the live session's signature
         """The files' job, whatever is drawn."""
