@@ -38,6 +38,13 @@ _PERFTEST = (
     r"|^got completion with error\b"
     r"|Completion with error at (?:client|server)[^\r\n]{0,120})"
 )
+_STATUS = (
+    r"(?:(?:WARN|ERROR)\]? (?P<host>[A-Za-z][\w.-]{0,100}) \d{1,9} [^\r\n]{0,200}?)?"
+    r"(?P<error>\b(?:CQE|WC|CQ|[Ww]ork completion|[Cc]ompletion)\b[^\r\n]{0,160}\b(?:local (?:length|QP operation"
+    r"|protection|access) error|remote (?:invalid request|access|operation|aborted) error"
+    r"|(?:transport|RNR) retry counter exceeded|bad response error)[^\r\n]{0,160})"
+)
+"""The words that libibverbs has for a completion's status, whoever prints them."""
 _MPI = (
     r"(?:\bfrom (?P<host>[A-Za-z][\w.-]{0,80}) to: \S{1,80} )?"
     r"(?P<error>error polling [LH]P CQ with status [^\r\n]{1,160}"
@@ -54,7 +61,8 @@ _LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     for name, pattern in (
         ("ucx", _UCX), ("ucx", _UCX_CLOSED), ("libfabric", _LIBFABRIC), ("libfabric", _EFA), ("libfabric", _OFI),
         ("libfabric", _PLUGIN),
-        ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("mpi", _BTL), ("mpi", _MPI),
+        ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("verbs", _STATUS),
+        ("mpi", _BTL), ("mpi", _MPI),
     )
 )  # fmt: skip
 _BY = re.compile(r"^(?:\[\d{1,12}\.\d{1,9}\] )?\[?(?P<host>[A-Za-z][\w.-]{0,100}):\d{1,9}:\d{1,3}(?::\d{1,9})?\]")
@@ -77,6 +85,7 @@ _SIGNATURES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("retry_exceeded", _RETRIES),
         ("memory", _MEMORY),
         ("device", r"(?i)no hfi|wait_for_device|userinit|can't open|No such device|unable to open"),
+        ("completion", r"\b(?:local|remote) (?!access permission)[\w ]{4,20} error\b|bad response error"),
         ("queue_pair", r"(?i)\bQP\b|modify_qp|create_qp|queue pair"),
         (
             "connect",
@@ -119,6 +128,8 @@ FAMILY = Family(
         b"memory region", b"ibv_", b"HCA's", b"wr_id", b"got completion with error",
         b"error polling ", b"Completion with error", b"connect() to",
         b"unable to connect to", b"one pair of MPI", b"][btl_",
+        b"operation error", b"access error", b"protection error", b"length error", b"request error",
+        b"counter exceeded", b"response error",
     ),
     read,
 )  # fmt: skip

@@ -60,6 +60,8 @@ _TIME = re.compile(
     r"\b(?:wall ?clock(?: time)?|wall ?time|run ?time) ?limit\b"
 )
 """A limit of time, in the words of PBS, Moab, HTCondor and those who watch them."""
+_INTERRUPTED = re.compile(r"Main process received (?P<signal>SIG(?:INT|TERM)), exiting")
+"""DeepSpeed's launcher, which somebody told to end."""
 _REASONS = {"timeout": "time_limit", "cancel": "user", "node-failure": "node_failure"}
 
 
@@ -73,6 +75,11 @@ def read(text: str) -> Iterator[Said]:
     executor = _EXECUTOR.search(text)
     if executor is not None:
         yield _executor(executor.group("why") or executor.group("yarn"), executor.group("host") or "")
+        return
+    interrupted = _INTERRUPTED.search(text)
+    if interrupted is not None:
+        reason = "user" if interrupted.group("signal") == "SIGINT" else "other"
+        yield Said("slurm.cancelled", {"launcher": "deepspeed", "reason": reason, "why": interrupted.group()})
         return
     late = _TIME.search(text)
     if late is not None:
@@ -116,7 +123,7 @@ FAMILY = Family(
     (
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
-        b"job.exception ",
+        b"job.exception ", b"process received SIG",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,

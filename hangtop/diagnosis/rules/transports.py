@@ -19,6 +19,8 @@ MEANINGS = {
         "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1)."),
     "device": ("nccl_init_failed", "could not open its device",
         "Is the adapter there and its driver loaded (ibstat, lspci), and are its contexts free?"),
+    "completion": ("nccl_remote_error", "was told that an operation failed",
+        "The adapter or its driver refused it, or the peer did: look at the kernel's log and the firmware of both."),
     "queue_pair": ("nccl_init_failed", "could not set up a queue pair",
         "GID index, RoCE routing between the nodes, or a port that is not active."),
     "connect": ("nccl_connect_failed", "could not connect to a peer",

@@ -23,6 +23,7 @@ import zstandard
 from collectors.fleet.clean import clean
 from hangtop.session.folder.swelling import Allowance, SwollenError
 from hangtop.session.folder.tars import files_of
+from hangtop.session.folder.wide import MARKS, narrowed
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -63,8 +64,9 @@ COMPRESSED: tuple[tuple[bytes, str, Callable[[BinaryIO], BinaryIO]], ...] = (
     (b"\x28\xb5\x2f\xfd", ".zst", _zstd),
     (b"\xfd7zXZ\x00", ".xz", _xz),
     (b"BZh", ".bz2", _bzip2),
+    *((mark, "", narrowed) for mark in MARKS),
 )
-"""First bytes, ending of the name, and the reader of each compression."""
+"""First bytes, ending of the name, and the reader of each compression; and of wide text."""
 
 
 @dataclass(slots=True)

@@ -126,3 +126,11 @@ def test_an_end(tmp_path: Path, text: str, kind: str, named: str) -> None:
 @pytest.mark.parametrize("text", NONE)
 def test_none(tmp_path: Path, text: str) -> None:
     assert verdict(tmp_path, text).findings == ()
+
+
+def test_who_told_deepspeed_s_launcher_to_end(tmp_path: Path) -> None:
+    killed = "[2026-11-25 20:27:13,107] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 26\n"
+    told = "[2026-11-25 20:27:14,902] [INFO] [launch.py:328:sigkill_handler] Main process received SIGINT, exiting\n"
+    (tmp_path / "job.log").write_text(killed + told)
+    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (finding.kind, "user" in finding.summary) == ("rank_killed", True)

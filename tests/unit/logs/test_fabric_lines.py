@@ -14,7 +14,7 @@ ERRORS = {
     "Couldn't allocate MR": "memory",
     "ibv_reg_mr failed with Cannot allocate memory": "memory",
     "mlx5: n1: got completion with error:": "other",
-    "libfabric:ofi_rxm:cq:rxm_cq_error():81<warn> fi_cq_readerr: err: 5, prov_err: remote access error (10)": "other",
+    "libfabric:ofi_rxm:cq:rxm_cq_error():81<warn> fi_cq_readerr: err: 5, prov_err: remote access error": "completion",
     "[[1,8],1][btl_openib_component.c:29:handle_wc] from n1 to: n2 error polling HP CQ with status RETRY EXCEEDED "
     "ERROR status number 12 for wr_id 1 opcode 0": "retry_exceeded",
     "Failed status 12: wr_id 0 syndrom 0x81": "retry_exceeded",
@@ -167,3 +167,20 @@ def test_a_port_that_reports_an_async_error_event() -> None:
 def test_nccl_s_error_in_the_words_of_tensorflow_s_plugins() -> None:
     line = "2023-10-26 12:12:06.7: E nccl_collective.cc:461] NCCL communication aborted: unhandled system error\n"
     assert only(parse(line), "torch.watchdog_error").data["error"] == "unhandled system error"
+
+
+@pytest.mark.parametrize(
+    ("line", "signature", "host"),
+    [
+        (
+            "[WARN n7 14 14 poll x.cc:2] id: 4, CQE error, status=2 (local QP operation error)",
+            "completion",
+            "n7",
+        ),
+        ("ERROR work completion 3 failed: remote access error", "completion", ""),
+        ("WC status 12: transport retry counter exceeded", "retry_exceeded", ""),
+    ],
+)
+def test_completions_in_the_words_of_verbs(line: str, signature: str, host: str) -> None:
+    event = only(parse(line + "\n"), "fabric.error")
+    assert (event.data["library"], event.data["signature"], event.host) == ("verbs", signature, host)
