@@ -11,7 +11,9 @@ from collectors.samples.values import Scalar
 
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$')
 """A frame; without its function in a report of a syntax error, and where a terminal folded the line."""
-HEADLINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:: ?(?P<message>.*)|\s*)$", re.S)
+HEADLINE = re.compile(
+    r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:(?:: ?|[ \t]{0,8}\n)(?P<message>.*)|\s*)$", re.S
+)
 """Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
 
 KEPT = 60

@@ -34,6 +34,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     owner = _owner(events)
     last_line = parser.line - 1
     raised = max((e.line for e in events if _raised(e)), default=-1)
+    stopped = [e.line for e in events if _interrupted(e)]
     steps = _steps(parser)
     step = steps[-1] if steps else 0
     went_on = len(steps) >= WENT_ON
@@ -44,7 +45,9 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
             event = event._replace(rank=owner)  # noqa: PLW2901 - the same event, its rank filled in
         elif event.rank is None and hints.local_rank is not None and "local_rank" not in event.data:
             event = event._replace(data={**event.data, "local_rank": hints.local_rank})  # noqa: PLW2901 - as above
-        if event.data.get("logged") is True and _survived(event, raised, last_line):
+        if event.data.get("logged") is True and _survived(
+            event, raised, min((at for at in stopped if at > event.line), default=last_line)
+        ):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.kind == "log.error" and (event.line < step or last_line - event.line > ORDINARY):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
@@ -99,7 +102,13 @@ def _job(event: LogEvent) -> str:
 
 
 def _raised(event: LogEvent) -> bool:
-    return event.kind == "python.exception" and "logged" not in event.data and _own(event)
+    told = event.kind == "python.exception" and "logged" not in event.data and _own(event)
+    return told and not _interrupted(event)
+
+
+def _interrupted(event: LogEvent) -> bool:
+    """Control-C, or a signal: who sent it had seen enough."""
+    return event.kind == "python.exception" and event.data.get("signature") == "interrupt"
 
 
 def _survived(event: LogEvent, raised: int, last: int) -> bool:

@@ -102,3 +102,9 @@ def test_a_logged_exception_that_others_fail_of_later_counts(tmp_path: Path) -> 
     late = LATER.format("30", "00,000", 9)
     assert _told(tmp_path, logged + late * 2)[0] == []
     assert _told(tmp_path, logged + late * 2 + RAISED.replace("bad", "no"))[0] != []
+
+
+def test_an_exception_after_which_others_were_interrupted_is_the_cause(tmp_path: Path) -> None:
+    stopped = RAISED.replace("ValueError: bad shard", "KeyboardInterrupt").replace("    go()\n", "    go()\n" * 30)
+    said = "[2026-11-25 10:00:05,000][__main__][ERROR] - Error in training loop\n"
+    assert _told(tmp_path, said + RAISED + (stopped + "Process 3\n") * 3)[0] == ["rank_crashed"]
