@@ -11,7 +11,7 @@ _FINISHED = re.compile(
     r"(?i)^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:info|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?"
     r"(?:(?:training|the training|train|job|run|fine-?tuning|pre-?training) (?:has |is |was )?(?:successfully )?"
     r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
-    r"|(?:finished|completed|done) training\b"
+    r"|(?:finished|completed|done|end|ended|end of) training\b(?! (?:epoch|step|batch|iteration|loop))"
     r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)"
 )
 
@@ -27,6 +27,7 @@ FAMILY = Family(
     (
         b"raining completed", b"raining complete", b"raining finished", b"raining is done", b"raining done",
         b"raining is complete", b"raining has completed", b"raining has finished", b"inished training",
+        b"nd training", b"nded training", b"nd of training",
         b"ompleted training", b"one training", b"tuning completed", b"tuning finished", b"Job completed",
         b"Job finished", b"Run completed", b"Run finished", b"Trainer.fit",
     ),

@@ -12,7 +12,7 @@ from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 
 _CONTAINER = re.compile(
-    r"Container rank (?P<rank>\d{1,5}) status failed cmd \[[^\]]{0,4000}\] code (?P<code>-?\d{1,4})"
+    r"Container rank (?P<rank>\d{1,5}) status failed cmd \[[^\]]{0,4000}(?:\] code (?P<code>-?\d{1,4})|$)"
 )
 _ABORTED = re.compile(
     r"ABORT!!! Out of all \d{1,6} trainers, the trainer process with rank=\[(?P<ranks>[\d, ]{1,400})\]"
@@ -25,11 +25,14 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line: one a rank."""
     container, aborted = _CONTAINER.search(text), _ABORTED.search(text)
     if container is not None:
-        code = number(container.group("code"))
-        data: Data = {"launcher": "paddle", "task": number(container.group("rank")), "exitcode": code}
-        named = signals.of_exit(code)
-        if named:
-            data["signal"] = named
+        data: Data = {"launcher": "paddle", "task": number(container.group("rank"))}
+        if container.group("code") is None:
+            data["reason"] = "status failed"  # the line is cut off in its command
+        else:
+            data["exitcode"] = code = number(container.group("code"))
+            named = signals.of_exit(code)
+            if named:
+                data["signal"] = named
         yield Said("launcher.exit", data)
     elif aborted is not None:
         for rank in map(number, aborted.group("ranks").split(",")[:_MOST]):

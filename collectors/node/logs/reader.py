@@ -43,6 +43,8 @@ _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]"
 )
+_LAST_WORDS = b"Error executing job with overrides"
+"""Hydra's, which logs an exception and ends."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 
 Before = Callable[[], bytes]
@@ -155,7 +157,8 @@ class Reader:
         opened = self._open[record.stream] = OpenRecord(block, begun, after, self.read_at, self._seen)
         opened.ran_at = self._naming.host(record)
         if isinstance(block, blocks.Exceptional):
-            opened.logged = bool(_LOGGED.search(before().rstrip(b"\n").rpartition(b"\n")[2][:400]))
+            above = before().rstrip(b"\n").rpartition(b"\n")[2][:400]
+            opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
 
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False

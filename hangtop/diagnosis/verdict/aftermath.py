@@ -71,7 +71,7 @@ def _outlived(job: Job) -> str:
     last = told[-1]
     words = last.text.strip().rpartition("\n")[2].strip() or last.kind
     others = f", and {count(len(told) - 1, 'other')} before" if len(told) > 1 else ""
-    return f"; the run went on for long after “{words[:120]}” ({last.source}:{last.line}){others}"
+    return f"; what the run outlived: “{words[:120]}” ({last.source}:{last.line}){others}"
 
 
 def _quiet(job_status: JobStatus, outcome: Outcome) -> str:

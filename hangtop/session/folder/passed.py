@@ -7,6 +7,7 @@ while when one has failed.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -35,6 +36,11 @@ _FAULTS = (
     "torch.failed_collective", "torch.gil", "torch.address_in_use", "torch.unresolved",
 )  # fmt: skip
 """Kinds that tell of something that fails or waits. Those of kernels and settings stay true whatever follows."""
+_TEARDOWN = re.compile(
+    r"handle is closed|closed (?:file|handle|pool|pipe)|after (?:interpreter )?shutdown"
+    r"|^(?:EOFError|BrokenPipeError|Connection\w+)\b"
+)
+"""What threads of libraries raise when the interpreter takes their queues and files away: behind the end of a run."""
 WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
 _ENDINGS = ("job.finished", "elastic.finished")
@@ -58,7 +64,13 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> list[
             done or (mine and ended - _last_line(event) > ENDING)
             for event, done, mine in zip(events, over, own, strict=True)
         ]
+    over = [done or (0 < ended <= event.line and _torn_down(event)) for event, done in zip(events, over, strict=True)]
     return _with_logged(events, over, wanted, own, after)
+
+
+def _torn_down(event: LogEvent) -> bool:
+    said = f"{event.data.get('type')}: {event.data.get('message')}"
+    return event.kind == "python.exception" and _TEARDOWN.search(said) is not None
 
 
 def _with_logged(

@@ -43,7 +43,7 @@ def test_a_fault_after_which_the_run_goes_on_is_none(fault: str, steps: str, tmp
     assert _told(tmp_path, fault)[0] != []
     kinds, summary = _told(tmp_path, STEPS + fault + steps)
     assert kinds == []
-    assert "the run went on for long after" in summary
+    assert "what the run outlived" in summary
 
 
 @pytest.mark.parametrize("fault", OUTLIVED)
@@ -108,3 +108,15 @@ def test_an_exception_after_which_others_were_interrupted_is_the_cause(tmp_path:
     stopped = RAISED.replace("ValueError: bad shard", "KeyboardInterrupt").replace("    go()\n", "    go()\n" * 30)
     said = "[2026-11-25 10:00:05,000][__main__][ERROR] - Error in training loop\n"
     assert _told(tmp_path, said + RAISED + (stopped + "Process 3\n") * 3)[0] == ["rank_crashed"]
+
+
+def test_threads_that_lose_their_queues_behind_the_end_of_a_run(tmp_path: Path) -> None:
+    lost = RAISED.replace("ValueError: bad shard", "OSError: handle is closed")
+    assert _told(tmp_path, STEPS + "End training....\n" + lost)[0] == []
+    assert _told(tmp_path, STEPS + lost)[0] == ["rank_crashed"]
+    assert _told(tmp_path, STEPS + "End training....\n" + RAISED)[0] == ["rank_crashed"]
+
+
+def test_hydra_s_last_words_are_no_logger_that_goes_on(tmp_path: Path) -> None:
+    said = "Error executing job with overrides: ['lr=1']\n" + RAISED + "at the launcher\n" * 60
+    assert _told(tmp_path, said)[0] == ["rank_crashed"]

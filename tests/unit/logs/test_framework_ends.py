@@ -107,3 +107,8 @@ def test_an_abort_that_tells_of_nobody_else_is_no_consequence() -> None:
 def test_differing_collectives_over_several_lines() -> None:
     text = "Detected mismatch between collectives on ranks. Rank 0 is running collective:\nCollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[20], TensorDtypes=Float,\n"  # noqa: E501
     assert only(parse(text), "torch.fingerprint").data["rank_a"] == 0
+
+
+def test_a_container_of_paddle_s_whose_command_is_cut_off() -> None:
+    event = only(parse("Container rank 3 status failed cmd ['/x/python', '-u', 'run.py', '--model\n"), "launcher.exit")
+    assert (event.data["task"], event.data["reason"], "exitcode" in event.data) == (3, "status failed", False)
