@@ -26,7 +26,7 @@ HEADLINES = {
     "app_64": ("whole application, 64 nodes × 8 GPUs: CPU", "whole application, 64 nodes × 8 GPUs: memory"),
     "app_2048": ("whole application, 2,048 nodes × 8 GPUs: CPU", "whole application, 2,048 nodes × 8 GPUs: memory"),
     "node_side": ("CPU of a minute", "memory"),
-    "inside": ("a step by hooks",),
+    "inside": ("a step by hooks", "memory"),
     "analyze": ("hangtop analyze, wall clock",),
 }
 """What a reader of the README asks first, by benchmark and how the figure's name begins."""
