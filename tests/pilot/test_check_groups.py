@@ -133,7 +133,16 @@ async def test_marked_ranks_are_offered_though_no_witness_tells_of_their_group()
 async def test_groups_that_the_ranks_tell_themselves_are_offered_without_any_dump() -> None:
     session = telling()
     session.state.recorders.clear()
-    lines = ["0-4:4 mesh_dp", "0-3:1", "0,3,4 odd", "0-7:1 whole", "5-1:0", "0-99999999:1", "0-2:2 \x1b[31m"]
+    lines = [
+        "0-4:4 mesh_dp",
+        "0-3:1",
+        "0,3,4 odd",
+        "0-7:1 whole",
+        "5-1:0",
+        "0-99999999:1",
+        "0-8192:2",
+        "0-2:2 \x1b[31m",
+    ]
     pid = next(iter(session.state.nodes["node1"].ranks))
     session.samples("node1", [InsideFacts(pid, 0, "", [], lines)], 1)
     async with screen(session, size=(120, 40)) as shown:

@@ -19,8 +19,8 @@ LINE = re.compile(
     r"(?: (?P<name>[ -~]{1,40}))?"
 )
 """``0-6:2 mesh_dp``, ``0,3,4``."""
-MOST = 1 << 20
-"""Numbers of ranks are smaller."""
+MOST = 4096
+"""Ranks of a group whose word is taken, in a job of which fewer than half as many are seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,10 @@ def groups_with(job: Job, ranks: Collection[int], told: Iterable[str] = ()) -> l
     if not ranks:
         return []
     everybody = {rank.rank for rank in job.ranks if rank.gone_at is None}
-    known = [*_told(told), *((table.members(), f"group {table.title()}, by {table.witness}") for table in grids(job))]
+    known = [
+        *_told(told, max(MOST, 2 * len(job.ranks))),
+        *((table.members(), f"group {table.title()}, by {table.witness}") for table in grids(job)),
+    ]
     found: dict[frozenset[int], CheckGroup] = {}
     for members, words in known:
         if len(members) > 1 and members.issuperset(ranks) and not members >= everybody:
@@ -48,8 +51,8 @@ def groups_with(job: Job, ranks: Collection[int], told: Iterable[str] = ()) -> l
     return sorted(found.values(), key=lambda group: (len(group.ranks), sorted(group.ranks)))
 
 
-def _told(lines: Iterable[str]) -> Iterator[tuple[frozenset[int], str]]:
-    """Ranks of each line, and whose word it is; what is no such line is left out."""
+def _told(lines: Iterable[str], most: int) -> Iterator[tuple[frozenset[int], str]]:
+    """Ranks of each line, and whose word it is; what is no such line, or tells of more than ``most``, is left out."""
     for line in dict.fromkeys(lines):
         match = LINE.fullmatch(line)
         if match is None:
@@ -57,8 +60,10 @@ def _told(lines: Iterable[str]) -> Iterator[tuple[frozenset[int], str]]:
         words = f"group {match['name']}, by its ranks" if match["name"] else "a group, by its ranks"
         if match["some"]:
             yield frozenset(map(int, match["some"].split(","))), words
-        elif int(match["last"]) < MOST:
-            yield frozenset(range(int(match["first"]), int(match["last"]) + 1, int(match["step"]))), words
+            continue
+        ranks = range(int(match["first"]), int(match["last"]) + 1, int(match["step"]))
+        if len(ranks) <= most:
+            yield frozenset(ranks), words
 
 
 def as_marked(job: Job, ranks: Collection[int]) -> CheckGroup | None:
