@@ -38,7 +38,7 @@ COSTS: Mapping[str, str] = {
     "mesh": "some milliseconds",
     "barrier": "holds every rank until the last one has come",
     "bandwidth": "all-reduces of 1 to 64 MiB over these ranks: loads the network for seconds",
-    "stragglers": "twenty small matrix products and all-reduces: well under a second",
+    "stragglers": "twenty rounds of small matrix products and an all-reduce, twice if some are late: about a second",
 }
 """What a check costs the job; every one holds its ranks at the end of one step until all have come, or a minute."""
 REPLICAS = (
