@@ -97,6 +97,20 @@ def test_one_group_of_a_job_is_asked_and_its_twin_passes() -> None:
         assert "rank 4 would not come: no such process is seen, so nobody was asked" in said
 
 
+@pytest.mark.slow
+def test_a_member_that_stops_stepping_is_named_and_the_other_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("hangtop.session.asking.inside", "hangtop.cli.check"):
+        monkeypatch.setattr(f"{module}.DEADLINE", 3.0)
+    with job("apart", module="inside_groups_job", world=4) as mark:
+        code, out, said = ask(mark, "barrier", "--rank", "1,3", "--yes", "--json")
+        answer = json.loads(out)
+        assert (code, answer["ranks"], answer["silent"]) == (1, [1], [3]), said
+        assert answer["summaries"] == ["rank 3 did not come in time; 1 rank came"]
+        assert [(one["kind"], one["ranks"]) for one in answer["findings"]] == [("check_incomplete", [3])]
+        code, out, said = ask(mark, "barrier", "--rank", "0,2", "--yes")
+        assert (code, "2 ranks came" in out) == (0, True), out + said
+
+
 def test_a_job_that_tells_no_steps_cannot_be_asked() -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
     mark = uuid.uuid4().hex

@@ -1,8 +1,8 @@
 """A job of four ranks over gloo, tensor × data parallel by hand, that tells its steps until it is ended.
 
 The mesh is dp=2 × tp=2: ranks 0 and 2, and 1 and 3, are replicas; 0 and 1, and 2 and 3, hold other parts of plain
-tensors. With ``flip``, one bit of rank 2's part is another; with ``late``, rank 3 makes its steps ever slower; with
-``unfollowed``, rank 3 names no model.
+tensors. With ``flip``, one bit of rank 2's part is another; with ``apart``, no rank waits for another, and once it is
+asked rank 3 makes no further step.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 import hangtop.inside
+from hangtop.inside.steps import telling
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
@@ -26,17 +27,19 @@ if rank == 2 and "flip" in sys.argv:
     model.weight.detach().view(torch.int32)[3, 4] ^= 1
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
 hangtop.inside.start(recorder=False)
-if rank != 3 or "unfollowed" not in sys.argv:
-    hangtop.inside.follow(model, optimizer, group=mesh.get_group("dp"))
-else:
-    hangtop.inside.start()
+hangtop.inside.follow(model, optimizer, group=mesh.get_group("dp"))
+apart = "apart" in sys.argv
 sys.stdout.write("up\n")
 sys.stdout.flush()
 while True:
     model(torch.ones(2, 8)).sum().backward()
-    for parameter in model.parameters():
+    for parameter in () if apart else model.parameters():
         dist.all_reduce(parameter.grad, group=mesh.get_group("dp"))
     optimizer.step()
     optimizer.zero_grad()
-    dist.all_reduce(torch.ones(1))
+    if not apart:
+        dist.all_reduce(torch.ones(1))
+    page = telling.page
+    while apart and rank == 3 and page is not None and page.question() is not None:
+        time.sleep(1.0)
     time.sleep(0.05)

@@ -20,4 +20,4 @@ def barrier(seconds: float = 60.0, *, group: Any = None, number: int = 0) -> Che
 
 def _judge(round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
     del round_
-    return Conclusion("%d ranks came" % len(said))
+    return Conclusion("%d rank%s came" % (len(said), "" if len(said) == 1 else "s"))
