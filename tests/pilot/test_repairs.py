@@ -134,12 +134,18 @@ async def test_a_node_at_fault_is_taken_out_when_it_was_said_yes_to(
     assert (tmp_path / "asked").read_text() == "ran\n"
 
 
+def written(folder: Path) -> tuple[str, str]:
+    """The one report in a folder: for people, for scripts."""
+    (text,), (document,) = folder.glob("*.txt"), folder.glob("*.json")
+    return text.read_text(), document.read_text()
+
+
 async def test_the_report_has_the_command_that_takes_a_node_out(session: PaperSession, tmp_path: Path) -> None:
     command = "scontrol update nodename=node1 state=drain 'reason=hangtop: gpu_lost: " + "GPU 3 fell off " * 6 + "'"
     lost = Finding("gpu_lost", "critical", 0.9, "off the bus", nodes=("node1",), next=(NextStep("c", command),))
     session.verdict = Verdict("at_risk", lost.summary, (lost,))
     async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
         await shown.press("x")
-    (text,), (document,) = tmp_path.glob("*.txt"), tmp_path.glob("*.json")
-    assert f"   $ {command}\n" in text.read_text(), "whole and in one line, to be copied"
-    assert json.loads(document.read_text())["findings"][0]["next"] == [{"key": "c", "command": command}]
+    text, document = written(tmp_path)
+    assert f"   $ {command}\n" in text, "whole and in one line, to be copied"
+    assert json.loads(document)["findings"][0]["next"] == [{"key": "c", "command": command}]
