@@ -20,6 +20,7 @@ from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
 from tests.support.reached import HANGTOP, Reached
 from tests.support.slurm_cluster import SlurmCluster, missing_slurm
+from tests.support.tmux import Tmux
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch, pytest.mark.slow]
 
@@ -199,3 +200,41 @@ def live(slurm: SlurmCluster, job: str) -> set[str]:
     nodes = json.loads(done.stdout)["job"]["nodes"]
     assert all(node["state"] == "live" for node in nodes), nodes
     return {node["name"] for node in nodes}
+
+
+LOST = """#!/bin/sh
+echo "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU"
+sleep 1
+exit 15
+"""
+
+
+@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+def test_the_screen_drains_a_node_that_lost_a_gpu_after_a_yes(cluster: Cluster, slurm: SlurmCluster) -> None:
+    """By the finding's own command, from ``K``; nothing is run before."""
+    node = cluster.nodes[1]
+    node.tool("nvidia-smi", f"#!/bin/sh\n[ $(hostname) = {node.name} ] || exit 9\n" + LOST)
+    ranks = f"srun {sys.executable} -S -c 'import time; time.sleep(600)'"
+    job = slurm.submit("--nodes=2", command=ranks, nodes=2)
+    env = {**slurm.env, "PATH": f"{node.bin}:{os.environ['PATH']}"}
+
+    def state() -> str:
+        return slurm.ask(["scontrol", "show", "node", node.name])
+
+    try:
+        with Tmux([*HANGTOP, "--via", "slurm", "--slurm", job], size=(160, 40), env=env) as terminal:
+            terminal.wait_for(f"GPU on {node.name} is lost", 60.0)
+            terminal.press("K")
+            terminal.wait_for(f"Take out: scontrol update nodename={node.name} state=drain")
+            terminal.press("Enter")
+            terminal.wait_for("what runs there goes on")
+            assert "DRAIN" not in state()
+            terminal.press("y")
+            terminal.wait_for(": done")
+            assert "+DRAIN" in state()
+            assert "Reason=hangtop: gpu_lost" in state()
+            terminal.press("Escape", "q")
+    finally:
+        slurm.ask(["scontrol", "update", f"nodename={node.name}", "state=resume"])
+        slurm.cancel(job)
+        (node.bin / "nvidia-smi").unlink()
