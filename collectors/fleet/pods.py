@@ -41,7 +41,6 @@ class Pod:
     """Why not: ``Pending: ImagePullBackOff``, ``restarts: OOMKilled, exit code 137``."""
     created: str
     """RFC 3339: the later of two with one role is the present one."""
-    restarts: int = 0
     host: str = ""
     """The Kubernetes node that it runs on; empty before it is scheduled."""
 
@@ -76,12 +75,10 @@ def _pod(item: Mapping[str, Any], container: str | None) -> Pod | None:
     mine = [one for one in states if one.get("name") == container] if container else states[:1]
     running = bool(mine) and "running" in _mapping(mine[0].get("state"))
     leaving = "deletionTimestamp" in metadata
-    restarts = mine[0].get("restartCount") if mine else 0
     return Pod(
         name, _role(name, _mapping(metadata.get("labels"))), running and not leaving,
         "is being deleted" if leaving else "" if running else _why(status, mine, container),
-        _text(metadata.get("creationTimestamp")), restarts if isinstance(restarts, int) else 0,
-        _text(_mapping(item.get("spec")).get("nodeName")),
+        _text(metadata.get("creationTimestamp")), _text(_mapping(item.get("spec")).get("nodeName")),
     )  # fmt: skip
 
 
