@@ -79,7 +79,7 @@ def _keys(watch: OnScreen) -> None:
         watch.terminal.press(*random.choices(keys, k=50))
     watch.terminal.press("Escape")
     time.sleep(1.0)  # what follows Escape at once is taken for a key with Alt
-    watch.terminal.press("1")
+    watch.terminal.press("1", "0")  # the arrows go through time: back to now
     watch.terminal.wait_for(TABS)
 
 
