@@ -74,7 +74,7 @@ def _part(said: str, pattern: str) -> str:
 
 
 LIVE = "link='live'"
-NO_SAMPLE = "(no sample|no samples|unknown kind|without an end|malformed|depth|flood)"
+NO_SAMPLE = "(no sample|no samples|unknown kind|without an end|malformed|cut off|depth|flood)"
 SAYS = {
     "a byte every 50 ms": "live",
     "greetings again and again": "(live|limited)",
