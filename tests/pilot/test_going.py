@@ -10,6 +10,7 @@ from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, say
 from tui.panels.findings import FindingsPanel
 from tui.panels.registry import PANELS
+from tui.widgets.loglines import LogView
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)])
@@ -206,3 +207,21 @@ async def test_a_log_that_grew_behind_another_panel_is_followed_on_until_somebod
             await shown.pilot.pause()
             await shown.draw()
             assert told in shown.text()
+
+
+async def test_a_scrollbar_knows_where_it_is_also_when_it_was_scrolled_before_it_was_shown() -> None:
+    session = Paper(nodes=2).session()
+    async with screen(session, size=(100, 20)) as shown:
+        for number in range(90):
+            say(session, "node1", 0, NOW, f"step {number}")
+        await shown.press("5")
+        log = shown.app.panel.query_one("#log", LogView)
+        log.show_vertical_scrollbar = False
+        for number in range(90, 130):
+            say(session, "node1", 0, NOW, f"step {number}")
+        shown.app.tick()
+        log.show_vertical_scrollbar = True
+        before = log.vertical_scrollbar.position
+        await shown.draw()
+        assert "step 129" in shown.text()
+        assert log.vertical_scrollbar.position == log.scroll_y > before

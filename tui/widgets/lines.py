@@ -95,6 +95,9 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         if not width or not height:
             self.forget()  # hidden: when it is shown again, perhaps in its old size, nothing of this is true any more
             return
+        if self.show_vertical_scrollbar:
+            # while it was not shown, Textual did not tell it where it is
+            self.vertical_scrollbar.position = self.scroll_y
         wanted = range(height) if lines is None else sorted({y for y in lines if 0 <= y < height})
         changed = [y for y in wanted if self._painted.get(y) != self._renew(y, width)]
         if len(changed) == height:
