@@ -37,7 +37,6 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     stopped = [e.line for e in events if _interrupted(e)]
     steps = _steps(parser)
     step = steps[-1] if steps else 0
-    went_on = len(steps) >= WENT_ON
     named = {event.line for event in events if event.kind == "process.signal" and _GLOG_SIGNAL.search(event.text)}
     told = []
     for event in events[len(_earlier(events, steps, last_line)) :]:
@@ -51,10 +50,8 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.kind == "log.error" and (event.line < step or last_line - event.line > ORDINARY):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
-        long_ago = went_on and event.rank is None and last_line - event.line > LONG
-        if _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY:
-            long_ago = True
-        if event.kind.startswith(_ENDS) and (long_ago or (event.line < step and event.data.get("cut") is True)):
+        scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY
+        if event.kind.startswith(_ENDS) and (scripts or (event.line < step and event.data.get("cut") is True)):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.kind == "process.signal" and (event.line + 1 in named or event.line + 2 in named):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above

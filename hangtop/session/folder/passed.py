@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from collectors.node.logs import counters
+from collectors.node.logs import counters, times
 from collectors.node.logs.names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
@@ -43,15 +43,17 @@ _TEARDOWN = re.compile(
 """What threads of libraries raise when the interpreter takes their queues and files away: behind the end of a run."""
 WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
+MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
+"""Lines, and seconds between the first few and the last, behind an exception that nobody logged."""
 _ENDINGS = ("job.finished", "elastic.finished")
 
 
-def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> list[bool]:
-    """Of each event of one log whether the run outlived what it tells."""
+def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: float) -> list[bool]:
+    """Of each event of one log whether the run outlived it; ``now`` gives the year to times without one."""
     wanted = [event.kind.startswith(_FAULTS) for event in events]
     if not any(wanted):
         return wanted
-    after = _After(parser)
+    after = _After(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
@@ -96,12 +98,23 @@ def _last_line(event: LogEvent) -> int:
     return event.line + event.text.rstrip("\n").count("\n")
 
 
+def _anchor(event: LogEvent) -> str:
+    """The line of its text to look for: its last one, of an exception the one that tells the type.
+
+    Behind that other lines of the log may have been taken for the message.
+    """
+    told = [line.strip() for line in event.text.rstrip().split("\n")]
+    name = event.data.get("type")
+    typed = [line for line in told if isinstance(name, str) and name and name in line]
+    return typed[-1] if typed else told[-1]
+
+
 class _After:
     """What stands in the end of a log behind its events."""
 
-    def __init__(self, parser: LogParser) -> None:
+    def __init__(self, parser: LogParser, now: float) -> None:
         self._tail = parser.tail
-        self._last = parser.last_time()
+        self._last, self._now = parser.last_time(), now
         self._first = parser.line - self._tail.count(b"\n")
         self._ends: list[int] = []
         self._steps: list[tuple[int, str, float, bool]] = []
@@ -116,20 +129,30 @@ class _After:
 
     def _where(self, event: LogEvent) -> int | None:
         """Where in the end it stands; -1: before it; None: cut, or put in other words, so that it is not known."""
-        words = event.text.rstrip().rpartition("\n")[2].strip().encode("utf-8", "replace")
+        words = _anchor(event).encode("utf-8", "replace")
         found = self._tail.rfind(words) if words else -1
         return None if found < 0 and _last_line(event) >= self._first else found
 
     def wrote_on(self, event: LogEvent) -> bool:
-        """Whether it was logged, and lines that tell of neither trouble nor waiting came much later."""
-        error, logged = event.kind == "log.error", event.data.get("logged") is True
-        if not (error or logged) or event.at is None or self._last is None:
-            return False
+        """Whether whoever it befell wrote on for long, lines that tell of neither trouble nor waiting.
+
+        An error that was logged shows that its process was there to log it; an exception that nobody logged, and a port
+        that was taken, end a process as a rule, so that far more must follow, and much later.
+        """
         found = self._where(event)
-        if found is None or self._last - event.at < (WROTE_ON_S if error else WROTE_ON_LATER_S):
+        if found is None or not event.kind.startswith(("log.error", "python.exception", "torch.address_in_use")):
             return False
-        rows = map(counters.plain, self._tail[max(found, 0) :].split(b"\n")[1:])
-        return any(row.strip() and not (counters.is_trouble(row) or counters.is_beat(row)) for row in rows)
+        behind = self._tail[max(found, 0) :].split(b"\n")[1:]
+        rows = [row for row in map(counters.plain, behind) if row.strip()]
+        calm = sum(not (counters.is_trouble(row) or counters.is_beat(row)) for row in rows)
+        if event.kind == "torch.address_in_use":
+            return calm > ENDING
+        first, last = event.at, self._last
+        if event.kind == "python.exception" and event.data.get("logged") is not True:
+            first = times.last("\n".join(rows[:CLOSE]), self._now)
+            return calm >= MANY and first is not None and last is not None and last - first > WROTE_ON_LONG_S
+        least = WROTE_ON_S if event.kind == "log.error" else WROTE_ON_LATER_S
+        return calm > 0 and first is not None and last is not None and last - first >= least
 
     def went_on(self, event: LogEvent) -> bool:
         """Whether so many lines, and steps that count on among them, stand behind it."""

@@ -120,3 +120,20 @@ def test_threads_that_lose_their_queues_behind_the_end_of_a_run(tmp_path: Path) 
 def test_hydra_s_last_words_are_no_logger_that_goes_on(tmp_path: Path) -> None:
     said = "Error executing job with overrides: ['lr=1']\n" + RAISED + "at the launcher\n" * 60
     assert _told(tmp_path, said)[0] == ["rank_crashed"]
+
+
+def test_who_is_killed_again_at_the_end_is_killed(tmp_path: Path) -> None:
+    assert _told(tmp_path, "Killed\n" + STEPS + "Killed\n" + STEPS * 20)[0] == []
+    assert _told(tmp_path, "Killed\n" + STEPS * 20 + "Killed\n")[0] == ["rank_killed"]
+
+
+def test_a_server_that_found_its_port_taken_and_was_started_anew(tmp_path: Path) -> None:
+    taken = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8088): address already in use\n"
+    assert _told(tmp_path, taken + "INFO:     Waiting for application shutdown.\n")[0] == ["address_in_use"]
+    assert _told(tmp_path, taken + WORDS)[0] == []
+
+
+def test_a_page_that_raised_on_a_server_that_serves_on_for_hours(tmp_path: Path) -> None:
+    served = "".join(LATER.format(f"{at:02d}", "00,000", at) for at in range(1, 50))
+    assert _told(tmp_path, RAISED + served)[0] == []
+    assert _told(tmp_path, RAISED + served[: served.find("10:10")])[0] == ["rank_crashed"]
