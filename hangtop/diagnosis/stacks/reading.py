@@ -16,6 +16,8 @@ from hangtop.diagnosis.stacks.system import System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
 from hangtop.diagnosis.stacks.vocabulary import Phase
 
+_BY_EVENTS = "torch/distributed/rpc/api.py"
+"""A library that waits for other ranks in events of Python's own."""
 _DECIDING: frozenset[Context] = frozenset(("data", "checkpoint", "compile", "shutdown"))
 _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
 _TRIES = "tries again and again to take a lock"
@@ -194,6 +196,8 @@ def _label(meaning: str, leaf: Leaf | None, system: System) -> str:
 def _further_in(lock: Leaf, outer: Leaf, frames: tuple[Frame, ...]) -> bool:
     """True for a lock that is taken inside of a library's function which would else be told as a wait for peers."""
     if lock.kind != "lock" or lock.waits != "lock" or outer.waits != "peers" or lock.frame.native:
+        return False
+    if outer.frame.file.endswith(_BY_EVENTS):
         return False
     return frames.index(lock.frame) < frames.index(outer.frame)
 

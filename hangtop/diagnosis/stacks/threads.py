@@ -23,6 +23,8 @@ _SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo",
 """Threads that work for the libraries, whatever the job does."""
 _HANDED_OVER = ("future", "thread to end", "pool of threads", "event loop")
 """Words of the labels of waits that end when a thread has done its work."""
+_SERVES = "torch/distributed/rpc/internal.py"
+"""Where torch runs what another rank called (2.13)."""
 _OPEN: frozenset[Kind] = frozenset(("backward", "forward"))
 _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 """What main does while others of its threads may do the rank's work."""
@@ -30,6 +32,12 @@ _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
     """Reading and role of the thread that tells what the rank does, given the main thread and its reading."""
+    called = _called_by_others(dump, main) if reading.waits == "peers" and len(dump.threads) > 1 else None
+    return called or _handed_to(dump, main, reading)
+
+
+def _handed_to(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
+    """The thread that main has handed its work to; main itself where it has not."""
     own: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
     if len(dump.threads) == 1 or reading.waits == "peers" or "shutdown" in reading.context:
         return reading, own
@@ -57,6 +65,16 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> 
     if (hands_over or (passive and not reading.user)) and len(working) == 1:
         return working[0]
     return reading, own
+
+
+def _called_by_others(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role] | None:
+    """A thread in the job's own code that another rank called (torch RPC): what main waits for meanwhile tells less."""
+    for thread in dump.threads:
+        if any(frame.name == "_run_function" and frame.file.endswith(_SERVES) for frame in thread.frames):
+            inner = read(thread.frames, System(), main=False)
+            if thread is not main and inner.user:
+                return inner, role(thread, dump)
+    return None
 
 
 def at_a_queue(reading: Reading) -> bool:

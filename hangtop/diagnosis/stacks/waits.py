@@ -120,6 +120,11 @@ WAITS: tuple[Wait, ...] = (
          "waits at torchelastic's store", "2.1-2.13"),
     Wait(_C10D, "destroy_process_group _shutdown_backend _abort_process_group", "shutdown", "unknown",
          "has left training: in {op}", "2.1-2.13", op="destroy_process_group"),
+    # remote calls: who calls waits for whoever is called, who serves for all others to be done
+    Wait("torch/distributed/rpc/api.py", "rpc_sync remote _invoke_rpc", "p2p", "peers",
+         "waits for another rank's answer ({op})", "run 2.13", op="rpc_sync"),
+    Wait("torch/distributed/rpc/api.py", "shutdown _wait_all_workers _all_gather _barrier", "collective", "peers",
+         "serves others' calls until all are done", "run 2.13", op="rpc.shutdown"),
     # its own GPU
     Wait("torch/cuda/__init__.py", "synchronize", "device", "device", "waits for its GPU (synchronize)", "2.1-2.13"),
     Wait("torch/cuda/streams.py", "synchronize", "device", "device", "waits for its GPU (a stream or an event)",
