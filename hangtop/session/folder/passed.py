@@ -137,7 +137,8 @@ class _After:
         """Whether whoever it befell wrote on for long, lines that tell of neither trouble nor waiting.
 
         An error that was logged shows that its process was there to log it; an exception that nobody logged, and a port
-        that was taken, end a process as a rule, so that far more must follow, and much later.
+        that was taken, end a process as a rule, so that far more must follow, and much later. Where steps were counted
+        up to an exception and none behind it, training ended there, whatever a tracker or a server writes on.
         """
         found = self._where(event)
         if found is None or not event.kind.startswith(("log.error", "python.exception", "torch.address_in_use")):
@@ -147,12 +148,19 @@ class _After:
         calm = sum(not (counters.is_trouble(row) or counters.is_beat(row)) for row in rows)
         if event.kind == "torch.address_in_use":
             return calm > ENDING
+        if event.kind == "python.exception" and self._stopped_counting(found):
+            return False
         first, last = event.at, self._last
         if event.kind == "python.exception" and event.data.get("logged") is not True:
             first = times.last("\n".join(rows[:CLOSE]), self._now)
             return calm >= MANY and first is not None and last is not None and last - first > WROTE_ON_LONG_S
         least = WROTE_ON_S if event.kind == "log.error" else WROTE_ON_LATER_S
         return calm > 0 and first is not None and last is not None and last - first >= least
+
+    def _stopped_counting(self, at: int) -> bool:
+        """Whether several steps stand in front of this place, and none behind it."""
+        before = {step[1:] for step in self._steps[: bisect_left(self._steps, (at, "", 0.0, False))]}
+        return sum(named for _, _, named in before) >= STEPS and self._steps[-1][0] < at
 
     def went_on(self, event: LogEvent) -> bool:
         """Whether so many lines, and steps that count on among them, stand behind it."""

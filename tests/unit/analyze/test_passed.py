@@ -137,3 +137,8 @@ def test_a_page_that_raised_on_a_server_that_serves_on_for_hours(tmp_path: Path)
     served = "".join(LATER.format(f"{at:02d}", "00,000", at) for at in range(1, 50))
     assert _told(tmp_path, RAISED + served)[0] == []
     assert _told(tmp_path, RAISED + served[: served.find("10:10")])[0] == ["rank_crashed"]
+
+
+def test_a_rank_that_raised_and_a_tracker_that_writes_on_for_hours(tmp_path: Path) -> None:
+    written = "".join(LATER.format(f"{at:02d}", "00,000", at) for at in range(1, 50))
+    assert _told(tmp_path, STEPS + RAISED + written)[0] == ["rank_crashed"]
