@@ -11,7 +11,7 @@ LONG = 14
 """Cells of the longest name from which on what all begin with is left out, too."""
 WORTH = 5
 """Cells that must be saved by that."""
-_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+")
+_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F]{0,4}:[0-9a-fA-F:.]+")
 _BOUNDARY = re.compile(r"[-_.@]")
 
 
