@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on
-from hangtop.diagnosis.tables.thresholds import LEAVING_S, WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import LEAVING_S, LONG_WAIT_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -20,7 +20,8 @@ TOGETHER = "destroy_process_group"
 def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     """rank_stuck_at_exit: all ranks that are left shut down, and some of them do not come to an end.
 
-    Needs stacks in two looks or more, or since when the main thread has not run, from the kernel: 20 s at the least. A
+    Needs stacks in two looks or more, or, from the kernel, since when the main thread has not run: 20 s at the least,
+    five minutes where it waits for a process that may have much to send (a tracker's), or for a library to close. A
     rank that still writes, sends or computes, itself or by its own processes, is given all the time that it takes.
     Where some wait in destroy_process_group, and others are past that, the others are named.
     """
@@ -32,12 +33,11 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     named = [one for one in still if one.activity and one.activity.op != TOGETHER] or still
     if not named or len(still) < len(leaving):
         return
-    held = min(_stood(one) for one in named)
-    if held < max(LEAVING_S, job_status.alarm_after):
-        return
-    first = named[0]
+    first, held = named[0], min(_stood(one) for one in named)
     doing = first.activity
     assert doing is not None
+    if held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
+        return
     behind = children_told(first)
     told = "".join(f"; {words}" for words in (_threads(first), behind) if words)
     ended = len(job_status.of("gone", "missing"))

@@ -54,6 +54,12 @@ def test_an_end_may_take_some_seconds_and_is_no_start() -> None:
     assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
 
 
+@pytest.mark.parametrize(("still", "outcome"), [(200.0, "unknown"), (400.0, "hung")])
+def test_a_tracker_that_still_sends_is_given_five_minutes(still: float, outcome: str) -> None:
+    closes = ["finish /opt/env/lib/python3.11/site-packages/wandb/sdk/wandb_run.py:2100", "main loop.py:99"]
+    assert left(closes, still=still).verdict().outcome == outcome
+
+
 def test_who_writes_to_the_end_is_let_alone() -> None:
     job = left(JOINS)
     job.ranks(2).pulse(written=50e6)
