@@ -103,8 +103,9 @@ def test_a_node_cut_off_while_it_is_watched_and_before(
     nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
 ) -> None:
     job, cut = jobs[0], nursery.cluster.node("node2")
-    watched = Triage(nursery.cluster, "--watch", "11", case=job.case)
-    time.sleep(3.0)
+    watched = Triage(nursery.cluster, "--watch", "15", case=job.case)
+    watched.await_watching(4)
+    time.sleep(1.5)  # until each rank was looked at
     cut.cut()
     try:
         before, after = Triage(nursery.cluster, case=job.case).answer(), watched.answer()

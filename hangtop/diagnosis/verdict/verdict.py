@@ -118,8 +118,10 @@ def _quiet(job_status: JobStatus) -> Outcome:
         return "unknown" if away or runs or _ended_unexplained(job_status) else "idle"
     age = min(job.now - rank.process.started for rank in living)
     leaves = all(one.state == "leaving" for one in job_status.present)
+    lost = any(node.link in ("stale", "lost") for node in job.nodes.values())
     coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
-    if (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing") and not leaves):
+    begins = (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing") and not leaves)
+    if begins and not lost:
         return "starting"
     if any(node.link not in ("live", "limited") for node in job.nodes.values()):
         return "unknown"

@@ -316,3 +316,11 @@ def test_who_does_not_find_the_store_is_behind_those_who_wait_for_it(early: tupl
 def test_where_most_do_not_find_the_store_who_waits_for_them_is_not_to_blame() -> None:
     found = first(at_the_start(1, 2, 3).verdict())
     assert (found.kind, found.ranks) == ("init_hang", (1, 2, 3))
+
+
+@pytest.mark.parametrize(("link", "outcome"), [("live", "starting"), ("lost", "unknown")])
+def test_a_job_that_has_just_begun_and_lost_a_node_is_not_starting(link: str, outcome: str) -> None:
+    job = Sketch(age=12.0).node("node2", link=link)
+    job.ranks(0, 1).at(COMPUTING)
+    job.ranks(2, 3).absent()
+    assert job.verdict().outcome == outcome
