@@ -108,4 +108,4 @@ class Keeping:
         except RecordingError as error:
             self._recorder = None
             self.recording_fault = str(error)
-            self._state.changes.append(Change(self._now(), "", f"recording ended: {error}", "hangtop"))
+            self._state.changes.append(Change(self._now(), "", f"recording ended: {error}", "other"))

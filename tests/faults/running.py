@@ -34,8 +34,10 @@ WATCHED = (sys.executable, "-c", _OFTEN + MAIN[-1])
 HELP = BY_NAME["overview"].help[:24]
 """What the help over the first panel begins with, and no panel shows, …"""
 TABS = "[Overview]"
-"""… and what it hides."""
+"""… and what a screen of some width without it begins with."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
+STAYS = 0.3
+"""Seconds for which the screen must show what a key has done."""
 LOOK = 0.3
 """Seconds between two looks at a recording."""
 
@@ -273,15 +275,21 @@ class OnScreen(Recorded):
 
     def key(self, seconds: float = 20.0) -> float:
         """Open the help and close it again; seconds that the slower of both took to be seen."""
-        return max(self._pressed("?", HELP, seconds), self._pressed("Escape", TABS, seconds))
+        return max(self._pressed("?", seconds, helps=True), self._pressed("Escape", seconds, helps=False))
 
-    def _pressed(self, key: str, shown: str, seconds: float) -> float:
-        began = time.monotonic()
+    def _pressed(self, key: str, seconds: float, *, helps: bool) -> float:
+        """Seconds until the help is there, or gone; returns when it has been for a while.
+
+        A terminal that draws may show it torn for a moment, and an Escape that comes with the next key is Alt and that.
+        """
+        began = since = time.monotonic()
         self.terminal.press(key)
-        while shown not in self.terminal.screen():
-            assert time.monotonic() < began + seconds, f"{key} was not answered:\n{self.terminal.screen()}"
+        while time.monotonic() - since < STAYS:
+            if (HELP in self.terminal.screen()) is not helps:
+                since = time.monotonic()
+                assert since < began + seconds, f"{key} was not answered:\n{self.terminal.screen()}"
             time.sleep(0.03)
-        return time.monotonic() - began
+        return since - began
 
     def quit(self, seconds: float = 20.0) -> float:
         """Press q; seconds until it has left the terminal."""

@@ -179,7 +179,9 @@ async def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, 
         now = 1000.0 + second
         session.samples("node1", [gpu_row(0, power=float(second)), tick(now)], 1)
     assert "No space left" in session.keeping.recording_fault
-    assert [*session.state.changes][-1].text.startswith("recording ended: No space left on device: ")
+    told = [*session.state.changes][-1]
+    assert told.text.startswith("recording ended: No space left on device: ")
+    assert told.kind != "hangtop", "those are hidden in what happened, and this is said nowhere else"
     assert len(session.state.nodes["node1"].gpus[0].looks) == 12
     await session.close()
 
