@@ -36,10 +36,14 @@ _PBS = re.compile(
 _SLURM_NODE = re.compile(
     r"(?:srun: error: )?Node failure on (?P<host>\S+)|(?P<step>\S{1,64}) .{0,300}DUE TO NODE FAILURE"
 )
+UNREACHED = (
+    r"(?:Communication|Socket|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact|Protocol|Can't"
+    r"|Message|[^\r\n]{0,60}(?:timed out|not responding|unreachable))"
+)
+"""What Slurm says of a node that it could not reach to launch tasks; any other reason is the node's refusal."""
 _SLURM_LAUNCH = re.compile(
     r"Task launch for (?:StepId=)?(?P<step>\S{1,64}) failed on node \[?(?P<host>[\w.-]{1,120})\]?:"
-    r" (?P<why>(?:Communication|Socket|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact"
-    r"|Protocol|Can't|Message|[^\r\n]{0,60}(?:timed out|not responding|unreachable))[^\r\n]{0,200})"
+    r" (?P<why>" + UNREACHED + r"[^\r\n]{0,200})"
 )
 _SLURM_MEMORY = re.compile(
     r"[Dd]etected (?P<count>\d+) oom[_-]kill event(?:.*?StepId=(?P<step>[\w+]+(?:\.\w+)?))?"

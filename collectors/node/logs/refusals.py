@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Tuple
 
+from collectors.node.logs.launchers import UNREACHED
 from collectors.node.logs.said import Data, Family, Said
 
 _PROGRAMS = (
@@ -33,9 +34,9 @@ _STEPD = (
     r"|[^\r\n]{0,60}task_prolog [^\r\n]{0,160}|run_command: [^\r\n]{0,160})"
 )
 _LAUNCH = (
-    r"Task launch for \S{1,40} failed on node \[?(?P<host>[\w.-]{1,120})\]?: (?P<why>(?!Communication|Socket"
-    r"|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact|Protocol|Can't|Message"
-    r"|[^\r\n]{0,60}(?:timed out|not responding|unreachable))[^\r\n]{1,200})"
+    r"Task launch for \S{1,40} failed on node \[?(?P<host>[\w.-]{1,120})\]?: (?P<why>(?!"
+    + UNREACHED
+    + r")[^\r\n]{1,200})"
     r"|(?:srun|sbatch|salloc)\S{0,30}: (?P<late>(?:error: )?timeout waiting for task launch[^\r\n]{0,80}"
     r"|StepId=\S{1,40} aborted before step completely launched)"
 )

@@ -21,6 +21,10 @@ OUT_OF_MEMORY = (
     "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
     "or use less (data loader workers, pinned memory, what is cached)."
 )
+RAN_OUT = (
+    "Its data ran out before the others': give every rank the same number of batches, or use "
+    "torch.distributed.algorithms.join."
+)
 UNSEEN_LINKS = ("connecting", "stale", "lost")
 
 
@@ -162,8 +166,7 @@ def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus]) -> Finding
         ranks=numbers,
         nodes=nodes_of(leavers),
         evidence=(*evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
-        advice="Its data ran out before the others': give every rank the same number of batches, or use "
-        "torch.distributed.algorithms.join.",
+        advice=RAN_OUT,
     )  # fmt: skip
 
 

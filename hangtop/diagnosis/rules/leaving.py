@@ -27,12 +27,9 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     """
     job = job_status.job
     leaving = job_status.of("leaving")
-    if not leaving or not job.live or len(leaving) < len(job_status.present):
+    if not leaving or not job.live or len(leaving) < len(job_status.present) or not all(map(_rests, leaving)):
         return
-    still = [one for one in leaving if _rests(one)]
-    named = [one for one in still if one.activity and one.activity.op != TOGETHER] or still
-    if not named or len(still) < len(leaving):
-        return
+    named = [one for one in leaving if one.activity and one.activity.op != TOGETHER] or leaving
     first, held = named[0], min(_stood(one) for one in named)
     doing = first.activity
     assert doing is not None

@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY
+from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY, RAN_OUT
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
 from hangtop.diagnosis.witnesses.ends import of_children
@@ -27,8 +27,7 @@ def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) 
         f"{ranks_text(ranks)} {on}finished, and others then lost the connection to "
         f"{'it' if len(ranks) == 1 else 'them'}",
         ranks=ranks, nodes=homes(job, ranks), evidence=tuple(map(event_line, (*early[:2], *closed[:2]))),
-        advice="Its data ran out before the others': give every rank the same number of batches, or use "
-        "torch.distributed.algorithms.join.",
+        advice=RAN_OUT,
     )  # fmt: skip
 
 

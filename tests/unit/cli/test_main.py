@@ -28,6 +28,11 @@ def test_version() -> None:
     assert (done.returncode, done.stdout.split()[-1], done.stderr) == (0, __version__, "")
 
 
+def run_lines(code: str) -> subprocess.CompletedProcess[str]:
+    """What a Python of its own makes of these lines."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+
 def test_help_lists_every_command_and_imports_none() -> None:
     code = (
         "import sys\n"
@@ -37,7 +42,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
         "heavy = {'asyncssh', 'textual', 'msgspec', 'torch', 'ClusterShell', 'asyncio', 'hangtop.session.session'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = run_lines(code)
     assert done.stderr.strip() == "[]"
     assert all(name in done.stdout for name in COMMANDS)
 
@@ -53,7 +58,7 @@ def test_the_screen_is_drawn_before_anything_is_imported_that_judges_or_asks() -
         "'hangtop.diagnosis.groups.edges', 'hangtop.diagnosis.verdict.chain', 'tui.dialogs.base')\n"
         "print([name for name in late if name in sys.modules], file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = run_lines(code)
     assert done.stderr.strip() == "[]"
 
 
