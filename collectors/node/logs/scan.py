@@ -11,7 +11,7 @@ different ones, and what none of those has, no line has.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 GATE = 4
 """Characters of a gate: shorter ones occur in any text."""
@@ -110,20 +110,38 @@ class _Search:
 
 
 def _gates(stems: List[bytes]) -> List[Tuple[bytes, List[bytes]]]:
-    """Few substrings that cover all literals, each with the literals that it stands for."""
+    """Few substrings that cover all literals, each with the literals that it stands for.
+
+    Which literals have a part is kept as bits of one number: sets of them would take megabytes, which an interpreter
+    that has once asked for them seldom gives back.
+    """
     gates: List[Tuple[bytes, List[bytes]]] = []
-    left = set(stems)
-    covers: Dict[bytes, Set[bytes]] = {}
-    for stem in left:
+    ordered = sorted(stems)
+    left = (1 << len(ordered)) - 1
+    covers = _shared_parts(ordered)
+    sizes = {part: bin(bits).count("1") for part, bits in covers.items()}
+    while covers:
+        gate = max(sizes, key=lambda part: (sizes[part], part))
+        bits = covers.pop(gate)
+        del sizes[gate]
+        gates.append((gate, [stem for place, stem in enumerate(ordered) if bits >> place & 1]))
+        left &= ~bits
+        for part in [part for part, shared in covers.items() if shared & bits]:
+            covers[part] &= left
+            sizes[part] = bin(covers[part]).count("1")
+            if sizes[part] < 2:
+                del covers[part], sizes[part]
+    return [*gates, *((stem, [stem]) for place, stem in enumerate(ordered) if left >> place & 1)]
+
+
+def _shared_parts(stems: Sequence[bytes]) -> Dict[bytes, int]:
+    """Parts that several literals have, and that not any log has: bit ``n`` is for the ``n``-th literal."""
+    once: Dict[bytes, int] = {}
+    shared: Dict[bytes, int] = {}
+    for place, stem in enumerate(stems):
         for at in range(max(1, len(stem) - GATE + 1)):
-            covers.setdefault(stem[at : at + GATE], set()).add(stem)
-    for common in _COMMON:
-        covers.pop(common, None)
-    while True:
-        narrowed = [(part, shared & left) for part, shared in covers.items()]
-        covers = {part: shared for part, shared in narrowed if len(shared) > 1}
-        if not covers:
-            return [*gates, *((stem, [stem]) for stem in sorted(left))]
-        gate = max(covers, key=lambda part: (len(covers[part]), part))
-        gates.append((gate, sorted(covers[gate])))
-        left -= covers[gate]
+            part = stem[at : at + GATE]
+            first = once.setdefault(part, place)
+            if first != place:
+                shared[part] = shared.get(part, 1 << first) | 1 << place
+    return {part: bits for part, bits in shared.items() if part not in _COMMON}
