@@ -62,7 +62,7 @@ class Progress:
         self.place = ANYWHERE
         """Where the job stands, in a word that is the same whenever it stands there; for pauses to be known by."""
         self.alarmed = False
-        """Set while a hang is reported: such a pause is not learned as usual."""
+        """Set while a hang is reported: such a pause is usual only when the job comes back from it again and again."""
 
     @property
     def stood_still(self) -> float | None:
@@ -165,9 +165,11 @@ class Progress:
     def _take(self, now: float, seen: Seen) -> None:
         before, self._now = self._still, now
         self._still = self._stillness(now, _without_spares(now, seen))
-        if self.alarmed or before is None or self._still is None:
+        if before is None or self._still is None or before < PAUSE or self._still >= before - 0.1:
             return
-        if before >= PAUSE and self._still < before - 0.1:
+        if self.alarmed:
+            self._pauses.came_back(self.place, before, now)
+        else:
             self._pauses.learn(self.place, before, now)
 
     def _stillness(self, now: float, seen: Seen) -> float | None:

@@ -11,6 +11,7 @@ from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.aside import aside
 from hangtop.session.changes import Change
+from hangtop.session.look_times import LookTimes
 from hangtop.session.watched import WatchedSession
 
 PERIOD = 1.0
@@ -29,29 +30,10 @@ SLICE = 24
 """Nodes whose picture is made in one go: some 3 ms."""
 SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
-LOOKS = (0.0, 2.0, 10.0, 30.0)
-"""Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
-EARLY = 0.5
-"""Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
-and the alarm has to wait for no look."""
-THEN_EVERY = 60.0
 SOON = 0.05
 """Seconds: a look at progress comes no sooner after the last one, however near the alarm is."""
 RUSH = 2.0
 """Seconds that the first nodes have for connecting before the rules are loaded beside them."""
-COMING = 15.0
-"""Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
-alarm yet, but the banner can say what is being waited for."""
-FIRST_WAIT = 3.0
-AHEAD = 2.0
-"""Seconds before the first look at a wait at which what looks is started on the nodes: its start takes longer than a
-look. It waits there for some seconds and goes when nobody asks it."""
-SUSPECT = 1.5
-"""Seconds that a wait must last for that at the least: steps of a job that moves are shorter as a rule."""
-SAMPLE_EVERY = 10.0
-"""Seconds between two looks at the stacks of a job that moves,"""
-SAMPLED_RANKS = 256
-"""if it has no more ranks than this."""
 LOOK_SECONDS = 5.0
 """How long the verdict waits for a look; a node that is slower has its say in the next one."""
 
@@ -66,12 +48,8 @@ class Watcher:
         """Seconds of CPU that the last verdict took."""
         self._look_cost = 0.0
         """The same of the last look at progress."""
-        self._warmed = False
-        """What looks at stacks was started for the present wait."""
-        self._looked = 0
-        self._first_look_at = 0.0
+        self._times = LookTimes(session)
         self._looks: set[asyncio.Task[object]] = set()
-        self._sample_at = 0.0
         self._read: set[int] = set()
         """Ranks whose native frames were asked for in the present wait."""
         self._dumped = False
@@ -98,7 +76,7 @@ class Watcher:
         pause = min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._look_cost))
         still = self._session.progress.stood_still
         left = seen_after(self._session.alarm_after) - (still or 0.0)
-        return max(SOON, left) if self._looked and not self._ripe and left < pause else pause
+        return max(SOON, left) if self._times.looked and not self._ripe and left < pause else pause
 
     async def _let_nodes_come(self) -> None:
         """Wait until no node is connecting any more, but no longer than :data:`RUSH`."""
@@ -113,12 +91,15 @@ class Watcher:
         if self._ripens():
             await self._look_natively(again=False)
             await self.think()
-        due = self._look_due()
+        due = self._times.look_due()
+        if not self._times.looked:
+            self._dumped = False
+            self._read.clear()
         if due:
             await self._look()
-        elif self._sample_due():
+        elif self._times.sample_due():
             self._ask_once(self._session.dump_stacks(None, unasked=True), "sample")
-        elif self._nearly_due():
+        elif self._times.nearly_due():
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
             self._session.told.keep_pace()
@@ -128,7 +109,7 @@ class Watcher:
                 self._ask_once(self._session.witnesses.ras(), "RAS")
             self._listen()
         if due or time.monotonic() >= self._think_at:
-            if self._looked and not due:
+            if self._times.looked and not due:
                 await self._look_natively(again=False)  # what was not seen to stand at the last look may be by now
             verdict = await self.think()
             if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
@@ -154,7 +135,7 @@ class Watcher:
     async def _look_natively(self, *, again: bool = True) -> None:
         """Read native frames of one rank a point, where Python's leave open what a standing job waits for; also
         ``again`` those of ranks that were asked in the present wait already."""  # noqa: D205, D209
-        if not self._session.can_act:
+        if not self._session.can_act or not self._times.native_due():
             return
         from hangtop.diagnosis.waits.native import native_wanted
 
@@ -229,71 +210,13 @@ class Watcher:
 
         return judge() if len(sheet.nodes) <= SMALL else await aside(judge)
 
-    def _waits(self, seconds: float) -> bool:
-        """Tell whether the job has stood still for so long."""
-        still = self._session.progress.stood_still
-        return still is not None and still >= seconds
-
     def _ripens(self) -> bool:
         """Tell, once a wait, that it has lasted as long as an alarm needs: what was seen of it is judged then."""
-        before, self._ripe = self._ripe, self._waits(seen_after(self._session.alarm_after))
-        return self._ripe and not before and self._looked > 0
+        before, self._ripe = self._ripe, self._times.waits(seen_after(self._session.alarm_after))
+        return self._ripe and not before and self._times.looked > 0
 
     def _listen(self) -> None:
         """Listen to NCCL's RAS for as long as the job waits."""
         witnesses = self._session.witnesses
-        standing = self._waits(self._soonest(self._session.alarm_after))
+        standing = self._times.waits(self._times.soonest(self._session.alarm_after))
         witnesses.events.follow(witnesses.answered, standing=standing)
-
-    def _look_due(self) -> bool:
-        """Tell whether the wait has come to the next look."""
-        session = self._session
-        if not self._waits(self._limit()):
-            self._looked = 0
-            self._dumped = False
-            self._read.clear()
-            return False
-        if session.options.read_only or not session.can_act:
-            return False
-        now = session.now()
-        if self._looked == 0:
-            self._first_look_at = now
-        last = len(LOOKS) - 1
-        due = LOOKS[self._looked] if self._looked <= last else LOOKS[last] + THEN_EVERY * (self._looked - last)
-        if now - self._first_look_at < due:
-            return False
-        self._looked += 1
-        return True
-
-    def _sample_due(self) -> bool:
-        """Tell whether stacks of a job that moves are due: which rank is slower than the others, only many looks tell.
-
-        Looks only read and stop nobody; a large job is not looked at as a whole.
-        """
-        session = self._session
-        now = session.now()
-        moving = session.progress.stood_still is not None and session.progress.stood_still < SUSPECT
-        if not moving or not session.can_act or session.options.read_only or now < self._sample_at:
-            return False
-        self._sample_at = now + SAMPLE_EVERY
-        return 1 < len(session.living()) <= SAMPLED_RANKS
-
-    def _nearly_due(self) -> bool:
-        """Tell, once a wait, that its first look is near."""
-        session = self._session
-        still = session.progress.stood_still
-        near = still is not None and still >= max(SUSPECT, self._limit() - AHEAD)
-        first = near and not (self._warmed or self._looked)
-        self._warmed = near
-        return first and session.can_act and not session.options.read_only
-
-    def _limit(self) -> float:
-        """Seconds that a wait must last to be looked into: no fewer than a pause of a job that moves has."""
-        alarm_after = self._session.alarm_after
-        return self._soonest(min(alarm_after, max(FIRST_WAIT, EARLY * alarm_after)))
-
-    def _soonest(self, seconds: float) -> float:
-        """So many seconds, or fewer for who has just come and wants to know what is being waited for."""
-        session = self._session
-        just_come = session.now() - session.state.started < COMING
-        return min(FIRST_WAIT, seconds) if just_come else seconds

@@ -19,6 +19,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
+from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
 
@@ -143,13 +144,26 @@ def _usual_place(statuses: list[RankStatus]) -> str:
 def _stands_still(job_status: JobStatus) -> bool:
     """One and the same wait lasted through all looks, or goes on now: it may become a hang, it is no rhythm.
 
-    Live, the looks at hand may be from before the job came to stand, so what stands now counts.
+    Live, the looks at hand may be from before the job came to stand, so what stands now counts. A pause that it takes
+    again and again is its rhythm, as long as it is not far longer than usual: then the looks are of several.
     """
     job = job_status.job
-    if job.live and job.motion.moving and not job_status.hung:
+    still, usual = job.stood_still or 0.0, job.usual_pause or 0.0
+    if (
+        job.live
+        and not job_status.hung
+        and (job.motion.moving or (still < OF_PAUSE * usual and _of_several(job_status)))
+    ):
         return False
-    pausing = job.live and (job.stood_still or 0.0) >= max(STOOD_STILL_S, job.usual_pause or 0.0)
+    pausing = job.live and still >= max(STOOD_STILL_S, usual)
     return job_status.hung or pausing or (job_status.graph is not None and job_status.graph.frozen)
+
+
+def _of_several(job_status: JobStatus) -> bool:
+    """Most looks at hand were taken before the present wait began."""
+    began = job_status.job.now - (job_status.job.stood_still or 0.0)
+    looks = [look.at for one in _seen(job_status) for look in one.readings]
+    return 2 * sum(at < began for at in looks) > len(looks)
 
 
 def _at_most(times: int, looks: int, share: float) -> float:

@@ -30,6 +30,7 @@ from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
+from hangtop.diagnosis.waits.standing_at import standing_at
 from hangtop.diagnosis.witnesses.failures import failures
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
 
@@ -54,7 +55,8 @@ def diagnose(job: Job) -> Verdict:
     findings = with_whereabouts(job, with_way_in(job_status, with_drain(job, findings)))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
-    return Verdict(outcome, _summary(job_status, outcome, findings), findings, _unknown(job_status), waits)
+    said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
+    return Verdict(outcome, said, findings, _unknown(job_status), waits, place)
 
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:

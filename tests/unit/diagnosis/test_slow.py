@@ -76,6 +76,18 @@ def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
     assert "straggler_rank" in kinds(job.verdict()), "such a pause is this job's rhythm"
 
 
+def test_a_pause_that_the_job_takes_at_every_step_is_its_rhythm() -> None:
+    job = Sketch(looks=6)
+    job.ranks().at(BACKWARD).pulse(switches=0, cores=0.0)
+    job.ranks(2).at(READING)
+    job.patience, job.watched, job.usual_pause = 60.0, 600.0, 20.0
+    job.stood_still = 0.5  # all looks but the last are of the waits before
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("straggler_rank", (2,))
+    job.stood_still = 25.0
+    assert alarms(job.verdict()) == [], "all looks are of one wait, which may become a hang"
+
+
 def test_all_load_data() -> None:
     job = Sketch()
     other = ["fill data.py:60", *READING[1:]]

@@ -38,13 +38,26 @@ def test_a_pause_of_unknown_place_may_have_been_anywhere() -> None:
     assert (pauses.usual("evaluate", 0.0), pauses.usual("save", 0.0)) == (90.0, 90.0)
 
 
+def test_coming_back_from_what_was_called_a_hang_is_usual_from_the_second_time_on() -> None:
+    pauses = Pauses()
+    pauses.came_back("read", 20.0, 0.0)
+    assert pauses.usual("read", 0.0) is None
+    pauses.came_back("save", 90.0, 30.0)
+    assert pauses.usual("save", 30.0) is None, "that was elsewhere"
+    pauses.came_back("read", 25.0, 60.0)
+    assert pauses.usual("read", 60.0) == 20.0
+    pauses.came_back("save", 90.0, 30.0 + 2 * HALF_LIFE)
+    assert pauses.usual("save", 30.0 + 2 * HALF_LIFE) is None, "nobody remembers the first time"
+
+
 @given(st.lists(st.tuples(st.text(max_size=2), st.floats(0, 1e5), st.floats(0, 1e6)), max_size=3 * PLACES))
 def test_however_many_places_there_are_few_are_kept(taken: list[tuple[str, float, float]]) -> None:
     pauses = Pauses()
     for place, seconds, at in taken:
         pauses.learn(place, seconds, at)
+        pauses.came_back(place, seconds, at)
         assert (pauses.usual(place, at) or 0.0) >= 0.0
-    assert len(pauses._known) <= PLACES
+    assert max(len(pauses._known), len(pauses._alarmed)) <= PLACES
 
 
 def test_ten_minutes_of_compiling_do_not_deafen_the_watch_for_ever() -> None:

@@ -62,6 +62,18 @@ def test_a_hang_that_was_reported_is_not_usual() -> None:
     assert job.progress.usual_pause is None
 
 
+def test_a_hang_from_which_the_job_comes_back_again_and_again_is_usual() -> None:
+    job = Job()
+    job.run(5, works)
+    for _ in range(2):
+        job.run(20, sleeps)
+        job.progress.alarmed = True
+        job.run(1, works)
+        job.progress.alarmed = False
+        job.run(3, works)
+    assert job.progress.usual_pause == pytest.approx(20, abs=2)
+
+
 def test_helpers_that_compile_are_work() -> None:
     def compiles(p: RankPulse) -> RankPulse:
         return p._replace(helpers_cpu=p.helpers_cpu + 1.0)
