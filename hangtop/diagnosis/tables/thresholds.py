@@ -62,6 +62,9 @@ SPIN_UNREAD_S = 20.0
 OWN_WORK_S = 20.0
 """Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that moves within one call
 for longer, while all others wait, is a loop."""
+A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 8.0
+"""Ours: who has slept for a second without waking waits for no flag that it looks at, but for a clock: in a pause
+between two attempts, or in a slow step; that may take so long before it is called stuck, however short the watch."""
 WORTH_SAYING_S = 3.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

@@ -10,8 +10,10 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
+    A_LONG_SLEEP_S,
     LATE_LOOKS,
     LONG_WORK_S,
+    ONE_SLEEP_S,
     OWN_WORK_S,
     SLEPT_SEEN_SHARE,
     WORK_BYTES_PER_S,
@@ -93,7 +95,9 @@ class JobStatus:
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and naps(culprit))
-        return max(self.alarm_after, OWN_WORK_S) if own else self.alarm_after
+        if own:
+            return max(self.alarm_after, OWN_WORK_S)
+        return max(self.alarm_after, ONE_SLEEP_S) if self.job.live and in_one_sleep(culprit) else self.alarm_after
 
 
 def _helpers_unknown(status: RankStatus) -> bool:
@@ -159,6 +163,12 @@ def naps(status: RankStatus) -> bool:
     """True for a rank that every look met in a sleep, and that computes in between."""
     asleep = status.activity is not None and status.activity.kind == "sleep"
     return asleep and status.state == "working" and works_between(status.motion)
+
+
+def in_one_sleep(status: RankStatus) -> bool:
+    """True for a rank that sleeps for a time which it has chosen, and has not woken for a while: it will by itself."""
+    doing = status.activity
+    return doing is not None and doing.waits == "time" and status.motion.asleep >= A_LONG_SLEEP_S
 
 
 def may_work(status: RankStatus) -> bool:

@@ -22,18 +22,27 @@ SYNCHRONIZE = [
 ]
 
 
+NAP = ["throttle train.py:71", "main train.py:9"]
 OWN_LINE = ["train_step train.py:60", "main train.py:9"]
 
 
-def slept(seconds: float, asleep: float, *, cores: float = 0.0, others: Sequence[str] = SYNCHRONIZE) -> Job:
+def slept(
+    seconds: float,
+    asleep: float,
+    *,
+    cores: float = 0.0,
+    others: Sequence[str] = SYNCHRONIZE,
+    own: Sequence[str] = READING,
+    syscall: str = "read",
+) -> Job:
     """Rank 1 reads and has slept so long, as its kernel says; three ranks spin, and were seen to for some seconds."""
     job = Sketch(patience=4.0, span=seconds, watched=seconds, stood_still=seconds)
     job.ranks().at(others, state="R", syscall="running").pulse(cores=1.0)
-    job.ranks(1).at(READING, syscall="read").pulse(cores=cores)
+    job.ranks(1).at(own, syscall=syscall).pulse(cores=cores)
     rows = (SPIN, EMPTY), (SPIN, SPIN)
-    for number, own in enumerate(rows, 1):
+    for number, row_of in enumerate(rows, 1):
         pids = [1000 + 2 * (number - 1) + i for i in range(2)]
-        job.node(f"node{number}", gpus=tuple(gpu(i, [row] * 4, pids=[pids[i]]) for i, row in enumerate(own)))
+        job.node(f"node{number}", gpus=tuple(gpu(i, [row] * 4, pids=[pids[i]]) for i, row in enumerate(row_of)))
     made = job.job()
     sleeper = made.ranks[1]
     looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - asleep)) for look in sleeper.looks)
@@ -68,3 +77,14 @@ def test_a_shorter_sleep_or_a_shorter_look_is_no_hang_yet(seconds: float, asleep
 
 def test_who_computes_does_not_sleep() -> None:
     assert seen_for(2.0, asleep=20.0, cores=0.6).outcome != "hung"
+
+
+@pytest.mark.parametrize(("asleep", "hung"), [(6.0, False), (9.0, True)])
+def test_a_sleep_ends_by_itself_unless_it_lasts(asleep: float, hung: bool) -> None:
+    verdict = diagnose(slept(4.0, asleep=asleep, own=NAP, syscall="clock_nanosleep"))
+    assert (verdict.outcome == "hung") is hung
+
+
+def test_what_looks_at_a_flag_again_and_again_is_given_no_longer() -> None:
+    verdict = diagnose(slept(4.0, asleep=0.1, own=NAP, syscall="clock_nanosleep"))
+    assert verdict.outcome == "hung"
