@@ -25,8 +25,9 @@ PUMPS = (
 )  # fmt: skip
 """What is repeated whatever the pattern: what its parts are likely to take for more than one thing."""
 ENDS = ("", "\x01", "\n\x01")
-FEW, LEAP, GROWTH, MORE, FEW_S = 12, 2.25, 1.25, 54, 0.02
-"""Repetitions to begin with, and how they grow up to so many: what doubles with each must not be asked for hundreds."""
+FEW, FEW_TIMES, LEAP, GROWTH, MORE, FEW_S = 12, 4, 2.25, 1.25, 54, 0.02
+"""Characters, or repetitions, to begin with, and how these grow up to so many: what doubles with each character must
+not be asked for hundreds, nor for twice as many at once where two are repeated."""
 QUIET_S = 2e-5
 """CPU seconds for a few repetitions up to which they may grow in leaps: what doubles with each needs more, or was told
 by the leap after it, in less than a second."""
@@ -210,10 +211,12 @@ def slow(found: Found) -> Slow | None:
     whole = longest(found)
     for parts in lines(found.pattern):
         repeats, took = _repeated(found, parts)
-        if took >= FEW_S and took >= FEW_S * pace():
+        if took >= FEW_S:
             return Slow(found.name, took, f"{parts!r:.300} {repeats} times")
         length = whole // SCREEN_PART
         took = glance(found, line_of(parts, length))
+        if took >= DOUBT * WHOLE_S * (length / whole) ** 2:  # if the machine was only busy, it took less than it lasted
+            took = seconds(found, line_of(parts, length))
         while length < whole and DOUBT * WHOLE_S * (length / whole) ** 2 <= took < WHOLE_S:
             length *= 2
             took = seconds(found, line_of(parts, length))
@@ -225,13 +228,17 @@ def slow(found: Found) -> Slow | None:
 
 
 def _repeated(found: Found, parts: Sequence[str]) -> tuple[int, float]:
-    """How often the pump was repeated at last, and the CPU seconds that it took: few repetitions, then more."""
-    repeats = FEW
+    """How often the pump was repeated at last, and the CPU seconds that it took, by the pace of this moment.
+
+    Few repetitions, then more: those that took too long only because the machine is slow just now are no reason to try
+    the long line, which may take as long as the world.
+    """
+    repeats = max(FEW_TIMES, FEW // len(parts[1]))
     while True:
         said = parts[0] + parts[1] * repeats + parts[2]
         took = glance(found, said)
         if took >= FEW_S:  # if the machine was only busy, more is asked: never the long line while it may double
-            took = least(found, said, 2)
+            took = least(found, said, 2) / pace()
         if repeats >= MORE or took >= FEW_S:
             return repeats, took
         repeats = min(MORE, int(repeats * (LEAP if took < QUIET_S else GROWTH)))
