@@ -60,6 +60,8 @@ class Exceptional:
         """True once a frame came without the label that its head has."""
         self._sure = False
         """True where frames alone can only be an uncaught exception's."""
+        self._dated: Optional[bool] = None
+        """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
     @classmethod
     def headless(cls, line: Line, front: Optional[fronts.Front] = None) -> "Exceptional":
@@ -78,6 +80,10 @@ class Exceptional:
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the traceback."""
+        self._dated = line.at is not None if self._dated is None else self._dated
+        if line.at is not None and not self._dated and self._block.message:
+            self.over = True
+            return False
         taken = self._block.take(line.text)
         self.over = self._block.over
         return taken

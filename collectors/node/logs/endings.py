@@ -8,10 +8,11 @@ from typing import Iterator
 from collectors.node.logs.said import Family, Said
 
 _FINISHED = re.compile(
-    r"(?i)^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:info|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?"
+    r"(?i)^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:info|logs?|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?"
     r"(?:(?:training|the training|train|job|run|fine-?tuning|pre-?training) (?:has |is |was )?(?:successfully )?"
     r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
     r"|(?:finished|completed|done|end|ended|end of) training\b(?! (?:epoch|step|batch|iteration|loop))"
+    r"|training took \d{1,4}[:.\d hms]{2,24}$"
     r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)"
 )
 
@@ -30,6 +31,7 @@ FAMILY = Family(
         b"nd training", b"nded training", b"nd of training",
         b"ompleted training", b"one training", b"tuning completed", b"tuning finished", b"Job completed",
         b"Job finished", b"Run completed", b"Run finished", b"Trainer.fit",
+        b"raining took ",
     ),
     read,
 )  # fmt: skip

@@ -8,7 +8,8 @@ from typing import NamedTuple, Optional
 
 _ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdout|stderr|error)\.(?:log|json)$")
 _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)
-_LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)", re.I)
+_LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
+"""``workerlog.1`` is Paddle's."""
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
 _NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>\d{2,9})(?!\d)", re.I)
 _NODE = re.compile(
@@ -37,7 +38,7 @@ def hints(path: str) -> Hints:
     rank = None if local is not None else _RANK.search(name) or _SLURM_TASK.search(path)
     return Hints(
         rank=int(rank.group("rank")) if rank is not None else None,
-        local_rank=int(local.group("local")) if local is not None else None,
+        local_rank=int(local.group("local") or local.group("worker")) if local is not None else None,
         host=nccl.group("host") if nccl is not None else _host(path),
         pid=int(nccl.group("pid")) if nccl is not None else None,
         stream=_stream(name),

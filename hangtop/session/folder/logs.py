@@ -23,6 +23,9 @@ _OF_SCRIPTS = re.compile(r"(?:Conda\w{0,30}Error|CommandNotFoundError|Environmen
 """Errors of conda's command line: a job's script goes on after them, and runs what it was to run."""
 _GLOG_SIGNAL = re.compile(r"\bSIG[A-Z]{3,4} \(@0x")
 """glog's second line, which names the signal; its first says *Aborted at* whatever signal it was."""
+_ITEM = re.compile(r"\s{0,8}[\[(]?(?P<number>\d{1,9}) ?/ ?(?P<of>\d{1,9})[\])]?[ :]")
+_WORDS = re.compile(r"(?!usage|hint|note|help|for more|try |see |run |did you|tip)[a-z\d]{2}")
+"""How a line of a script's own begins, in small letters: not as what a command says of how it is to be called."""
 _ENDS = ("python.", "process.", "torch.out_of_memory", "torch.worker_died")
 """Kinds by which a process may have ended."""
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.", "log.")
@@ -48,7 +51,12 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
             event, raised, min((at for at in stopped if at > event.line), default=last_line)
         ):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
-        if event.kind == "log.error" and (event.line < step or last_line - event.line > ORDINARY):
+        if event.kind == "log.error" and (
+            event.line < step
+            or last_line - event.line > ORDINARY
+            or _of_a_tool(event, parser)
+            or _of_an_item(event, parser)
+        ):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY
         if event.kind.startswith(_ENDS) and (scripts or (event.line < step and event.data.get("cut") is True)):
@@ -62,6 +70,26 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
         data["last"] = last
     told.append(LogEvent("log.end", last, hints.rank, hints.host, None, parser.source, parser.line - 1, "", data))
     return told
+
+
+def _of_a_tool(event: LogEvent, parser: LogParser) -> bool:
+    """Whether a command of a script said so, as kubectl and git do, and the script went on with its next words."""
+    if not event.text.startswith("error: "):
+        return False
+    behind = parser.tail.rpartition(event.text.strip().encode("utf-8", "replace"))[2].split(b"\n")[1:]
+    return any(_WORDS.match(row) and not counters.is_trouble(row) for row in map(counters.plain, behind))
+
+
+def _of_an_item(event: LogEvent, parser: LogParser) -> bool:
+    """Whether it tells of one of many that are gone through, as its number in front says, and later ones did well."""
+    own = _ITEM.match(event.text)
+    behind = parser.tail.rpartition(event.text.strip().encode("utf-8", "replace"))[2].decode("utf-8", "replace")
+    later = [] if own is None else [item for item in map(_ITEM.match, behind.split("\n")) if item is not None]
+    return any(
+        int(item.group("number")) > int(own.group("number")) and not counters.is_trouble(item.string.lower())
+        for item in later
+        if own is not None and item.group("of") == own.group("of")
+    )
 
 
 def _steps(parser: LogParser) -> list[int]:

@@ -23,6 +23,8 @@ RECORDS, STEPS = 200, 5
 process had buffered comes out behind its traceback: some kilobytes, of the steps before it."""
 LONG, FEW = 16 * 1024, 3
 """Bytes behind a fault that are more than what was buffered: fewer steps will do then, bare fractions among them."""
+EPOCH = 1e9
+"""By how much a step of a later epoch is later than any of the one before."""
 ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 _FAULTS = (
@@ -45,6 +47,8 @@ WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
 MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
 """Lines, and seconds between the first few and the last, behind an exception that nobody logged."""
+_LAUNCHERS = ("elastic.", "launcher.")
+"""Words of who started ranks: where one stands behind a fault, steps behind it may be those of the other ranks."""
 _ENDINGS = ("job.finished", "elastic.finished")
 
 
@@ -55,10 +59,17 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         return wanted
     after = _After(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
+    launched = max((e.line for e in events if e.kind.startswith(_LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
+    alone = hints.rank is not None or hints.local_rank is not None
     over = [
-        fault and (event.line <= anew or (mine and after.went_on(event)))
+        fault
+        and (
+            event.line <= anew
+            or (mine and (after.went_on(event) or (event.line > launched and after.began_anew(event))))
+            or (alone and mine and _signalled(event) and after.is_long(event))
+        )
         for event, fault, mine in zip(events, wanted, own, strict=True)
     ]
     if not any(fault and event.line >= ended for event, fault in zip(events, wanted, strict=True)):
@@ -66,8 +77,17 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
             done or (mine and ended - _last_line(event) > ENDING)
             for event, done, mine in zip(events, over, own, strict=True)
         ]
-    over = [done or (0 < ended <= event.line and _torn_down(event)) for event, done in zip(events, over, strict=True)]
+    over = [done or (ended > 0 and _torn_down(event)) for event, done in zip(events, over, strict=True)]
+    raised = {event.line for event, done in zip(events, over, strict=True) if done and event.kind == "python.exception"}
+    over = [
+        done or (event.line in raised and event.data.get("raised") is True)
+        for event, done in zip(events, over, strict=True)
+    ]
     return _with_logged(events, over, wanted, own, after)
+
+
+def _signalled(event: LogEvent) -> bool:
+    return event.kind.startswith("process.") or event.data.get("consequence") is True
 
 
 def _torn_down(event: LogEvent) -> bool:
@@ -124,7 +144,7 @@ class _After:
             text = counters.plain(line)
             seen = None if counters.is_trouble(text) else counters.counted(text)
             if seen is not None:
-                self._steps.append((at, seen.template, seen.epoch * 1e9 + seen.value, seen.kind != counters.BARE))
+                self._steps.append((at, seen.template, seen.epoch * EPOCH + seen.value, seen.kind != counters.BARE))
             at += len(line) + 1
 
     def _where(self, event: LogEvent) -> int | None:
@@ -157,6 +177,32 @@ class _After:
         least = WROTE_ON_S if event.kind == "log.error" else WROTE_ON_LATER_S
         return calm > 0 and first is not None and last is not None and last - first >= least
 
+    def is_long(self, event: LogEvent) -> bool:
+        """Whether so many lines stand behind it that another process wrote them: it was told of its own by this one."""
+        found = self._where(event)
+        return found is not None and self._tail.count(b"\n", max(found, 0)) > ENDING
+
+    def began_anew(self, event: LogEvent) -> bool:
+        """Whether steps behind it are counted from their beginning again: another run by hand in the same file.
+
+        What a process had buffered goes on where it was; nothing that was counted before may do so.
+        """
+        found = self._where(event)
+        if found is None or found < 0:
+            return False
+        place = bisect_left(self._steps, (found, "", 0.0, False))
+        before = _by_words(self._steps[:place])
+        behind = _by_words(self._steps[place:])
+        both = [words for words in behind if words in before]
+        if any(behind[words][0] > before[words][-1] for words in both):
+            return False
+        return any(
+            len(set(behind[words])) >= STEPS
+            and behind[words][0] <= min(before[words])
+            and _from_the_start(behind[words])
+            for words in both
+        )
+
     def _stopped_counting(self, at: int) -> bool:
         """Whether several steps stand in front of this place, and none behind it."""
         before = {step[1:] for step in self._steps[: bisect_left(self._steps, (at, "", 0.0, False))]}
@@ -172,3 +218,19 @@ class _After:
             return False
         steps = {step[1:] for step in self._steps[bisect_left(self._steps, (at, "", 0.0, False)) :]}
         return sum(named for _, _, named in steps) >= STEPS or (len(self._tail) - at > LONG and len(steps) >= FEW)
+
+
+def _by_words(steps: Sequence[tuple[int, str, float, bool]]) -> dict[str, list[float]]:
+    """Steps that are named as such, in order, by the words in front of their numbers."""
+    found: dict[str, list[float]] = {}
+    for _, words, number, named in steps:
+        if named:
+            found.setdefault(words, []).append(number)
+    return found
+
+
+def _from_the_start(numbers: Sequence[float]) -> bool:
+    """Whether they begin at nought, at one, or at as much as they grow by, in the first epoch that there is."""
+    epoch, first = divmod(numbers[0], EPOCH)
+    grows = next((number - numbers[0] for number in numbers if number > numbers[0]), 0.0)
+    return epoch <= 1 and first <= max(1.0, grows)

@@ -142,3 +142,31 @@ def test_a_page_that_raised_on_a_server_that_serves_on_for_hours(tmp_path: Path)
 def test_a_rank_that_raised_and_a_tracker_that_writes_on_for_hours(tmp_path: Path) -> None:
     written = "".join(LATER.format(f"{at:02d}", "00,000", at) for at in range(1, 50))
     assert _told(tmp_path, STEPS + RAISED + written)[0] == ["rank_crashed"]
+
+
+def test_steps_that_begin_anew_are_another_run(tmp_path: Path) -> None:
+    again = STEPS[: STEPS.find("step 30 ")]
+    oom = RAISED.replace("ValueError: bad shard", "RuntimeError: CUDA out of memory. Tried to allocate 4.34 GiB")
+    assert _told(tmp_path, STEPS + oom + "loading data\n" + again)[0] == []
+    assert _told(tmp_path, STEPS + oom + "step 300 loss 1.0\n" + again)[0] == ["gpu_out_of_memory"]
+    assert _told(tmp_path, STEPS + oom + again[: STEPS.find("step 3 ")])[0] == ["gpu_out_of_memory"]
+    assert _told(tmp_path, STEPS + oom + again + "srun: error: n7: task 3: Exited with exit code 1\n")[0] != []
+
+
+def test_a_rank_s_own_log_that_another_process_wrote_on(tmp_path: Path) -> None:
+    signal = "*** SIGTERM (@0x4903) received by PID 18735 (TID 0x7ff98a641700) from PID 18691 ***\n"
+    assert _told(tmp_path, signal + WORDS, "workerlog.1")[0] == []
+    assert _told(tmp_path, signal + WORDS[: WORDS.find("sample z")], "workerlog.1")[0] == ["rank_killed"]
+
+
+def test_a_thread_that_loses_its_peer_in_front_of_the_end(tmp_path: Path) -> None:
+    lost = RAISED.replace("ValueError: bad shard", "EOFError")
+    end = "2026-07-14 07:04:38 - LOGS - Averaging\n2026-07-14 07:04:39 - LOGS - Training took 00:09:17.33\n"
+    assert _told(tmp_path, STEPS + lost + end)[0] == []
+    assert _told(tmp_path, STEPS + RAISED + end)[0] == ["rank_crashed"]
+
+
+def test_an_error_of_one_of_many_items_that_are_gone_through(tmp_path: Path) -> None:
+    item = "[{}/900] [{}] xtSBE8LFhXY - gone for good\n"
+    assert _told(tmp_path, item.format(3, "ERROR") + item.format(4, "OK"))[0] == []
+    assert _told(tmp_path, item.format(3, "OK") + item.format(4, "ERROR"))[0] == ["rank_crashed"]
