@@ -268,7 +268,7 @@ _STEMS = (
     b"Error: ", b"Exception: ", b"Error(", b"Interrupt: ", b"Timeout: ", b"Failure: ", b"Died: ", b"Crashed: ",
     b"KilledWorker: ", b"xceptions.", b"rrors.", b".exc.", b"BrokenProcessPool", b"TimeoutExpired",
     b"AssertionError", b"EOFError", b"NotImplementedError", b"RuntimeError", b"StopIteration", b"queue.Empty",
-    b"ed exception", b"UNAVAILABLE:", b"DEADLINE_EXCEEDED:", b"std::",
+    b"ed exception", b"UNAVAILABLE:", b"DEADLINE_EXCEEDED:", b"std::", b"forrtl: severe",
     b"CCL_ERROR|", b"eartbeat", b" hang", b"Hang ", b"Error 80", b"CUDA_ERROR_SYSTEM_", b"socket.", b"ncclInvalid",
     b"ncclSystemError", b"ncclInternalError", b"ncclUnhandled", b"ncclRemoteError", b"[E] ", b"[NeMo E ",
     b"9999: ", b"Killed", b"killed", b"received sig", b"memory ", b"CCL error", b"CCL failure", b"rror: ",

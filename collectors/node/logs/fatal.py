@@ -72,6 +72,8 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
     )
 )
+_OF_SRUN = re.compile(r"\s{0,4}srun: error: [\w.-]{1,120}: tasks? \d")
+"""Slurm's word about its tasks, which its own reader takes."""
 FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
@@ -112,14 +114,19 @@ def read(text: str) -> Iterator[Said]:
     if held is not None:
         yield Said("process.signal", {"signal": "ABRT", "what": held.group("what"), "heap": True})
         return
+    signal = "" if _OF_SRUN.match(text) else _told(text)
+    if signal:
+        yield Said("process.signal", {"signal": signal, "what": text.strip()[:200]})
+
+
+def _told(text: str) -> str:
+    """The signal that a line names, or describes; empty without one."""
     named = _NAMED.search(text)
     if named is not None:
-        yield Said("process.signal", {"signal": named.group("signal"), "what": text.strip()[:200]})
-        return
-    for name, pattern in _WORDS:
-        if pattern.search(text) and "killed by signal" not in text and "Fatal Python error" not in text:
-            yield Said("process.signal", {"signal": name, "what": text.strip()[:200]})
-            return
+        return named.group("signal")
+    if "killed by signal" in text or "Fatal Python error" in text:
+        return ""
+    return next((name for name, pattern in _WORDS if pattern.search(text)), "")
 
 
 class FatalBlock:

@@ -32,6 +32,8 @@ _INIT = re.compile(
 )
 _TIMEOUTS = {"EI0002": "hccl.timeout", "EI0006": "hccl.connect_timeout", "EE1002": "hccl.timeout"}
 """Codes that say which wait has ended: of a task for a notification, of a connection for its peer, for a stream."""
+_LOST_COMPLETION = "EI0013"
+"""An operation between two devices over RoCE that ended with an error: the network, or the other side."""
 _LATE = re.compile(r"(?:sync|task|fftsplus|notify|hccl)[^\r\n]{0,30}?time(?:d )?out", re.I)
 """What the general codes (``EI9999``, ``EE9999``, ``EH9999``) say when such a wait has ended."""
 
@@ -52,6 +54,14 @@ def read(text: str) -> Iterator[Said]:
     if code is not None:
         data = dict(_task(text), **fields(code, ("pid",)))
         its = data.pop("pid", None)
+        if code.group("code") == _LOST_COMPLETION:
+            lost_one: Data = {
+                "library": "hccl",
+                "signature": "retry_exceeded",
+                "error": str(data.get("message", ""))[:300],
+            }
+            yield Said("fabric.error", lost_one, pid=its if isinstance(its, int) else pid, rank=rank)
+            return
         late = code.group("code").endswith("9999") and _LATE.search(text[code.start() :][:1000])
         kind = _TIMEOUTS.get(code.group("code"), "hccl.timeout" if late else "hccl.error")
         yield Said(kind, data, pid=its if isinstance(its, int) else pid, rank=rank)

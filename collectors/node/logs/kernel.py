@@ -206,6 +206,9 @@ def _memory(text: str) -> Optional[Said]:
     data = _why_killed(text)
     if data is None:
         killed, asked = _OOM.search(text), _OOM_ASKED.search(text)
+        named = killed or asked
+        if named is not None and tasks.is_of_no_job(named.group("process")):
+            return None
         if killed is not None:
             data = fields(killed, ("pid", "rss"))
         elif asked is not None:
@@ -229,7 +232,7 @@ def _why_killed(text: str) -> Optional[Data]:
     """Of the line that says which group or node was full, and whom it hit."""
     why = _OOM_WHY.search(text)
     task = _OOM_TASK.search(text, why.end()) if why is not None else None
-    if why is None or task is None:
+    if why is None or task is None or tasks.is_of_no_job(task.group("process")):
         return None
     group = _OOM_GROUP.search(text, why.end(), task.start())
     return dict(fields(why), **(fields(group) if group is not None else {}), **fields(task, ("pid",)))

@@ -74,6 +74,7 @@ _NO_HOST = re.compile(
     r"|(?:nvidia|enroot|spank|pyxis|flux|containerd|docker|torch|ib|mpi|ucx|conda|apt|dpkg|systemd|modprobe|ld)-[a-z][a-z-]*$"
     r"|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$|gpu\d?$|E[A-Z0-9]\d{4}$"
     r"|(?-i:(?:[A-Z]{2}\d{1,4}_?){1,4})$"
+    r"|[\w.-]{1,80}\.(?:sh|bash|csh|ksh|zsh|slurm|sbatch|pbs|py|pl|rb|jl|lua|exe|x|out|bin|sub|cmd)$"
     r"|[\w-]{1,80}(?:\.[\w-]{1,80}){0,4}\.(?:service|socket|scope|slice|mount|timer)$"
 )
 _FUNCTION = re.compile(r"[a-z]_[a-z]")

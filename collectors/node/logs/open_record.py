@@ -11,13 +11,15 @@ from collectors.node.logs.outcome import OpenBlock
 class OpenRecord:
     """A record that is still open, and where it began."""
 
-    __slots__ = ("after", "block", "known", "line", "logged", "quiet_from", "ran_at", "read_at", "seen")
+    __slots__ = ("after", "block", "known", "line", "logged", "mild", "quiet_from", "ran_at", "read_at", "seen")
 
     def __init__(
         self, block: OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
     ) -> None:
         self.logged = False
         """True when a logger's line introduced it: an exception that was caught."""
+        self.mild = False
+        """True when that line was a warning, or told of another try: whoever caught it went on."""
         self.ran_at = ""
         """Where Ray's worker ran, as the line before it told."""
         self.block = block

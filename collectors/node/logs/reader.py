@@ -43,6 +43,16 @@ _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]"
 )
+_MILD = re.compile(
+    rb"\bWARN(?:ING)?\b(?![^\r\n]{0,300}(?:abort|exit|crash|terminat|fatal|died|fail))"
+    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b"
+)
+"""At the level of warnings, or before another try: whoever logs an exception so goes on."""
+_UNCAUGHT = re.compile(
+    r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
+    r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
+)
+"""A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
 _LAST_WORDS = b"Error executing job with overrides"
 """Hydra's, which logs an exception and ends."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
@@ -159,6 +169,7 @@ class Reader:
         if isinstance(block, blocks.Exceptional):
             above = before().rstrip(b"\n").rpartition(b"\n")[2][:400]
             opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
+            opened.mild = _MILD.search(above) is not None
 
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False
@@ -202,6 +213,8 @@ class Reader:
                 continue  # frames that somebody logged, without an exception
             if holder.logged:
                 said.data["logged"] = True
+            if holder.mild and said.kind == "python.exception" and not _UNCAUGHT.search(outcome.text):
+                said.data["survived"] = True
             if holder.ran_at and not whose.of_ray(outcome.text):
                 placed = said._replace(host=said.host or holder.ran_at)
             else:

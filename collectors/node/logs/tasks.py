@@ -29,11 +29,17 @@ _SEGFAULT = re.compile(
 _OF_NO_JOB = re.compile(
     r"(?:DedicatedWorker|Web ?Content|Isolated Web Co|Chrome_\w{1,12}|ThreadPool\w{0,16}|chrom(?:e|ium)|firefox"
     r"|thunderbird|electron|code|slack|discord|spotify|steam\w{0,12}|Xorg|Xwayland|gnome-[\w-]{1,12}|plasmashell|kwin\w{0,8}|nautilus"
-    r"|evolution[\w-]{0,8}|tracker-\w{1,12}|gvfs[\w-]{0,12}|pulseaudio|pipewire\w{0,8}|wireplumber|nvidia-smi|nvtop|htop"
-    r"|glances|lspci|dmidecode|ibstat|smartctl|ipmitool"
+    r"|geany|gedit|kate|kwrite|dolphin|thunar|xfce4-[\w-]{1,12}|xfwm4|mate-[\w-]{1,12}|cinnamon|soffice\.bin|vlc|mpv"
+    r"|zoom|teamviewer\w{0,4}|teams|telegram-desktop|obs|baloo\w{0,16}|akonadi\w{0,16}|InputThread|evolution[\w-]{0,8}|tracker-\w{1,12}"
+    r"|gvfs[\w-]{0,12}|pulseaudio|pipewire\w{0,8}|wireplumber|nvidia-smi|nvtop|htop|glances|lspci|dmidecode|ibstat|smartctl|ipmitool"
     r"|postgres|mysqld|mariadbd|mongod|redis-server|nginx|httpd|apache2|libvirtd|qemu-[\w-]{1,12})\Z"
 )
 """Programs of desktops, and tools, that crash by themselves: no rank ended with them."""
+
+
+def is_of_no_job(program: str) -> bool:
+    """Whether a program, by the name that the kernel has for it, is a desktop's or a machine's own."""
+    return _OF_NO_JOB.match(program) is not None or DAEMONS.match(program) is not None
 
 
 def said(text: str) -> Optional[Said]:
@@ -52,6 +58,6 @@ def said(text: str) -> Optional[Said]:
         return Said("kernel.lockup", data)
     segfault = _SEGFAULT.search(text)
     program = "" if segfault is None else segfault.group("process")
-    if segfault is not None and not _OF_NO_JOB.match(program) and not DAEMONS.match(program):
+    if segfault is not None and not is_of_no_job(program):
         return Said("kernel.segfault", fields(segfault, ("pid",)))
     return None

@@ -30,7 +30,7 @@ CONSEQUENT_XIDS = frozenset({43, 45})
 EARLIER_XID = re.compile(r"caused by previous Xid (\d+)")
 """Newer drivers say which error it was that ended the channels."""
 LOST_WORDS = re.compile(
-    r"is lost|fallen off|unable to determine the device handle|not found|requires reset", re.IGNORECASE
+    r"is lost|fallen off|unable to determine the device handle|(?<!\[)not found|requires reset", re.IGNORECASE
 )
 SEVERITY: dict[str, Severity] = {
     "hardware": "critical",

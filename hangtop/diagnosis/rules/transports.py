@@ -11,7 +11,10 @@ from hangtop.diagnosis.rules.nccl_log import failing_warnings
 from hangtop.diagnosis.witnesses.failures import text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
-NAMES = {"ucx": "UCX", "libfabric": "libfabric", "psm": "PSM2", "verbs": "the InfiniBand driver", "mpi": "Open MPI"}
+NAMES = {
+    "ucx": "UCX", "libfabric": "libfabric", "psm": "PSM2", "verbs": "the InfiniBand driver", "mpi": "Open MPI",
+    "hccl": "HCCL",
+}  # fmt: skip
 MEANINGS = {
     "retry_exceeded": ("ib_retry_exceeded", "got no answer from a peer",
         "A port, cable, switch or host on the way is dead or lossy: look at the counters of both ports."),

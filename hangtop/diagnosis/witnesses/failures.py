@@ -64,6 +64,8 @@ class Failure:
         return f"{self.event.source}:{self.event.line}" if self.event.line else self.event.source
 
 
+TASKS = 64
+"""Tasks of one line of a launcher that are taken one by one."""
 CLOCKS_S = 1.0
 """Seconds by which the start of a process, its log and our idea of its node's clock may differ."""
 
@@ -121,10 +123,27 @@ def failures(job: Job, *, earlier: bool = False) -> tuple[Failure, ...]:
     """
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT}
     engines = any(event.kind == "engine.timeout" for event in job.events)
-    found = [_by_watchdog(failure, aborted, engines) for event in job.events for failure in _of_event(job, event)]
+    faulted = {_report(event) for event in job.events if event.kind == "launcher.exit" and _by_itself(event)}
+    found = [
+        replace(failure, consequence=True)
+        if failure.signal == "KILL" and failure.event.kind == "launcher.exit" and _report(failure.event) in faulted
+        else _by_watchdog(failure, aborted, engines)
+        for event in job.events
+        for failure in _of_event(job, event)
+    ]
     started = {rank.rank: rank.process.started for rank in job.ranks}
     chosen = [f for f in found if _before(f, started) == earlier]
     return tuple(sorted(chosen, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
+
+
+def _report(event: LogEvent) -> tuple[str, str]:
+    """Whose report of all its processes an event is part of: a launcher in one log."""
+    return text_of(event, "launcher"), event.source
+
+
+def _by_itself(event: LogEvent) -> bool:
+    """Whether the process was ended by a fault of its own: MPICH's launcher then kills all others, and reports them."""
+    return text_of(event, "launcher") == "hydra" and signal_name(event) in ("SEGV", "ABRT", "BUS", "FPE", "ILL")
 
 
 def _before(failure: Failure, started: Mapping[int, float]) -> bool:
@@ -206,17 +225,20 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
     consequence = event.data.get("consequence") is True or signal in VICTIM_SIGNALS
     if text_of(event, "signature") == "interrupt":
         consequence = True
-    yield Failure(
-        rank=owner_of(job, event),
-        host=event.host,
-        at=when(event),
-        manner=manner,
-        what=_what(event, signal, code),
-        frame=text_of(event, "frame"),
-        signal=signal,
-        consequence=consequence,
-        event=event,
-    )
+    owner = owner_of(job, event)
+    several = numbers_of(event, "tasks")[:TASKS] if owner is None and not consequence else ()
+    for rank in several or (owner,):
+        yield Failure(
+            rank=rank,
+            host=event.host,
+            at=when(event),
+            manner=manner,
+            what=_what(event, signal, code),
+            frame=text_of(event, "frame"),
+            signal=signal,
+            consequence=consequence,
+            event=event,
+        )
 
 
 def _of_ray(event: LogEvent) -> bool:

@@ -57,6 +57,7 @@ _NONE = re.compile(
     r"|\b(?:errors?|fail\w{1,6}|abort\w{0,3}|crash\w{0,3}|killed|corrupt\w{0,4})\b[\w \"']{0,24}[:=]\s{0,20}"
     r"(?:none|no|0|false)\s{0,4}(?:$|[,;])"
     r"|\b(?:download|creat|build|us)ing (?:it|one|an?|the)\b|\bfailed before\b"
+    r"|\b(?:or|and|of|socket) errors?(?::? \w+ \d|(?: \w+)? (?:from|in)\b)|\bcheck(?:s|ing)? (?:for|if|whether)\b"
     r"|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
 )
 """Words that take it back: nothing failed, or it goes on without."""
@@ -85,6 +86,8 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
         if behind > LAST or record is None or _is_step(raw) or nodes.DAEMONS.match(record.program):
             return None
         text = record.text.strip()
+        if behind > 1 and text.startswith("error: "):
+            continue  # a command's, behind which a script went on
         if len(text) >= 12 and " " in text and _fails(text):
             what = exceptions.signature(text)
             stream = record.stream

@@ -281,7 +281,7 @@ DOCUMENTS: tuple[_Document, ...] = (
         lambda head, name: name.endswith(".json") and b'"message"' in head and b"py_callstack" in head,
         _error_file,
     ),
-    _Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
+    _Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras, others=ras.others),
     _Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy, TOOL),
     _Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
     _Document(

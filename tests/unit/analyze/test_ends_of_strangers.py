@@ -134,3 +134,44 @@ def test_who_told_deepspeed_s_launcher_to_end(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(killed + told)
     (finding,) = diagnose(job_of(read([tmp_path]))).findings
     assert (finding.kind, "user" in finding.summary) == ("rank_killed", True)
+
+
+def test_hydra_kills_all_others_when_one_faults(tmp_path: Path) -> None:
+    ended = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK {} PID 47{} RUNNING AT n7\n"
+    how = ("9 (Killed)", "11 (Segmentation fault)", "9 (Killed)")
+    (tmp_path / "job.out").write_text(
+        "".join(ended.format(rank, rank) + f"=   KILLED BY SIGNAL: {by}\n" for rank, by in enumerate(how))
+    )
+    first = diagnose(job_of(read([tmp_path]))).findings[0]
+    assert (first.kind, first.ranks) == ("rank_crashed", (1,))
+
+
+def test_tasks_that_slurm_names_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(
+        "srun: error: n160: tasks 8-10,12: Aborted\nsrun: Terminating job step 9.1\n"
+        "srun: error: n160: tasks 1-7: Terminated\n"
+    )
+    first = diagnose(job_of(read([tmp_path]))).findings[0]
+    assert (first.kind, first.ranks, first.nodes) == ("rank_crashed", (8, 9, 10, 12), ("n160",))
+
+
+def test_words_of_fortran_and_of_ascend(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text("forrtl: severe (174): SIGSEGV, segmentation fault occurred\nImage      PC        Routine\n")
+    assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
+    path.write_text(
+        "[rank3]: Execution_Error_ROCE_CQE(EI0013): An error CQE occurred. Peer information: device IP 10.0.0.5.\n"
+    )
+    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (finding.kind, finding.ranks) == ("ib_retry_exceeded", (3,))
+
+
+def test_what_stands_behind_a_report_of_ras(tmp_path: Path) -> None:
+    report = "Job summary\n===\n\nCommunicators... (0.01s)\n===\n\nErrors\n======\n\n"
+    said = (
+        "[rank3]:[E603 17:48:01.005271823 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=1800000) ran for 1800068 "
+        "milliseconds before timing out.\n"
+    )
+    (tmp_path / "job.out").write_text(report + said)
+    assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["watchdog_timeout"]

@@ -69,3 +69,49 @@ def test_a_tool_s_exit_code_at_the_level_of_warnings_is_nobody_s_end() -> None:
 def test_make_that_failed_with_a_long_name(tmp_path: Path) -> None:
     (tmp_path / "make.err").write_text(f"make: *** [/usr/lib/{'x' * 90}/transform:35: x.o] Error 1\n")
     assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
+
+
+@pytest.mark.parametrize(("program", "count"), [("chrome", 0), ("geany", 0), ("python3", 1)])
+def test_what_the_kernel_killed_on_a_desktop(program: str, count: int) -> None:
+    said = f"[ 4497.3] Out of memory: Killed process 96054 ({program}) total-vm:1kB, anon-rss:16976kB, file-rss:0kB\n"
+    assert len(kinds(parse(said))) == count
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "  Socket errors: connect 0, read 0, write 0, timeout 335\nRequests/sec:      5.72\n",
+        "PEUQSE: estimation of uncertainty or error from both experiments and theory.\n",
+        "Checking for tables which need an upgrade, are corrupt or were\nnot closed cleanly.\n",
+        "error: resource(s) were provided, but no name was specified\nNo such job exists.\n",
+    ],
+)
+def test_words_that_tell_of_no_end(said: str, tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text("reading\n" + said)
+    assert diagnose(job_of(read([tmp_path]))).findings == ()
+
+
+def test_a_command_s_error_that_is_the_last_word_counts(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text("reading\nerror: no such option --x\n\nUsage: tool [OPTIONS]\n")
+    assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
+
+
+def test_what_a_library_logs_as_a_warning_ended_nobody(tmp_path: Path) -> None:
+    said = (
+        "2026-03-02 10:11:32,709 {} MsgRouterThr:360778 [router.py:message_loop():77] {}\n"
+        'Traceback (most recent call last):\n  File "/x/router.py", line 70, in message_loop\n    go()\n'
+        "wandb.sdk.interface.router.MessageRouterClosedError\n"
+    )
+    path = tmp_path / "debug.log"
+    path.write_text(said.format("WARNING", "message_loop has been closed"))
+    assert diagnose(job_of(read([tmp_path]))).findings == ()
+    path.write_text(said.format("WARNING", "the loop failed, exiting"))
+    assert len(diagnose(job_of(read([tmp_path]))).findings) == 1
+    path.write_text(said.format("ERROR", "message_loop has been closed"))
+    assert len(diagnose(job_of(read([tmp_path]))).findings) == 1
+
+
+def test_the_script_in_front_of_what_a_shell_says_is_no_host(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text("run.sh: line 5: 19817 Killed                  python train.py\n")
+    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (finding.kind, finding.nodes) == ("rank_killed", ())
