@@ -12,6 +12,7 @@ _FINISHED = re.compile(
     r"(?:(?:training|the training|train|job|run|fine-?tuning|pre-?training) (?:has |is |was )?(?:successfully )?"
     r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
     r"|(?:finished|completed|done|end|ended|end of) training\b(?! (?:epoch|step|batch|iteration|loop))"
+    r"|[(\"']{0,2}final (?:validation|test|evaluation|eval) (?:metrics|results|scores?)\b ?[:=]"
     r"|training took \d{1,4}[:.\d hms]{2,24}$"
     r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)"
 )
@@ -31,7 +32,7 @@ FAMILY = Family(
         b"nd training", b"nded training", b"nd of training",
         b"ompleted training", b"one training", b"tuning completed", b"tuning finished", b"Job completed",
         b"Job finished", b"Run completed", b"Run finished", b"Trainer.fit",
-        b"raining took ",
+        b"raining took ", b"inal validation ", b"inal test ", b"inal eval",
     ),
     read,
 )  # fmt: skip

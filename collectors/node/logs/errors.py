@@ -240,11 +240,20 @@ def _waited(text: str) -> Optional[Data]:
     return {"told": "timeout"} if silent else None
 
 
+_PETSC = re.compile(
+    r"(?:\[\d{1,7}\])?PETSC ERROR: (?: |[-=#]|Try option|or (?:see|try) |configure using|to get more|See |Petsc "
+    r"|Configure |Libraries|Using |It appears a new|Above is |ALL ERRORS|User provided |No error traceback"
+    r"|Signal received|INSTEAD|likely location|\S{0,200} on a )"
+)
+"""What PETSc prints around its message: advice, versions, frames."""
+
+
 def _logged(text: str) -> Optional[Data]:
     """What a line at the level for errors says."""
     level = _LEVEL.search(text)
     if (
         level is None
+        or _PETSC.match(text)
         or TRAILED.search(text[-400:])
         or (level.group("level") not in _GRAVE and LIGHT.search(text[:_HEAD]))
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, Optional, Tuple
 
-from collectors.node.logs import exceptions, fronts
+from collectors.node.logs import exceptions, fronts, signals
 from collectors.node.logs.said import Data, Family, Said
 
 _TERMINATE = re.compile(
@@ -29,6 +29,8 @@ _NAMED = re.compile(
     r"SIG(?P<signal>[A-Z]{2,6})"
 )
 """An IDE's word, a debugger's, and that of absl's handler."""
+_NUMBERED = re.compile(r"\bCaught signal number (?P<number>\d{1,2}) ")
+"""PETSc's word of it."""
 _CHECK = re.compile(r"\.(?:cc|cpp|cu|h|hpp):\d{1,6}\] (?P<what>Check failed: [^\r\n]{1,300})")
 """A condition of C++ code that does not hold: the process aborts."""
 _ASSERTED = re.compile(
@@ -114,7 +116,9 @@ def read(text: str) -> Iterator[Said]:
     if held is not None:
         yield Said("process.signal", {"signal": "ABRT", "what": held.group("what"), "heap": True})
         return
-    signal = "" if _OF_SRUN.match(text) else _told(text)
+    numbered = _NUMBERED.search(text)
+    told = _told(text) if numbered is None else signals.name(numbered.group("number"))
+    signal = "" if _OF_SRUN.match(text) else told
     if signal:
         yield Said("process.signal", {"signal": signal, "what": text.strip()[:200]})
 

@@ -22,6 +22,8 @@ _UCX = re.compile(
     r"(?=Caught signal |[\w.-]{1,60}\.(?:c|cc|h):\d{1,6} )"
 )
 """The same of UCX: host, process, threads, then the word of a signal or the place in its source."""
+_PETSC = re.compile(r"\[(\d{1,7})\](?=PETSC ERROR: )")
+"""PETSc's rank, in front of each line of its reports."""
 _STAMPED_MPI = re.compile(
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:19|20)\d\d"
     r"(?=\[[\d,]{1,20}\]<std|<std)(?:<std(?:out|err|diag)>: ?)?"
@@ -136,7 +138,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _ROLE.match(text)
     if match is not None:
         return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""
-    match = _MPI.match(text) or _PREPENDED.match(text) or _REALM.match(text)
+    match = _MPI.match(text) or _PETSC.match(text) or _PREPENDED.match(text) or _REALM.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""
     match = _NUMBERED.match(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from collectors.node.logs import exceptions, fronts
+from collectors.node.logs import counters, exceptions, fronts
 from collectors.node.logs.said import Data, Said
 
 OPENER = re.compile(
@@ -179,6 +179,8 @@ class TracebackBlock:
             return len(self._message) < MESSAGE_LINES
         if self._blank or RECORD.match(text) or OPENER.search(text) or len(self._message) >= MESSAGE_LINES:
             return False
+        if _counts(text):
+            return False
         if not _BACKTRACE.match(text):
             self._message.append(text)
         return True
@@ -256,3 +258,10 @@ class TracebackBlock:
         if not self._message:
             data["cut"] = True
         return Said("python.exception", data)
+
+
+def _counts(text: str) -> bool:
+    """Whether a line counts steps: training writes it, and no exception's message goes on so."""
+    small = text[: counters.LONGEST].lower()
+    seen = None if counters.is_trouble(small) else counters.counted(small)
+    return seen is not None and seen.kind != counters.BARE

@@ -42,7 +42,9 @@ _TEARDOWN = re.compile(
     r"handle is closed|closed (?:file|handle|pool|pipe)|after (?:interpreter )?shutdown"
     r"|^(?:EOFError|BrokenPipeError|Connection\w+)\b"
 )
-"""What threads of libraries raise when the interpreter takes their queues and files away: behind the end of a run."""
+"""What threads of libraries raise when the interpreter takes their queues and files away: at the end of a run. Then
+workers that load data are ended, too.
+"""
 WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
 MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
@@ -92,7 +94,8 @@ def _signalled(event: LogEvent) -> bool:
 
 def _torn_down(event: LogEvent) -> bool:
     said = f"{event.data.get('type')}: {event.data.get('message')}"
-    return event.kind == "python.exception" and _TEARDOWN.search(said) is not None
+    lost = event.kind == "torch.worker_died" or event.data.get("signature") == "worker_died"
+    return lost or (event.kind == "python.exception" and _TEARDOWN.search(said) is not None)
 
 
 def _with_logged(

@@ -170,3 +170,11 @@ def test_an_error_of_one_of_many_items_that_are_gone_through(tmp_path: Path) -> 
     item = "[{}/900] [{}] xtSBE8LFhXY - gone for good\n"
     assert _told(tmp_path, item.format(3, "ERROR") + item.format(4, "OK"))[0] == []
     assert _told(tmp_path, item.format(3, "OK") + item.format(4, "ERROR"))[0] == ["rank_crashed"]
+
+
+def test_a_loader_s_worker_that_is_killed_at_the_end_of_a_run(tmp_path: Path) -> None:
+    killed = RAISED.replace(
+        "ValueError: bad shard", "RuntimeError: DataLoader worker (pid 42) is killed by signal: Killed. "
+    )
+    assert _told(tmp_path, STEPS + killed + "step:300 - loss:1.0\n(\"Final validation metrics: {'acc': \"\n")[0] == []
+    assert _told(tmp_path, STEPS + killed)[0] != []

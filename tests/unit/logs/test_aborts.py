@@ -111,3 +111,19 @@ def test_the_host_in_front_of_open_mpi_s_dump_and_ucx_s_words() -> None:
     assert (event.host, event.pid, event.rank) == ("n7", 231567, None)
     line = "[n8:19546:0:19546] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15)\n"
     assert only(parse(line), "fabric.error").host == "n8"
+
+
+def test_petsc_s_report_names_the_rank_and_the_signal() -> None:
+    front = "[2]PETSC ERROR: "
+    said = (
+        f"{front}------------\n{front}Caught signal number 8 FPE: Floating Point Exception,probably divide by zero\n"
+        f"{front}Try option -start_in_debugger or -on_error_attach_debugger\n"
+        f"{front}User provided function() at unknown\n"
+    )
+    event = only(parse(said), "process.signal")
+    assert (event.rank, event.data["signal"]) == (2, "FPE")
+    assert of_kind(parse(said), "log.error") == []
+    last = only(
+        parse(f"29: {front}--- Error Message ---\n29: {front}No support for this on this system\n"), "log.error"
+    )
+    assert (last.rank, last.data["message"]) == (2, "No support for this on this system")
