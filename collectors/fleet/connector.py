@@ -31,6 +31,7 @@ from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
 from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
 from collectors.fleet.transport import Declined, Refused, TransportError
 from collectors.fleet.trusting import Trusting
+from collectors.fleet.vouching import vouched
 
 TIMEOUT = 10.0
 """Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""
@@ -141,7 +142,7 @@ class Connector:
                 raise Declined(f"{settings.user}@{settings.hostname}: the question was not answered") from None
             if reached and isinstance(error, TimeoutError):
                 raise unfinished(settings, seconds) from None
-            raise explain(error, settings, client.tried) from None
+            raise explain(error, settings, client.tried, client.left_out) from None
         except asyncio.CancelledError:
             if proxy is not None:
                 proxy.end()
@@ -173,6 +174,9 @@ class Connector:
         tunnel: asyncssh.SSHClientConnection | None,
     ) -> asyncssh.SSHClientConnection:
         self._host_keys.read(settings)
+        by_others = await vouched(settings, sock)
+        client.tried += by_others.offered
+        client.left_out = by_others.left_out
         connection = await asyncssh.connect(
             settings.hostname,
             settings.port,
@@ -189,9 +193,6 @@ class Connector:
             public_key_auth=settings.public_key,
             password_auth=settings.password,
             kbdint_auth=settings.keyboard,
-            gss_host=None,
-            gss_auth=False,
-            gss_kex=False,
             preferred_auth=settings.preferred,
             compression_algs=["zlib@openssh.com", "none"] if settings.compression else ["none"],
             keepalive_interval=KEEPALIVE,
@@ -199,6 +200,7 @@ class Connector:
             connect_timeout=None,
             login_timeout=0,
             proxy_command=None,
+            **by_others.options,
             **self._algorithms(settings),
         )
         if isinstance(connection, ThinConnection):

@@ -21,15 +21,21 @@ class Dropped(TransportError):
     """The far side ended the connection before anybody had proved anything: it may be busy, so trying again helps."""
 
 
-def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
-    """What to tell a person about an error while connecting to a host."""
+def explain(
+    error: Exception, settings: HostSettings, tried: Sequence[str] = (), left_out: Sequence[str] = ()
+) -> TransportError:
+    """What to tell a person about an error while connecting to a host, to which ``tried`` was offered as proof.
+
+    ``left_out`` could not be offered, with the reason.
+    """
     where = f"{settings.hostname} port {settings.port}"
     if isinstance(error, TransportError):
         return error
     if isinstance(error, asyncssh.PermissionDenied):
         offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
         return Refused(
-            f"{settings.user}@{where} lets nobody in with what was offered ({offered}); try ssh {settings.original}"
+            f"{settings.user}@{where} lets nobody in with what was offered ({'; not '.join((offered, *left_out))}); "
+            f"try ssh {settings.original}"
         )
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")

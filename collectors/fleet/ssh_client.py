@@ -41,6 +41,8 @@ class Client(asyncssh.SSHClient):
         self._taken: bytes | None = None
         self.tried: list[str] = []
         """What was offered as proof of who we are."""
+        self.left_out: Sequence[str] = ()
+        """What the ssh_config asks for besides and could not be offered, with the reason."""
         self.declined = False
         """A question stayed without an answer."""
         self.lost: Exception | None = None

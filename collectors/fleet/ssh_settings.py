@@ -71,6 +71,10 @@ class HostSettings:
     family: int
     bind_address: str
     compression: bool
+    kerberos: bool
+    """GSSAPIAuthentication."""
+    host_based: bool
+    """HostbasedAuthentication."""
     public_key: bool
     password: bool
     keyboard: bool
@@ -135,6 +139,8 @@ def settings_of(config: SshConfig, host: str, user: str | None = None, port: int
         family=_family(values),
         bind_address=values.get("bindaddress") or "",
         compression=_flag(values, "compression", False),
+        kerberos=_flag(values, "gssapiauthentication", False),
+        host_based=_flag(values, "hostbasedauthentication", False),
         public_key=_pubkey(values),
         password=_flag(values, "passwordauthentication", True),
         keyboard=_flag(values, "kbdinteractiveauthentication", _flag(values, "challengeresponseauthentication", True)),

@@ -79,6 +79,8 @@ class Host:
     user_keys: Sequence[str] = ("user",)
     user_authority: str = ""
     passwords: Sequence[str] = ()
+    client_hosts: str = ""
+    """known_hosts of the machines whose keys vouch for their users."""
     prompts: Sequence[tuple[str, str]] = ()
     """Keyboard-interactive: (prompt, right answer)."""
     most_sessions: int = 10
@@ -131,6 +133,12 @@ class _Server(asyncssh.SSHServer):
         authority = self._host.user_authority
         return bool(authority) and key(authority).public_data == offered.public_data
 
+    def host_based_auth_supported(self) -> bool:
+        return bool(self._host.client_hosts)
+
+    def validate_host_based_user(self, username: str, client_host: str, client_username: str) -> bool:
+        return True
+
     def password_auth_supported(self) -> bool:
         return bool(self._host.passwords)
 
@@ -178,6 +186,7 @@ async def serve(host: Host | None = None) -> AsyncIterator[Host]:
     server = await asyncssh.listen(
         "127.0.0.1", host.port, server_factory=lambda: _Server(host), server_host_keys=pairs, encoding=None,
         line_editor=False, login_timeout=20,
+        known_client_hosts=host.client_hosts.encode() or None, trust_client_host=True,
     )  # fmt: skip
     host.port = server.get_port()
     try:
