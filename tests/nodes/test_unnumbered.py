@@ -15,6 +15,7 @@ from tests.support.faulty import Answer, Triage
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "job.py"
+MODES = ("spawn", "task", "late", "title")
 WHO = 2
 """The rank that gets stuck: the first one of the second node."""
 
@@ -23,9 +24,9 @@ WHO = 2
 def cluster() -> Iterator[Cluster]:
     """Two nodes with a job of each sort on them."""
     with Cluster(2) as made:
-        for number, mode in enumerate(("spawn", "late", "title")):
+        for number, mode in enumerate(MODES):
             _launch(made, mode, 29700 + number)
-        for mode in ("spawn", "late", "title"):
+        for mode in MODES:
             _wait_for(made.shared / f"{mode}.out", "struck")
         yield made
 
@@ -38,8 +39,9 @@ def _launch(cluster: Cluster, mode: str, port: int) -> None:
     }  # fmt: skip
     with (cluster.shared / f"{mode}.out").open("ab") as log:
         for index, node in enumerate(cluster.nodes):
-            for number in [2 * index] if mode == "spawn" else [2 * index, 2 * index + 1]:
+            for number in [2 * index] if mode in ("spawn", "task") else [2 * index, 2 * index + 1]:
                 own = {"RANK": str(number), "WORLD_SIZE": "4"} if mode == "title" else {}
+                own = {"RANK": str(index), "WORLD_SIZE": "2"} if mode == "task" else own
                 words = [sys.executable, str(JOB), mode, str(number)]
                 node.spawn(words, env={**common, **own}, stdout=log, stderr=log)
 
@@ -64,9 +66,10 @@ def test_the_number_comes_from_the_environment_in_memory(cluster: Cluster, mode:
     assert answer.data["job"]["processes_unnumbered"] == []
 
 
-def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster) -> None:
-    answer = _ask(cluster, "spawn")
-    (stuck,) = [one for one in cluster.nodes[1].processes() if _is_stuck(cluster, one.pid)]
+@pytest.mark.parametrize("mode", ["spawn", "task"])
+def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster, mode: str) -> None:
+    answer = _ask(cluster, mode)
+    (stuck,) = [one for one in cluster.nodes[1].processes() if _is_stuck(cluster, one.pid, mode)]
     assert answer.named() == ("hung", "rank_stuck_in_data", [])
     first = answer.findings[0]
     assert first["processes"] == [f"node2:{stuck.pid}"]
@@ -76,7 +79,7 @@ def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster) -> None:
     assert answer.alarms == ["rank_stuck_in_data"]
 
 
-def _is_stuck(cluster: Cluster, pid: int) -> bool:
+def _is_stuck(cluster: Cluster, pid: int, mode: str) -> bool:
     """The one of the processes started by mp.spawn that reads from its pipe."""
-    said = cluster.nodes[1].run(["cat", f"/proc/{pid}/cmdline", f"/proc/{pid}/wchan"]).stdout
-    return "spawn_main" in said and "pipe_read" in said
+    said = cluster.nodes[1].run(["cat", f"/proc/{pid}/cmdline", f"/proc/{pid}/wchan", f"/proc/{pid}/environ"]).stdout
+    return "spawn_main" in said and "pipe_read" in said and f"HX_CASE={mode}" in said

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
 """Boxes in a text; the others are counted."""
@@ -56,7 +57,7 @@ def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
 
 def box_text(box: WaitBox, *, waited: bool) -> str:
     """Who is where, at what, and in which collective; and whether that holds others up who wait for it."""
-    where = f" on {nodes_text(box.nodes)}" if box.nodes else ""
+    where = f" on {nodes_text(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
     by = f"   [{box.operation}]" if box.operation else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""
     return f"{ranks_text(box.ranks)}{where}: {box.doing}{by}{mark}"

@@ -84,10 +84,11 @@ def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
 
 
 def gone(here: Here, sample: RankGone) -> None:
-    """A rank's process is no longer there."""
+    """A rank's process is no longer there, or turned out to be none."""
     rank = here.node.ranks.get(sample.pid)
-    if rank is not None and not sample.ended and rank.process.rank < 0:
-        del here.node.ranks[sample.pid]  # it was taken for one while it had not started those that are
+    if rank is not None and rank.gone_at is None and not sample.ended:
+        # it was taken for one while it had not started those that are, or the number of its task for a rank's
+        del here.node.ranks[sample.pid]
         here.node.roster += 1
     elif rank is not None:
         end_rank(here, rank, min(sample.at, here.at))

@@ -1,6 +1,7 @@
 """Ranks whose environment, as they were started with it, does not say which rank they are.
 
     job.py spawn FIRST     two ranks of torch.multiprocessing.spawn, each told its number as an argument
+    job.py task FIRST      the same, started with the RANK and WORLD_SIZE of its node, as a pod of a PyTorchJob has them
     job.py late RANK       sets RANK and WORLD_SIZE itself once it runs, as Lightning, Ray Train and many scripts do
     job.py title RANK      was started with RANK, and destroys the memory that held it, as setproctitle does
 
@@ -61,7 +62,7 @@ def overwrite_environment() -> None:
 
 def main() -> None:
     mode, number = sys.argv[1], int(sys.argv[2])
-    if mode == "spawn":
+    if mode in ("spawn", "task"):
         mp.spawn(spawned, args=(number,), nprocs=2)
         return
     if mode == "late":

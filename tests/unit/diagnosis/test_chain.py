@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.chain_text import BLAMED, SHOWN, chain_lines
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
 
@@ -95,3 +96,9 @@ def test_any_edges_are_drawn_once_and_end(rows: list[tuple[bool, list[int]]]) ->
     assert bool(lines) == bool(boxes)
     if len(drawn) < len(boxes):
         assert lines[-1] == f"… and {len(boxes) - len(drawn)} more point{'s' if len(boxes) - len(drawn) > 1 else ''}"
+
+
+def test_a_process_without_a_number_says_its_node_once() -> None:
+    boxes = [WaitBox((Unnumbered("n1", 51),), ("n1",), "works", True), WaitBox((4,), ("n2",), "waits", False, (0,))]
+    assert chain_lines(boxes)[0].startswith("process 51 on n1: works")
+    assert chain_lines(boxes)[1].endswith("rank 4 on n2: waits")

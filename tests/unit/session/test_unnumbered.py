@@ -132,6 +132,15 @@ def test_what_turns_out_to_be_no_rank_leaves_no_trace(watched: Watched) -> None:
     assert rank.gone_at == 1000.0
 
 
+def test_a_task_whose_number_is_no_ranks_leaves_no_trace_either(watched: Watched) -> None:
+    """A pod's RANK counts pods; mp.spawn starts a rank a GPU below it, and none of them has ended."""
+    watched.session.samples("node1", [process(0), nameless(50), nameless(51)], 1)
+    task = watched.session.job().ranks[-1].process
+    assert task.rank == 0
+    watched.session.samples("node1", [RankGone(task.pid, 0, 1000.0, ended=False)], 1)
+    assert pids(watched.session.job().ranks) == [50, 51]
+
+
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
     notebook = nameless(51, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
     watched.session.samples("node1", [notebook], 1)
