@@ -105,12 +105,21 @@ def program(words: Sequence[str]) -> str:
 
 
 def _of_its_own(member: FamilyMember, owner: Optional[FamilyMember]) -> bool:
-    """True for a rank that another rank started: Lightning's first one starts those beside it."""
+    """True for a rank that another rank started.
+
+    Lightning's first one starts those beside it; a shell that has started all others may become the first one itself.
+    """
     if owner is None:
         return False
-    if NO_RANK not in (member.env.rank, owner.env.rank):
-        return owner.env.launcher == "lightning" and member.env.rank != owner.env.rank
-    return member.takes_part and owner.takes_part
+    if NO_RANK in (member.env.rank, owner.env.rank):
+        return member.takes_part and owner.takes_part
+    return member.env.rank != owner.env.rank and (owner.env.launcher == "lightning" or _meet(member.env, owner.env))
+
+
+def _meet(one: RankEnvironment, other: RankEnvironment) -> bool:
+    """Whether the environments of two processes say that they meet in one job of several ranks."""
+    places = {(env.world_size, env.run_id, env.restart, env.master_addr, env.master_port) for env in (one, other)}
+    return len(places) == 1 and one.master_port is not None and (one.world_size or 1) > 1
 
 
 def helper_role(member: FamilyMember, owner: Optional[FamilyMember]) -> str:

@@ -55,6 +55,24 @@ def test_ranks_of_torchrun_and_their_helpers() -> None:
     }
 
 
+def test_a_shell_that_started_the_others_and_became_the_first_rank() -> None:
+    places = placed(
+        member(10, rank_env(0)),
+        member(11, rank_env(1), parent=10),
+        member(12, rank_env(0), parent=10),
+        member(13, rank_env(1), parent=11),
+    )
+    assert places == {10: RANK, 11: RANK, 12: Kin("helper", 10), 13: Kin("helper", 11)}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"WORLD_SIZE": "3"}, {"MASTER_PORT": "29501"}, {"MASTER_ADDR": "10.0.0.2"}, {"TORCHELASTIC_RUN_ID": "job8"}],
+)
+def test_what_a_rank_starts_for_another_job_is_its_helper(other: dict[str, str]) -> None:
+    assert placed(member(10, rank_env(0)), member(11, {**rank_env(1), **other}, parent=10))[11] == Kin("helper", 10)
+
+
 def test_programs_of_this_tool_and_what_they_run_are_no_ranks() -> None:
     """In a container they inherit its rank, whose own process is there too or not."""
     own = [PYTHON, "-I", "-S", "-B", "-u", "-c", "exec('import os')", "hangtop", "0"]
