@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (288, 288),
-    "likely": (98, 98),
-    "possible": (30, 51),
+    "proven": (315, 315),
+    "likely": (116, 116),
+    "possible": (51, 72),
 }
