@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 from typing import List, NamedTuple, Optional
 
 from collectors.node import netns
@@ -20,6 +21,8 @@ from collectors.node.worker_server import has_server
 
 SECONDS = 2.0
 """For a server of this machine to say what it has."""
+ROUNDS = 2
+"""Times that an address is asked which says nothing in time, if no other has answered."""
 LISTING_LIMIT = 1 << 16
 
 _UNIX_LISTENER = re.compile(r"^[0-9a-f]{8,16}: [0-9A-F]{8} 0{8} 00010000 0001 01 +(\d+) (/[^\n]+)$", re.MULTILINE)
@@ -37,10 +40,18 @@ def find(pid: int, wanted: str = "") -> Optional[Server]:
     """The server of a process, or the one of its servers that has the handler ``wanted``; None where there is none."""
     if not has_server(pid):
         return None
-    for address in addresses(pid):
-        names = handlers(pid, address)
-        if names and (not wanted or wanted in names):
-            return Server(pid, address, names)
+    unasked = addresses(pid)
+    for _ in range(ROUNDS):
+        slow = []
+        for address in unasked:
+            try:
+                names = handlers(pid, address)
+            except socket.timeout:
+                slow.append(address)  # another listener, or a machine that stood still meanwhile
+                continue
+            if names and (not wanted or wanted in names):
+                return Server(pid, address, names)
+        unasked = slow
     return None
 
 
@@ -55,15 +66,22 @@ def addresses(pid: int) -> List[netns.Address]:
 
 
 def handlers(pid: int, address: netns.Address) -> List[str]:
-    """What a debug server serves; nothing when there is none at this address."""
+    """What a debug server serves; nothing when there is none at this address.
+
+    Raises :class:`socket.timeout` when nothing is said in time.
+    """
     try:
         connection = opened(pid, address, SECONDS)
+    except socket.timeout:
+        raise
     except OSError:
         return []
     try:
         connection.request("GET", "/handler/")
         answer = connection.getresponse()
         names = json.loads(answer.read(LISTING_LIMIT).decode("utf-8", "replace")) if answer.status == 200 else []
+    except socket.timeout:
+        raise
     except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return []
     finally:
