@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -115,7 +116,7 @@ def settings_of(config: SshConfig, host: str, user: str | None = None, port: int
         hostname=hostname,
         port=number,
         user=login,
-        identity_files=named if named is not None else tuple(home / name for name in _IDENTITIES),
+        identity_files=_held_once(named if named is not None else tuple(home / name for name in _IDENTITIES)),
         identities_named=named is not None,
         certificate_files=_paths(values, "certificatefile", tokens) or (),
         identities_only=_flag(values, "identitiesonly", False),
@@ -221,8 +222,14 @@ def _paths(values: Values, keyword: str, tokens: Tokens) -> tuple[Path, ...] | N
 def _listed(values: Values, keyword: str, tokens: Tokens, default: tuple[Path, ...]) -> tuple[Path, ...]:
     texts = values.texts.get(keyword)
     if texts is None:
-        return default
-    return tuple(tokens.path(text) for text in texts if text.lower() != "none")
+        return _held_once(default)
+    return _held_once(tuple(tokens.path(text) for text in texts if text.lower() != "none"))
+
+
+@lru_cache(maxsize=256)
+def _held_once(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The same paths as those of other hosts: thousands have them alike, and a path is half a kilobyte."""
+    return paths
 
 
 def _agent(values: Values, tokens: Tokens) -> str:

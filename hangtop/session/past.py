@@ -2,7 +2,8 @@
 
 A look at a process or a GPU is half a kilobyte of Python objects; a minute of them, for 16,384 ranks and as many GPUs,
 would be a gigabyte. What came in one tick is kept together as one row of MessagePack, exact and an eighth of the size,
-and :data:`BLOCK` rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
+packed as what differs from the first row of its block (DEFLATE with that as dictionary): a fifth again. :data:`BLOCK`
+rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
 block each thing's first look, back to :data:`ROWS` rows, about a minute at 1 Hz: enough for counters that only grow and
 for how long a state lasted.
 """
@@ -34,7 +35,11 @@ RECENT = BLOCK * BLOCKS + 1
 ROWS = BLOCK * (BLOCKS + SPARSE) + 1
 """How many rows back the oldest one may lie, at the least, once so many came."""
 QUICK = 1
-"""Level of compression: a block is made every twelve seconds for each of thousands of nodes."""
+"""Level of compression: a row is packed every second for each of thousands of nodes."""
+LITTLE = 5
+"""zlib's memory level: what it clears before each row, 256 KB by default, would cost ten times what packing does."""
+NARROWEST, WIDEST = 10, 15
+"""Logarithms of the least and the largest window of DEFLATE."""
 
 _write = msgspec.msgpack.encode
 
@@ -51,7 +56,10 @@ class Past(Generic[T]):
         blocks: tuple[bytes, ...] = (),
         older: tuple[bytes, ...] = (),
     ) -> None:
-        """Take rows that are in no block yet, whole blocks, and what is left of older ones; each oldest first."""
+        """Take rows that are in no block yet, whole blocks, and what is left of older ones; each oldest first.
+
+        The first row is there as it is, the others are packed by it.
+        """
         self._read = read
         self._rows = rows
         self._blocks = blocks
@@ -59,23 +67,26 @@ class Past(Generic[T]):
 
     def of(self, key: object) -> Iterator[tuple[float, T]]:
         """Looks at one thing, newest first, unpacked as far as somebody reads on."""
-        for row in reversed(self._rows):
-            yield from _named(self._read, row, 1, False).get(key, ())
+        for place in range(len(self._rows) - 1, -1, -1):
+            by = self._rows[0] if place else None
+            yield from _named(self._read, self._rows[place], 1, by).get(key, ())
         for block in reversed(self._blocks):
-            yield from _named(self._read, block, BLOCK, True).get(key, ())
+            yield from _named(self._read, block, BLOCK, b"").get(key, ())
         for row in reversed(self._older):
-            yield from _named(self._read, row[2:], int.from_bytes(row[:2], "big"), False).get(key, ())
+            yield from _named(self._read, row[2:], int.from_bytes(row[:2], "big"), b"").get(key, ())
 
 
 class Growing(Past[T]):
     """Rows that grow at their end."""
 
-    __slots__ = ("_firsts", "_seen")
+    __slots__ = ("_closed", "_firsts", "_seen")
 
     def __init__(self, read: Read[T]) -> None:
         super().__init__(read)
-        self._firsts: tuple[tuple[bytes, ...], ...] = ((),)
-        """For each whole block, and for the rows in none yet: rows of each thing's first look."""
+        self._firsts: tuple[bytes, ...] = ()
+        """Of the rows that are in no block yet, rows of each thing's first look, …"""
+        self._closed: tuple[bytes, ...] = ()
+        """… and the same of each whole block: how many, and packed."""
         self._seen: tuple[object, ...] = ()
         """What the rows that are in no block yet tell of."""
 
@@ -91,25 +102,25 @@ class Growing(Past[T]):
             return
         if len(self._rows) == BLOCK:
             self._close()
-        self._rows = (*self._rows, row)
+        self._rows = (*self._rows, packed(row, self._rows[0]) if self._rows else row)
         told = tuple([sample[0] for sample in samples])
         if told == self._seen:
             return
         new = [sample for sample in samples if sample[0] not in self._seen]
         if new:
             first = row if len(new) == len(samples) else _write((at, new))
-            self._firsts = (*self._firsts[:-1], (*self._firsts[-1], first))
+            self._firsts = (*self._firsts, first)
             self._seen = told if not self._seen else (*self._seen, *(sample[0] for sample in new))
 
     def _close(self) -> None:
-        blocks = (*self._blocks, zlib.compress(b"".join(self._rows), QUICK))
-        firsts = self._firsts
+        by = self._rows[0]
+        blocks = (*self._blocks, packed(b"".join([by, *[unpacked(row, by) for row in self._rows[1:]]])))
+        closed = (*self._closed, len(self._firsts).to_bytes(2, "big") + packed(b"".join(self._firsts)))
         if len(blocks) > BLOCKS:
-            left = firsts[0]
-            self._older = (*self._older, len(left).to_bytes(2, "big") + b"".join(left))[-SPARSE:]
-            blocks, firsts = blocks[1:], firsts[1:]
-        self._blocks = blocks
-        self._rows, self._seen, self._firsts = (), (), (*firsts, ())
+            self._older = (*self._older, closed[0])[-SPARSE:]
+            blocks, closed = blocks[1:], closed[1:]
+        self._blocks, self._closed = blocks, closed
+        self._rows, self._seen, self._firsts = (), (), ()
 
     def frozen(self) -> Past[T]:
         """The rows of this moment."""
@@ -118,21 +129,27 @@ class Growing(Past[T]):
     def __reduce__(self) -> tuple[Callable[..., Growing[T]], tuple[object, ...]]:
         """What a copy is made of: a decoder cannot be copied, but which of the two it is can be told."""
         of_ranks = self._read == _reader_of_pulses()
-        return _thawed, (of_ranks, self._rows, self._blocks, self._older, self._firsts, self._seen)
+        held = (self._rows, self._blocks, self._older, self._firsts, self._closed)
+        return _thawed, (of_ranks, held, self._seen)
 
 
-def _thawed(
-    of_ranks: bool,
-    rows: tuple[bytes, ...],
-    blocks: tuple[bytes, ...],
-    older: tuple[bytes, ...],
-    firsts: tuple[tuple[bytes, ...], ...],
-    seen: tuple[object, ...],
-) -> Growing[Any]:
+def _thawed(of_ranks: bool, held: tuple[tuple[bytes, ...], ...], seen: tuple[object, ...]) -> Growing[Any]:
     copy: Growing[Any] = pulses() if of_ranks else gpu_rows()
-    copy._rows, copy._blocks, copy._older = rows, blocks, older  # noqa: SLF001 - this module's own
-    copy._firsts, copy._seen = firsts, seen  # noqa: SLF001
+    copy._rows, copy._blocks, copy._older, copy._firsts, copy._closed = held  # noqa: SLF001 - this module's own
+    copy._seen = seen  # noqa: SLF001
     return copy
+
+
+def packed(data: bytes, by: bytes = b"") -> bytes:
+    """What these bytes have beyond those of ``by``; :func:`unpacked` makes them again."""
+    window = max(NARROWEST, min(WIDEST, (len(data) + len(by)).bit_length()))
+    packer = zlib.compressobj(QUICK, zlib.DEFLATED, -window, LITTLE, zlib.Z_DEFAULT_STRATEGY, by)
+    return packer.compress(data) + packer.flush()
+
+
+def unpacked(data: bytes, by: bytes = b"") -> bytes:
+    """The bytes that were :func:`packed`. Raises :class:`zlib.error`."""
+    return zlib.decompressobj(-WIDEST, by).decompress(data)
 
 
 def _writable(sample: object) -> bool:
@@ -144,12 +161,12 @@ def _writable(sample: object) -> bool:
 
 
 @lru_cache(maxsize=16)  # neighbours on a node are read one after the other, and share their rows
-def _named(read: Read[T], packed: bytes, rows: int, whole: bool) -> dict[object, tuple[tuple[float, T], ...]]:
-    """Looks of some rows by what they are of, newest first."""
+def _named(read: Read[T], data: bytes, rows: int, by: bytes | None) -> dict[object, tuple[tuple[float, T], ...]]:
+    """Looks of some rows by what they are of, newest first; packed by these bytes, or not at all."""
     named: dict[object, tuple[tuple[float, T], ...]] = {}
     # Head of a MessagePack array of so many rows (format ``array 16`` of the specification).
     head = b"\xdc" + rows.to_bytes(2, "big")
-    for at, samples in read(head + (zlib.decompress(packed) if whole else packed)):
+    for at, samples in read(head + (data if by is None else unpacked(data, by))):
         for sample in samples:
             named[sample[0]] = ((at, sample), *named.get(sample[0], ()))
     return named

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=NamedTuple)
 STANDING = frozenset({Hello, SourceState, RankProcess, GpuFacts, GpuProcesses, PortFacts, HostFacts})
 """Kinds that are told once and kept."""
 OWN = frozenset({"stdout", "stderr", "nccl_log", "uuid", "hostname", "boot_id"})
-"""Fields that are another for each rank or node."""
+"""Fields that are another for each rank or node; of one sample those that are alike are one."""
 MOST = 16_384
 """Values remembered of each type that Python itself does not share."""
 
@@ -53,9 +53,13 @@ def _frame(frame: Frame) -> Frame:
 
 def _common(sample: Any) -> Any:
     fields = zip(sample._fields, sample, strict=True)
+    own: dict[object, object] = {}
     return sample._make(
-        value if (share := _SHARE.get(type(value))) is None or name in OWN else share(value) for name, value in fields
-    )
+        own.setdefault(value, value) if name in OWN
+        else value if (share := _SHARE.get(type(value))) is None
+        else share(value)
+        for name, value in fields
+    )  # fmt: skip
 
 
 def _number(value: int) -> int:

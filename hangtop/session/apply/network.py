@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import lt
+from sys import intern
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from hangtop.diagnosis.counters import Counters
@@ -51,7 +52,7 @@ def port_counters(here: Here, sample: PortCounters) -> None:
         return
     if port.source != sample.source:
         # Another tool counts with another width: growth is only meaningful within one.
-        port.source, port.first, port.counters = sample.source, Counters(), Counters()
+        port.source, port.first, port.counters = intern(sample.source), Counters(), Counters()
     before = port.counters
     now = before.updated(sample.values)
     first = port.first.numbers

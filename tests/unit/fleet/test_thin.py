@@ -79,6 +79,17 @@ async def test_keys_are_changed_though_the_first_exchange_is_forgotten(tmp_path:
     assert came.count(MSG_KEXINIT) > 2
 
 
+async def test_names_of_algorithms_are_those_of_the_connection_before(tmp_path: Path) -> None:
+    host = Host()
+    (tmp_path / "other").mkdir()
+    async with connected(tmp_path, Host()) as (_, first), connected(tmp_path / "other", host) as (node, second):
+        for name in ("_server_host_key_algs", "_enc_algs", "_server_sig_algs"):
+            assert getattr(first, name), name
+            assert getattr(first, name) is getattr(second, name), name
+        host.connections[-1]._rekey_bytes = 1000
+        assert (await node.run(["head", "-c", "5000", "/dev/zero"])).stdout == bytes(5000)
+
+
 async def test_only_the_silent_get_keepalives_and_a_dead_link_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,15 @@ def test_what_ranks_have_in_common_is_one_object() -> None:
     assert first.env is second.env
 
 
+def test_a_log_that_takes_both_streams_of_a_rank_is_named_once() -> None:
+    one = shared(told(process(0, stdout="/logs/rank0.log", stderr="/logs/rank0.log")))
+    two = shared(told(process(1, stdout="/logs/rank1.out", stderr="/logs/rank1.err")))
+    assert isinstance(one, RankProcess)
+    assert isinstance(two, RankProcess)
+    assert one.stdout is one.stderr
+    assert (two.stdout, two.stderr) == ("/logs/rank1.out", "/logs/rank1.err")
+
+
 def test_what_differs_stays_apart() -> None:
     first, second = (shared(process(rank, env={"CUDA_VISIBLE_DEVICES": str(rank)})) for rank in (0, 1))
     assert (first.env["CUDA_VISIBLE_DEVICES"], second.env["CUDA_VISIBLE_DEVICES"]) == ("0", "1")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, pulses
+from hangtop.session.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, packed, pulses, unpacked
 from hangtop.session.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
@@ -141,3 +141,19 @@ def test_a_count_that_no_kernel_has_is_not_kept_and_costs_its_neighbours_nothing
         assert odd[-1].value.rss == rss
     assert [look.at for look in odd] == [2.0]
     assert [look.at for look in even] == [1.0, 2.0]
+
+
+def test_rows_that_are_nearly_alike_take_a_part_of_what_they_hold() -> None:
+    past = pulses()
+    row = [pulse(pid, cpu_user=1000.0 + pid, voluntary_switches=10_000 * pid) for pid in range(8)]
+    for second in range(BLOCK):
+        past.append(float(second), [sample._replace(cpu_user=sample.cpu_user + second) for sample in row])
+    whole, *others = [len(data) for data in past._rows]
+    assert max(others) < whole / 2
+    assert unpacked(past._rows[-1], past._rows[0]) != past._rows[0]
+
+
+@given(st.binary(max_size=200_000), st.binary(max_size=2000), st.booleans())
+def test_what_is_packed_comes_out_as_it_was(data: bytes, by: bytes, alike: bool) -> None:
+    whole = by * 40 + data if alike else data
+    assert unpacked(packed(whole, by), by) == whole
