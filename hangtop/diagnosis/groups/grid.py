@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from collectors.samples.collectives import Collective, RasRank, RecorderDump
 from collectors.samples.logs import CommProgress
@@ -34,6 +35,10 @@ from hangtop.diagnosis.phrasing import count, duration
 KEPT = 64
 """Sequence numbers kept of a group."""
 DTYPES = {"Float": "f32", "Half": "f16", "BFloat16": "bf16", "Double": "f64", "Long": "i64", "Int": "i32", "Byte": "u8"}
+
+NO_DUMP, UNKNOWN, NOT_IN = GridCell("unknown", "no dump"), GridCell("unknown", ""), GridCell("absent", "not in")
+DONE, OPEN = GridCell("done", ""), GridCell("open", "waits")
+"""Cells of most ranks: one of each for all."""
 
 
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
@@ -100,23 +105,28 @@ def _column(seq: int, own: Mapping[int, Track]) -> GridColumn:
 
 
 def _size(entry: Collective) -> str:
-    types = {DTYPES.get(name, name) for name in entry.input_dtypes}
-    return f"{shape(entry.input_sizes)} {','.join(sorted(types))}".strip()
+    return _size_text(tuple(map(tuple, entry.input_sizes)), tuple(entry.input_dtypes))
+
+
+@lru_cache(maxsize=1024)  # thousands of ranks have the same few
+def _size_text(sizes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...]) -> str:
+    types = {DTYPES.get(name, name) for name in dtypes}
+    return f"{shape(sizes)} {','.join(sorted(types))}".strip()
 
 
 def _cell(seq: int, track: Track | None, column: GridColumn, dumped: bool, waited: bool) -> GridCell:
     if not dumped:
-        return GridCell("unknown", "no dump")
+        return NO_DUMP
     entry = track.entries.get(seq) if track else None
     if track is None or entry is None:
         if track is not None and seq <= track.enqueued:
-            return GridCell("unknown", "")
-        return GridCell("absent", "not in") if waited else GridCell("unknown", "")
+            return UNKNOWN
+        return NOT_IN if waited else UNKNOWN
     if entry.op != column.title:
         return GridCell("differs", entry.op)
-    if _size(entry) != column.note and waited:
-        return GridCell("differs", _size(entry))
-    return GridCell("done", "") if is_done(entry) or seq <= track.completed else GridCell("open", "waits")
+    if waited and (size := _size(entry)) != column.note:
+        return GridCell("differs", size)
+    return DONE if is_done(entry) or seq <= track.completed else OPEN
 
 
 def _ages(
@@ -126,12 +136,13 @@ def _ages(
 
     Where nobody knows when that was, it was not before the newest entry; nothing is said of that entry itself.
     """
+    places = {seq: place for place, seq in enumerate(numbers)}
     found: dict[int, dict[int, float]] = defaultdict(dict)
     for rank, track in own.items():
         taken = newest[rank].written or newest[rank].at
-        for place, seq in enumerate(numbers):
-            entry = track.entries.get(seq)
-            if entry is None or entry.created is None or taken is None or seq not in track.unfinished:
+        for seq in track.unfinished:
+            entry, place = track.entries.get(seq), places.get(seq)
+            if entry is None or place is None or entry.created is None or taken is None:
                 continue
             if (waited := taken - entry.created) > 0:
                 found[rank][place] = waited
@@ -140,12 +151,12 @@ def _ages(
 
 def _aged(line: GridLine, ages: Mapping[int, Mapping[int, float]]) -> GridLine:
     """The same, with how long its ranks have waited at the longest."""
-    cells = []
-    for place, cell in enumerate(line.cells):
-        waits = [age for rank in line.ranks if (age := ages.get(rank, {}).get(place)) is not None]
-        cells.append(
-            cell._replace(text=f"{cell.text} {duration(max(waits))}") if cell.state == "open" and waits else cell
-        )
+    cells = list(line.cells)
+    for place, cell in enumerate(cells):
+        if cell.state != "open":
+            continue
+        if waits := [age for rank in line.ranks if (age := ages.get(rank, {}).get(place)) is not None]:
+            cells[place] = cell._replace(text=f"{cell.text} {duration(max(waits))}")
     return replace(line, cells=tuple(cells))
 
 
@@ -214,5 +225,4 @@ def _of_ras(job: Job, owners: Owners) -> Iterator[CollectiveGrid]:
 
 def _counted(rank: RasRank, operations: Collection[str]) -> tuple[GridCell, ...]:
     state = GridCell("absent" if rank.state in ras.AWAY else "value", rank.state)
-    unknown = GridCell("unknown", "")
-    return (state, *(GridCell("value", str(rank.counts[op])) if op in rank.counts else unknown for op in operations))
+    return (state, *(GridCell("value", str(rank.counts[op])) if op in rank.counts else UNKNOWN for op in operations))
