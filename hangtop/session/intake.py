@@ -19,7 +19,7 @@ from hangtop.session.locating import Locator
 from hangtop.session.options import SessionOptions
 from hangtop.session.progress import Progress
 from hangtop.session.ras_numbers import numbers_of
-from hangtop.session.sharing import shared_stack
+from hangtop.session.sharing import shared_dump, shared_stack
 from hangtop.session.state import JobState
 from hangtop.session.store import Store
 
@@ -91,7 +91,7 @@ class Intake:
     def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, or RAS answered or noticed just now."""
         if isinstance(said, RecorderDump):
-            self.state.recorders[said.rank] = said
+            self.state.recorders[said.rank] = shared_dump(said)
         elif isinstance(said, RasEvent):
             self.state.ras_events.append(said)
         else:

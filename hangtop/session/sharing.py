@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from collectors.samples.collectives import RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcesses
 from collectors.samples.host import HostFacts
@@ -42,6 +44,20 @@ def shared_stack(dump: StackDump) -> StackDump:
     """The same dump, made of frames that others have too: most ranks of a job stand at the same few points."""
     threads = [thread._replace(frames=[_frame(frame) for frame in thread.frames]) for thread in dump.threads]
     return dump._replace(threads=threads)
+
+
+def shared_dump(dump: RecorderDump) -> RecorderDump:
+    """The same dump, made of lists of ranks that others have too: each names all members of its groups."""
+    return dump._replace(groups={name: _members(ranks) for name, ranks in dump.groups.items()})
+
+
+@lru_cache(maxsize=MOST)
+def _held_once(ranks: tuple[int, ...]) -> list[int]:
+    return list(ranks)
+
+
+def _members(ranks: list[int]) -> list[int]:
+    return _held_once(tuple(ranks))
 
 
 def _frame(frame: Frame) -> Frame:

@@ -8,7 +8,7 @@ split, so that only name and ranks together tell them apart.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.collectives import RecorderDump
@@ -62,6 +62,23 @@ class Group:
         return place if self.whole else None
 
 
+class _Alike:
+    """Lists of ranks as tuples, one of those that are equal; most dumps of a session share the very list."""
+
+    def __init__(self) -> None:
+        self._equal: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._same: dict[int, tuple[Sequence[int], tuple[int, ...]]] = {}
+        """By the identity of the list, which is held so that it stays that one's."""
+
+    def of(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        """The tuple of a list."""
+        known = self._same.get(id(ranks))
+        if known is None:
+            told = tuple(ranks)
+            known = self._same[id(ranks)] = ranks, self._equal.setdefault(told, told)
+        return known[1]
+
+
 class Groups:
     """The groups of a set of dumps, one dump a rank."""
 
@@ -74,12 +91,10 @@ class Groups:
         self._known: dict[tuple[int, str], Group] = {}
         self._made: dict[tuple[str, int], Group] = {}
         """By name and the identity of the ranks: members of one group have the same object."""
-        alike: dict[tuple[int, ...], tuple[int, ...]] = {}
+        alike = _Alike()
         for dump in dumps:
             self._dumped.add(dump.rank)
-            own = self._own[dump.rank] = {
-                name: alike.setdefault(told := tuple(ranks), told) for name, ranks in dump.groups.items()
-            }
+            own = self._own[dump.rank] = {name: alike.of(ranks) for name, ranks in dump.groups.items()}
             for name, ranks in own.items():
                 self._by_name[name][id(ranks)] = ranks
             for entry in dump.collectives:

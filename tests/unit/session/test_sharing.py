@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from collectors.samples.collectives import RecorderDump
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.session import sharing
-from hangtop.session.sharing import shared, shared_stack
+from hangtop.session.sharing import shared, shared_dump, shared_stack
 from tests.support.made import process, stack
+from tests.support.screens import Paper
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +70,18 @@ def test_frames_of_ranks_at_one_point_are_one_object() -> None:
     assert first == second == dump
     mine, theirs = first.threads[0].frames, second.threads[0].frames
     assert [one is other for one, other in zip(mine, theirs, strict=True)] == [False, True, True]
+
+
+def test_ranks_of_a_group_are_one_list_for_all_dumps_that_name_them() -> None:
+    first, second = (
+        RecorderDump(rank, "2.9", f"node0:/tmp/fr_{rank}", None, {"0": list(range(4)), "1": [rank]}, [], [])
+        for rank in (0, 1)
+    )
+    one, two = shared_dump(first), shared_dump(second)
+    assert (one, two) == (first, second)
+    assert one.groups["0"] is two.groups["0"]
+    assert one.groups["1"] == [0]
+    assert two.groups["1"] == [1]
+    session = Paper().session()
+    session.witness(first)
+    assert session.state.recorders[0].groups["0"] is one.groups["0"]
