@@ -66,12 +66,40 @@ class LastingFile:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver; the application ends when its terminal is gone."""
+    """Textual's driver; the application ends when its terminal is gone, and reads it in one thread alone.
+
+    A process that is continued hears SIGCONT, and Textual takes the terminal at that. Python calls a handler when it
+    comes to it: after Ctrl-Z and ``fg`` that may be while :func:`~tui.handlers.own.suspend` takes the terminal itself,
+    or after it. A second thread then read there, too: each waited for what the other had read, so that ``q`` was not
+    done before the next key, and the shell got a terminal back that was still raw.
+    """
 
     def __init__(self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         file = LastingFile(cast("TextIO", sys.__stderr__), self._leave)
         self._file = cast("TextIOWrapper", file)
+        self._taking = self._again = False
+        """The terminal is being taken, and was to be taken once more meanwhile."""
+
+    @property
+    def _reads(self) -> bool:
+        return self._key_thread is not None and self._key_thread.is_alive()
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, once; also when a signal's handler does so in the midst of it."""
+        if self._taking:
+            self._again = True
+            return
+        self._taking = True
+        try:
+            wanted = not self._reads
+            while wanted:
+                self._again = False
+                super().start_application_mode()  # type: ignore[no-untyped-call]
+                # in the background it took nothing: the handler's turn was for then
+                wanted = self._again and not self._reads
+        finally:
+            self._taking = False
 
     def _leave(self) -> None:
         self._loop.call_soon_threadsafe(self._app.exit)

@@ -12,7 +12,10 @@ from tests.support.piloted import screen
 from tests.support.screens import Paper
 from tests.support.tmux import Tmux
 
-WATCH = shlex.join([sys.executable, "-c", "from hangtop.cli.main import main; main()", "watch"])
+WATCH = shlex.join(
+    [sys.executable, "-c", "from hangtop.cli.main import main; main()", "watch", "--job", "HANGTOP_TEST=nobody"]
+)
+"""Without the ranks of this machine: while another program's job hangs there, ``q`` asks once before it leaves."""
 NOBODY = "not started by a shell"
 on_terminal = pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 
