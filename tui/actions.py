@@ -153,6 +153,8 @@ ACTIONS: tuple[Action, ...] = (
            viewing.log_pause, "Logs", "log", 4),
     Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
            viewing.log_severity, "Logs", "log", 5),
+    Action("log.fold", "z", "Fold", "Lines that many ranks write at once as one, or each alone.",
+           viewing.log_fold, "Logs", "log", 6),
     Action("log.next", "n", "Next alarm", "To the next warning or error.", viewing.alarm_next, "Logs", "log", 5),
     Action("log.previous", "N", "Alarm before", "To the warning or error before.",
            viewing.alarm_previous, "Logs", "log"),

@@ -58,6 +58,17 @@ def count(number: float | None) -> str:
     raise AssertionError("unreachable: the last prefix takes everything")
 
 
+def watts(power: float) -> str:
+    """Power with three digits or more: ``640 W``, ``9.81 kW``, ``82.0 kW``, ``656 kW``, ``10.6 MW``."""
+    value, unit = power, "W"
+    for unit in ("W", "kW", "MW"):
+        if abs(value) < 999.5 or unit == "MW":
+            break
+        value /= 1000
+    decimals = 0 if unit == "W" or abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{decimals}f} {unit}"
+
+
 def number(value: float | None, decimals: int = 0) -> str:
     """A plain number, or the dash."""
     return UNKNOWN if value is None else f"{value:.{decimals}f}"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state import JobState
+from tui.alike import Fold, Folds
 from tui.filter import Filter, Value, parse
 from tui.format import clock
 
@@ -84,6 +85,8 @@ class LogBook:
         """Lowest severity that is shown."""
         self.skipped = 0
         """Lines that a flood brought and nobody took."""
+        self.folds: Folds | None = None
+        """Lines that are alike, where they are shown as one."""
         self._test: Callable[[LogLine], bool] | None = None
         self._log_serial = 0
         self._event_serial = 0
@@ -94,6 +97,7 @@ class LogBook:
         """An empty book with the same filter: for another moment, of which other lines are known."""
         book = LogBook()
         book.filter, book.lowest, book._test = self.filter, self.lowest, self._test
+        book.folds = None if self.folds is None else Folds()
         return book
 
     def take(self, state: JobState) -> int:
@@ -107,12 +111,16 @@ class LogBook:
         for line in new:
             _insert(self.lines, line)
             if line.severity >= self.lowest and (test is None or test(line)):
+                if self.folds is not None and self.folds.takes(line):
+                    continue
                 _insert(self.shown, line)
                 passed += 1
         if len(self.lines) > KEPT:
             del self.lines[: len(self.lines) - KEPT * 3 // 4]
-            oldest = self.lines[0]
-            del self.shown[: bisect_left(self.shown, oldest)]
+            if self.folds is None:
+                del self.shown[: bisect_left(self.shown, self.lines[0])]
+            else:
+                self.show()
         return passed
 
     def _new_lines(self, state: JobState) -> list[LogLine]:
@@ -180,6 +188,19 @@ class LogBook:
         """Work out anew what is shown."""
         test, lowest = self._test, self.lowest
         self.shown = [line for line in self.lines if line.severity >= lowest and (test is None or test(line))]
+        if self.folds is not None:
+            folds = self.folds = Folds()
+            self.shown = [line for line in self.shown if not folds.takes(line)]
+
+    def fold(self, on: bool) -> None:
+        """Show lines that are alike as one, or each alone."""
+        if on != (self.folds is not None):
+            self.folds = Folds() if on else None
+            self.show()
+
+    def together(self, line: LogLine) -> Fold:
+        """Who wrote a line, and those that are shown as one with it."""
+        return (None if self.folds is None else self.folds.of(line)) or Fold(line)
 
     def place(self, line: LogLine) -> int:
         """Where a line is among those shown, or would be."""
@@ -195,7 +216,15 @@ class LogBook:
             if shown.source == source and line and shown.line == line:
                 return place
         first = text.splitlines()[0].strip() if text.strip() else ""
-        return next((place for place, shown in enumerate(self.shown) if first and first in shown.text), None)
+        found = next((place for place, shown in enumerate(self.shown) if first and first in shown.text), None)
+        return found if found is not None or self.folds is None else self._find_folded(source, line, first)
+
+    def _find_folded(self, source: str, line: int, first: str) -> int | None:
+        for one in self.lines:
+            if (one.source == source and line and one.line == line) or (first and first in one.text):
+                serial = self.together(one).serial
+                return next((place for place, shown in enumerate(self.shown) if shown.serial == serial), None)
+        return None
 
 
 def _insert(lines: list[LogLine], line: LogLine) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from collectors.samples.logs import LogFile
 from tests.support.piloted import screen
-from tests.support.screens import Paper, hung
+from tests.support.screens import Paper, hung, say
 from tui.logbook import LogBook
 from tui.panels.overview import OverviewPanel
 
@@ -60,3 +60,28 @@ async def test_the_files_on_view_are_worked_out_when_one_comes_or_the_filter_is_
         await shown.press("slash", *"rank=3", "enter")
         assert asked
         assert session.nodes_told.viewed[-1] == {"/logs/rank3.err"}
+
+
+async def test_lines_of_many_ranks_at_one_time_are_one_until_z() -> None:
+    paper = Paper(nodes=20, gpus=2)
+    session = paper.session(ticks=2)
+    now = session.clock.now
+    for rank in range(40):
+        say(session, paper.node_of(rank), rank, now - 3, f"step 12 loss 0.{rank}")
+    say(session, paper.node_of(7), 7, now - 2, "WARNING loss is nan")
+    async with screen(session, size=(100, 30)) as shown:
+        await shown.press("5")
+        text = shown.text()
+        assert "×40 ranks   step 12 loss 0.0" in text
+        assert "41 lines" in text
+        assert "39 like others at that time" in text
+        assert "loss is nan" in text
+        await shown.press("home", "i")
+        assert "×40 ranks: ranks 0-39" in shown.text()
+        await shown.press("escape")
+        assert shown.app.panel.chosen_ranks() == set(range(40))
+        await shown.press("z")
+        assert "×40" not in shown.text()
+        assert "step 12 loss 0.5" in shown.text()
+        await shown.press("z")
+        assert "×40 ranks" in shown.text()

@@ -143,7 +143,7 @@ async def test_a_hidden_column_that_orders_comes_back_and_one_that_orders_cannot
     ("key", "typed", "total"),
     [
         ("2", "node=node2", " 8 of 32 ranks shown   7 on CPU   1 disk!"),
-        ("3", "rank=8-11", " 4 of 32 GPUs shown   mean utilisation 73%   under 5%: 1   power 2.0 kW"),
+        ("3", "rank=8-11", " 4 of 32 GPUs shown   mean utilisation 73%   under 5%: 1   power 2.05 kW"),
         ("4", "node=node3", " 2 of 8 links shown  1 of 1 HCA port up"),
         ("6", "node=node4", " 1 of 4 nodes shown   ● 1 live"),
         ("7", "severity=warning", " 1 of 2 findings shown   ▲ 1 warning"),

@@ -74,6 +74,11 @@ def log_severity(app: Host) -> None:
     _logs(app).next_severity()
 
 
+def log_fold(app: Host) -> None:
+    """Show lines that are alike as one, or each alone."""
+    _logs(app).fold()
+
+
 def alarm_next(app: Host) -> None:
     """Go to the next warning or error."""
     if not _logs(app).go_alarm(1):

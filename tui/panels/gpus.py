@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from collectors.samples.gpus import GpuSample
 from hangtop.session.state import GpuState, NodeState
 from tui.filter import Value
-from tui.format import UNKNOWN, number, percent, plural, size, spark
+from tui.format import UNKNOWN, number, percent, plural, size, spark, watts
 from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
 from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
@@ -86,7 +86,7 @@ class GpusPanel(TablePanel[GpuRow]):
             pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
             pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
         if power:
-            pieces += [("   power ", Tone.DIM), (f"{power / 1000:.1f} kW", Tone.TEXT)]
+            pieces += [("   power ", Tone.DIM), (watts(power), Tone.TEXT)]
         for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
             if count:
                 noun = "node" if words == NO_ROWS else "GPU"

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 
-from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.node_names import folded_names
+from hangtop.diagnosis.phrasing import rank_text, ranks_text
 from tui.filter import Filter, quantity
 from tui.format import clock, plural, size
 from tui.logbook import FIELDS, SEVERITIES, LogBook
@@ -24,6 +25,8 @@ from tui.widgets.loglines import LogView
 EVERYTHING = "*"
 """Asks the nodes for raw lines of every followed file, sampled."""
 
+FEW = 16
+"""Nodes up to which each line stands alone at first."""
 PERIOD = 10.0
 """Seconds after which the files on view are worked out anew though none has come or gone."""
 
@@ -51,6 +54,8 @@ class LogsPanel(Panel):
         self._asked: tuple[Lists, int, Filter, float] | None = None
         """What the files on view were worked out from: of 16,384 that takes a while, and mostly nothing is new."""
         self._wanted: Proof | None = None
+        self._folds: bool | None = None
+        """Whether lines that are alike are to be one; None: where there are many nodes."""
 
     def compose(self) -> ComposeResult:
         """The line of totals, then the log."""
@@ -91,6 +96,7 @@ class LogsPanel(Panel):
 
     def draw(self) -> None:
         """Take the new lines and draw."""
+        self.book.fold(len(self.scene.nodes) > FEW if self._folds is None else self._folds)
         new = self.book.take(self.scene.state)
         self._ask()
         self.view.feed(new)
@@ -117,10 +123,13 @@ class LogsPanel(Panel):
                 pieces.append((f" · {view.unseen} new", Tone.ACCENT))
             if (line := view.current) is not None:
                 pieces.append((f" at {clock(line.at)}", Tone.DIM))
-        shown = len(book.shown)
+        folded = 0 if book.folds is None else book.folds.folded
+        shown = len(book.shown) + folded
         of = "" if shown == len(book.lines) else f" of {len(book.lines)}"
         pieces += [("   ", Tone.DIM), (f"{shown}{of} lines", Tone.TEXT)]
         pieces.append((f" from {plural(self._files, 'file')}", Tone.DIM))
+        if folded:
+            pieces.append((f"   {folded} like others at that time", Tone.DIM))
         if book.lowest:
             pieces += [("   ", Tone.DIM), (f"{SEVERITIES[book.lowest]} and worse", Tone.WARN)]
         if book.skipped:
@@ -182,6 +191,13 @@ class LogsPanel(Panel):
         self.view.changed()
         self.bar.show(self._totals())
 
+    def fold(self) -> None:
+        """Show lines that are alike as one, or each alone."""
+        self._folds = self.book.folds is None
+        self.book.fold(self._folds)
+        self.view.changed()
+        self.bar.show(self._totals())
+
     def go_time(self, text: str) -> str:
         """Go to a time of day (``02:47``, ``02:47:10``) or back by an age (``5m``, ``90s``); says what is wrong."""
         moment = moment_of(text, self.scene.now)
@@ -215,7 +231,7 @@ class LogsPanel(Panel):
 
     def chosen_ranks(self) -> set[int]:
         """Ranks of the marked lines."""
-        return {line.rank for line in self.view.chosen() if line.rank is not None}
+        return {rank for line in self.view.chosen() for rank in self.book.together(line).ranks}
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """The whole line."""
@@ -223,11 +239,14 @@ class LogsPanel(Panel):
         if line is None:
             return None
         number = f":{line.line}" if line.line else ""
+        together = self.book.together(line)
+        who = ranks_text(together.ranks) if together.ranks else folded_names(together.nodes)
         rank = "no rank" if line.rank is None else rank_text(line.rank)
         return "log line", [
             ("before" if line.before else "at", clock(line.at)),
             ("from", rank if line.rank is not None and line.rank < 0 else f"{rank} on {line.node}"),
             ("file", f"{line.source}{number}"),
+            *([("like it", f"{together.label}: {who}")] if together.label else []),
             ("severity", SEVERITIES[line.severity]),
             ("text", line.text),
         ]

@@ -41,7 +41,9 @@ class LogView(Lines):
     def feed(self, new: int) -> None:
         """Take note of ``new`` lines in the book and draw."""
         shown = self.book.shown
-        if new:
+        if self.book.folds is not None:
+            self._who = WHO
+        elif new:
             self._who = max(self._who, *(cells(_who(line)) for line in shown[-new:]))
         self.resize_to(self.size.width, len(shown))
         if self.following:
@@ -162,8 +164,9 @@ class LogView(Lines):
             ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
         styles = self.ink.styles[ground]
         glyph, tone = _GLYPHS[line.severity]
-        hue = styles[Tone.INFO] if line.rank is None else styles[Tone.TEXT] + self.ink.hue(line.rank)
-        who = Segment(fit(_who(line), min(WHO, self._who), "right"), hue)
+        many = "" if self.book.folds is None else self.book.together(line).label
+        hue = styles[Tone.INFO] if many or line.rank is None else styles[Tone.TEXT] + self.ink.hue(line.rank)
+        who = Segment(fit(many or _who(line), min(WHO, self._who), "right"), hue)
         head = [
             Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT]),
             Segment(line.time + " ", styles[Tone.DIM]),
