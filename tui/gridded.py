@@ -81,9 +81,9 @@ def _heading(grid: CollectiveGrid, now: float) -> list[Piece]:
     return [
         (f"{name} {grid.name}{said}", Tone.STRONG),
         (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Tone.INFO),
+        (f"  ▸ {_odd(grid)}" if grid.odd else "", Tone.BAD),
         (f"  {grid.witness}, ", Tone.DIM),
         (taken, Tone.WARN if grid.at and now - grid.at > 60 else Tone.TEXT),
-        (f"  ▸ {_odd(grid)}" if grid.odd else "", Tone.BAD),
     ]
 
 
