@@ -136,9 +136,7 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
         whose = rank_text(rank) if dump.pid == dump.rank_pid else f"helper of {rank_text(rank)}"
         lines += [
             [(f"{whose}, pid {dump.pid}", Tone.STRONG), (f"   {HOW.get(dump.method, dump.method)}", Tone.DIM)],
-            [(f"  state {dump.state or UNKNOWN}, system call {dump.syscall or UNKNOWN}", Tone.TEXT),
-             (f", kernel wait {dump.wchan}" if dump.wchan else "", Tone.TEXT),
-             (f", on {dump.waiting_on}" if dump.waiting_on else "", Tone.TEXT)],
+            [(f"  {_standing(dump)}", Tone.TEXT)],
         ]  # fmt: skip
         if dump.error:
             lines.append([("  no frames: ", Tone.WARN), (dump.error, Tone.WARN)])
@@ -153,6 +151,14 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
             lines += [[(f"    {frame.name}", Tone.TEXT), (f"  {_where(frame)}", Tone.DIM)] for frame in thread.frames]
         lines.append([])
     return lines[:-1]
+
+
+def _standing(dump: StackDump) -> str:
+    """Where the kernel has it; one text, so that a line that is too long breaks behind a comma."""
+    parts = [f"state {dump.state or UNKNOWN}", f"system call {dump.syscall or UNKNOWN}"]
+    parts += [f"kernel wait {dump.wchan}"] if dump.wchan else []
+    parts += [f"on {dump.waiting_on}"] if dump.waiting_on else []
+    return ", ".join(parts)
 
 
 def _where(frame: Frame) -> str:

@@ -14,7 +14,7 @@ from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import LogFile
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung, kernel_line, say
 from tests.support.terminal import attached
 from tui.app import HangtopApp, ScreenOptions
 from tui.panels.overview import OverviewPanel
@@ -244,6 +244,17 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
         assert "nothing to do with it" not in shown.text()
         await shown.press("6")
         assert session.nodes_told.viewed[-1] == set()
+
+
+async def test_what_a_kernel_said_before_the_culprit_started_is_not_among_its_last_lines() -> None:
+    session = hanging()
+    started = session.state.nodes["node2"].ranks[PID + 11].process.started
+    kernel_line(session, "node2", started - 60, "Out of memory: killed another job")
+    async with screen(session, size=(120, 36)) as shown:
+        assert "another job" not in shown.text().partition("last lines of rank 11")[2]
+        kernel_line(session, "node2", NOW - 5, "nfs: server storage-2 not responding")
+        await shown.draw()
+        assert "nfs: server storage-2 not re" in shown.text().partition("last lines of rank 11")[2]
 
 
 @pytest.mark.parametrize(("nodes", "view"), [(16, 0), (17, 1), (128, 1), (129, 2)])

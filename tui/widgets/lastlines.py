@@ -58,13 +58,14 @@ class LastLines(Lines):
             self.again()
             self._whose = whose
         self._book.take(self.scene.state)
-        nodes, paths = {row.node.name for row in self._rows_of()}, self.paths()
+        paths, since = self.paths(), {row.node.name: row.rank.process.started for row in self._rows_of()}
         found: list[LogLine] = []
         for line in islice(reversed(self._book.lines), READ):
             if len(found) >= max(0, self.size.height - 1):
                 break
-            # what a node's kernel says has no rank
-            of_node = line.node in nodes and line.rank is None and not line.source.startswith("/")
+            # what a node's kernel says has no rank; what it said before there was this one is about others
+            own = line.rank is None and not line.source.startswith("/")
+            of_node = own and line.at >= since.get(line.node, float("inf"))
             if line.rank in whose or line.source in paths or of_node:
                 found.append(line)
         self._rows = found

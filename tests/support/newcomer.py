@@ -1,0 +1,39 @@
+"""Somebody who has never seen the screen goes from a hang to the culprit's line, by the keys that the screen names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.support.tmux import Tmux
+
+COMMAND = ("demo", "--fault", "dataloader", "--after", "4", "--patience", "5")
+"""A job that hangs in ``read_shard``, by ``hangtop``."""
+LINE = re.compile(r"read_shard +\S*data\.py:\d+")
+"""The culprit's line in its full stack."""
+
+
+class Way(NamedTuple):
+    """Keys that were pressed, and the last screen."""
+
+    keys: tuple[str, ...]
+    screen: str
+
+
+def named(screen: str, what: str) -> str:
+    """The key that the screen names for something: ``next  7 proof 8 stacks``. Raises :class:`AssertionError`."""
+    found = re.search(rf"(\S+) {re.escape(what)}\b", screen)
+    assert found, f"no key for {what!r} on the screen:\n{screen}"
+    return found[1]
+
+
+def go(terminal: Tmux) -> Way:
+    """From the alarm on: the key for the proof, then in, and in again. Raises :class:`AssertionError`."""
+    screen = terminal.wait_for("HUNG", 90)
+    assert "rank 1 on node0 holds up 3 others" in screen
+    keys = [named(terminal.wait_for("next "), "proof")]
+    terminal.press(keys[-1])
+    for seen in ("who waits for whom", "taken "):
+        keys.append(named(terminal.wait_for(seen), "In"))
+        terminal.press(keys[-1])
+    return Way(tuple(keys), terminal.wait_for("MainThread"))
