@@ -92,6 +92,8 @@ class StepCount(NamedTuple):
     """Lines of a kind that was not there before, since then: something moved, though no step may be told."""
     every: Optional[float] = None
     """Seconds between two such lines, by the times that they print."""
+    longest: Optional[float] = None
+    """Seconds that one of what is counted took at the longest, of the last few lines."""
 
 
 class CommProgress(NamedTuple):

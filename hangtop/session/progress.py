@@ -36,6 +36,8 @@ LAG = 3.0
 """Seconds by which a node's last word may be old, where it speaks often; what it has not said then is not known."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
+A_STEPS_PAUSE = 10.0
+"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen."""
 SPARES_AFTER = 10.0
 """Seconds of watching from which on a rank that never moved, beside others that do, is a spare."""
 OVERDUE = 3.0
@@ -71,8 +73,13 @@ class Progress:
 
     @property
     def usual_pause(self) -> float | None:
-        """The longest pause that the job took at its present place and came back from; None while it has taken none."""
-        return self._pauses.usual(self.place, self._now)
+        """The longest pause that the job took at its present place and came back from; None while it has taken none.
+
+        Who has just come knows from the times in its log how long it takes for a step: that may be a pause as well.
+        """
+        step = self._steps.longest
+        known = (self._pauses.usual(self.place, self._now), None if step is None else min(step, A_STEPS_PAUSE))
+        return max((pause for pause in known if pause is not None), default=None)
 
     @property
     def motion(self) -> JobMotion:

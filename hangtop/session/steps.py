@@ -38,6 +38,8 @@ class JobSteps:
     every: float | None = None
     """Seconds between two steps that are logged, as far as one knows."""
     numbered_at: float = float("-inf")
+    longest: float | None = None
+    """Seconds that a training step took at the longest of late, by the log that tells the shortest."""
 
     def take(self, node: NodeState, strangers: Collection[tuple[str, int]]) -> None:
         """Take what the logs of a node tell; ``strangers`` are processes of other runs."""
@@ -60,6 +62,9 @@ class JobSteps:
         every = _every(log)
         if every is not None and (self.every is None or every < self.every):
             self.every = every
+        longest = log.count.longest if log.count.name in NUMBERED else None
+        if longest is not None and (self.longest is None or longest < self.longest):
+            self.longest = longest
         grown_at = log.grown_at
         if grown_at is None or not seen:
             return False

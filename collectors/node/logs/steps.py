@@ -7,7 +7,7 @@ tells how far the job was, not that it moves.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set
+from typing import Dict, List, Optional, Set, Tuple
 
 from collectors.node.logs import counters, times
 from collectors.node.logs.counters import BAR, BARE, STEP, Counted
@@ -44,8 +44,8 @@ class _Counter:
         """Rises so far, the backlog's too; -1 for one that cannot be a count."""
         self.climbs = 2
         """Rises without a fall since it last began anew: two make it a count again."""
-        self.times: List[float] = []
-        """Times of the last rises, as the lines print them."""
+        self.times: List[Tuple[float, float]] = []
+        """Times of the last rises, as the lines print them, and the numbers that these rose to."""
         self.pace: Optional[float] = None
         """Seconds that a step takes, as the last line says."""
 
@@ -68,13 +68,22 @@ class _Counter:
             return False
         self.rises += 1
         if stamp is not None:
-            self.times = [*self.times, stamp][-RISES:]
+            self.times = [*self.times, (stamp, seen.value)][-RISES:]
         return True
 
     def every(self) -> Optional[float]:
         """Seconds between two rises, in the middle; where the lines print no times, what they say of a step."""
-        spans = sorted(after - before for before, after in zip(self.times, self.times[1:]))
+        spans = sorted(after - before for (before, _), (after, _) in zip(self.times, self.times[1:]))
         return spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
+
+    def longest(self) -> Optional[float]:
+        """Seconds that one took at the longest, of the last rises, on the average between two lines."""
+        steps = [
+            (after - before) / (value - earlier)
+            for (before, earlier), (after, value) in zip(self.times, self.times[1:])
+            if value > earlier and after >= before
+        ]
+        return max(steps) if steps else self.pace
 
 
 class LogSteps:
@@ -145,7 +154,8 @@ class LogSteps:
         if not known:
             return StepCount(path, pid, rank, "", None, None, self.grown, self.fresh, None) if self.fresh else None
         best = min(known, key=lambda each: (each.order, -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self.grown, self.fresh, best.every())
+        far, rhythm = (best.name, best.high[1], best.at), (best.every(), best.longest())
+        return StepCount(path, pid, rank, *far, self.grown, self.fresh, *rhythm)
 
 
 def _telling(lines: List[bytes]) -> List[int]:

@@ -17,6 +17,7 @@ from hangtop.diagnosis.tables.thresholds import (
     TRACED_S,
     UNINTERRUPTIBLE_S,
 )  # fmt: skip
+from hangtop.diagnosis.waits.held import held_for
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
@@ -171,7 +172,7 @@ def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
 
 def _stated(job: Job, status: RankStatus, state: State) -> RankStatus:
     doing, moves = status.activity, status.moves
-    held = max(_held(state, doing, moves), stood_still(job, doing)) if state != "unseen" else 0.0
+    held = held_for(job, state, doing, moves) if state != "unseen" else 0.0
     return status._replace(state=state, held=held)
 
 
@@ -283,18 +284,3 @@ def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: fl
     states = [reading.state for reading in readings]
     long_enough = len(readings) >= LATE_LOOKS and readings[-1].at - readings[0].at >= least
     return long_enough and set(states[-LATE_LOOKS:]) == {state}
-
-
-def _held(state: State, doing: Activity | None, moves: Moves) -> float:
-    if state in ("stopped", "uninterruptible"):
-        return moves.motion.state_for
-    if doing is None:
-        return 0.0
-    return max(0.0, doing.at - doing.since) if doing.looks >= LATE_LOOKS else 0.0
-
-
-def stood_still(job: Job, doing: Activity | None) -> float:
-    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
-    if doing is None or job.stood_still is None or not job.live:
-        return 0.0
-    return job.stood_still if job.now - doing.at <= job.stood_still else 0.0

@@ -11,6 +11,7 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
 from hangtop.diagnosis.waits.connections import told_by_connections
+from hangtop.diagnosis.waits.held import stood_still
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import told_to_poll, wakes
 from hangtop.diagnosis.waits.rank_status import (
@@ -20,7 +21,6 @@ from hangtop.diagnosis.waits.rank_status import (
     in_c_code,
     last_known,
     status_of,
-    stood_still,
 )
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.witnesses.gpu_load import gpu_loads

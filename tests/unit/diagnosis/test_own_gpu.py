@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.native import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, frame, gpu, kinds
@@ -51,6 +52,17 @@ def native(job: Sketch, rank: int, *symbols: str, line: str = "log_metrics train
     own = list(thread.frames)
     dump = last._replace(method="native", at=NOW - 0.01, threads=[thread._replace(frames=[*frames, *own])])
     return replace(made, stacks=(*made.stacks, dump), stack_nodes=(*made.stack_nodes, job.home(rank)))
+
+
+@pytest.mark.parametrize(("ago", "outcome"), [(2.0, "healthy"), (29.0, "hung")])
+def test_who_spins_at_one_place_in_every_look_has_waited_no_longer_than_since_the_last_step(
+    ago: float, outcome: str
+) -> None:
+    """As where one rank is slow, and a step takes seconds: each look meets the others in the same wait."""
+    job = with_gpus(spinning(stood_still=ago, patience=10.0, span=20.0, watched=60.0), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks(1).at(READING, syscall="read").pulse(cores=0.0)
+    job.motion = JobMotion(moving=ago < 5, proof="steps 4 to 9 in 30 s", last_step=9, last_step_at=NOW - ago)
+    assert (job.verdict().outcome == "hung") is (outcome == "hung")
 
 
 def test_one_rank_reads_and_the_others_wait_for_their_full_gpus() -> None:

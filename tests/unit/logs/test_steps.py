@@ -121,6 +121,21 @@ def test_a_step_of_before_that_others_talked_after_has_the_time_that_it_prints_o
     assert (told(log).at, told(log).every) == (NOW + 120, 30.0)
 
 
+def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_their_numbers() -> None:
+    log = LogSteps()
+    zone = time.strftime("%z", time.localtime(NOW))
+    at = [0, 10, 20, 50, 60]
+    lines = "".join(
+        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {10 * n}\n", time.localtime(NOW + seconds))
+        for n, seconds in enumerate(at)
+    )
+    read(log, lines, live=False, now=NOW + 60)
+    assert (told(log).every, told(log).longest) == (10.0, 3.0)
+    log = LogSteps()
+    read(log, "step 1\nstep 2\nstep 3\n", live=False)
+    assert told(log).longest is None
+
+
 @pytest.mark.parametrize(
     ("rate", "every"),
     [("[10:00<12:00,  3.20s/it]", 3.2), ("[10:00<12:00, 4.00it/s, loss=2]", 0.25), ("[00:00<?, ?it/s]", None)],

@@ -96,6 +96,16 @@ def test_a_proof_by_steps_grows_old() -> None:
     assert motion(job) == (False, "")
 
 
+def test_what_a_step_takes_by_its_log_is_a_usual_pause_up_to_a_limit() -> None:
+    job = Job()
+    feed(job, step(job, 12, 0, longest=6.0))
+    job.run(1, spins)
+    assert job.progress.usual_pause == 6.0
+    feed(job, step(job, 13, 1, longest=90.0), step(job, 3, 1, path="/logs/other.out", name="epoch", longest=0.5))
+    job.run(1, spins)
+    assert job.progress.usual_pause == 10.0, "most of so long a step is seen to move"
+
+
 def test_a_job_of_long_steps_is_given_their_time() -> None:
     job = Job()
     for done in range(4):
