@@ -72,13 +72,13 @@ def _chances(seen: list[RankStatus], least: float) -> list[tuple[RankStatus, flo
     found = []
     for one in seen:
         others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
-        if others_waits >= least * others_looks and not _works_for_all(one):
+        if others_waits >= least * others_looks and not works_for_all(one):
             usual = (others_waits + 1) / (others_looks + 2)
             found.append((one, _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)))
     return found
 
 
-def _works_for_all(status: RankStatus) -> bool:
+def works_for_all(status: RankStatus) -> bool:
     """It evaluates, saves or compiles in most of its looks: that is work of the job, not a slow rank."""
     inside = sum(bool({look.kind, *look.context} & BUSY_FOR_LONG) for look in status.readings)
     return inside * 2 > len(status.readings)

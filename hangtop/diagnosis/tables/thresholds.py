@@ -71,6 +71,8 @@ STRAGGLER_LOOKS = 4
 """Ours: fewer looks cannot tell one rank from chance."""
 STRAGGLER_SHARE = 0.6
 """Ours: least share of looks in which the others wait."""
+LATE_COMPUTES_SHARE = 0.85
+"""Ours: least share of the time that a GPU computes for which the others wait: between its steps it waits, too."""
 DOUBT_SHARE = 0.4
 """Ours: the same of few looks, of which more would tell."""
 DATA_BOUND_SHARE = 0.6

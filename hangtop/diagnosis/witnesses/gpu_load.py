@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from hangtop.diagnosis.finding import Evidence
@@ -43,6 +44,14 @@ class Fingerprint:
 
     shape: Shape
     evidence: Evidence
+
+
+class LoadShares(NamedTuple):
+    """What a GPU did, as parts of the seconds that were seen."""
+
+    span: float
+    computing: float
+    spinning: float
 
 
 def gpu_loads(job: Job) -> Mapping[int, Load]:
@@ -103,6 +112,27 @@ def _loads(job: Job) -> Mapping[int, Load]:
         gpus = gpus_of(job, owner)
         if gpus:
             found[owner.rank] = _together([_load(gpu, newest_only=bool(place % apart)) for gpu in gpus])
+    return found
+
+
+def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
+    """For which part of the last time each living rank's GPU did what, by rank; empty in a job of many ranks.
+
+    Only ranks with one GPU of which so many seconds are known at the least: a figure holds until the next one comes.
+    """
+    owners = [rank for rank in job.ranks if rank.gone_at is None]
+    found: dict[int, LoadShares] = {}
+    for owner in owners if len(owners) <= FEW else ():
+        gpus = gpus_of(job, owner)
+        looks = list(gpus[0].looks) if len(gpus) == 1 else []
+        seen = looks[-1].at - looks[0].at if looks else 0.0
+        if seen < span:
+            continue
+        lasted: dict[Load, float] = defaultdict(float)
+        for look, following in pairwise(looks):
+            lasted[_of_look(gpus[0], look)] += following.at - look.at
+        if not lasted["unknown"]:
+            found[owner.rank] = LoadShares(seen, lasted["computing"] / seen, lasted["spinning"] / seen)
     return found
 
 

@@ -1,0 +1,57 @@
+"""A job that moves, but slowly: one GPU computes all the time, and the others wait for it in their collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
+from hangtop.diagnosis.rules.slow import straggler_rank, works_for_all
+from hangtop.diagnosis.tables.thresholds import LATE_COMPUTES_SHARE, STRAGGLER_SHARE
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import nodes_of
+from hangtop.diagnosis.witnesses.gpu_load import LoadShares, load_shares
+
+LEAST_SPAN_S = 15.0
+"""Seconds of GPU figures that are needed, …"""
+OF_STEPS = 2.5
+"""… and so many times as long as the job may show nothing: whoever computes longest in one step is no slow rank."""
+
+
+def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
+    """straggler_rank: the job moves, and one GPU computes nearly always while the others wait for it most of the time.
+
+    Where all ranks wait for their own GPUs in each look, as over NCCL, stacks do not tell one from the other. Needs
+    utilisation and power of one GPU a rank over :data:`LEAST_SPAN_S`; who evaluates, saves or compiles is left out.
+    """
+    job = job_status.job
+    if not job.motion.moving or job_status.hung or next(straggler_rank(job_status), None) is not None:
+        return
+    shares = load_shares(job, max(LEAST_SPAN_S, OF_STEPS * (job.usual_pause or 0.0)))
+    late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
+    if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
+        return
+    others = [share for rank, share in shares.items() if rank not in late]
+    waited = median(share.spinning for share in others)
+    statuses = [job_status.statuses[rank] for rank in late if rank in job_status.statuses]
+    if waited < STRAGGLER_SHARE or len(statuses) < len(late) or any(works_for_all(one) for one in statuses):
+        return
+    yield Finding(
+        "straggler_rank", "warning", 0.65,
+        f"the others' GPUs wait for that of {ranks_on(late, (one.node for one in statuses))} "
+        f"{waited:.0%} of the time, which computes",
+        ranks=tuple(late), nodes=nodes_of(statuses),
+        evidence=(Evidence(f"nvidia-smi, {duration(min(share.span for share in shares.values()))}", job.now,
+                           _told(late, shares, others)),),
+        advice="Compare this rank with its peers: clocks and temperature of its GPU, the size of its batches, and what "
+        "else runs on that GPU.",
+    )  # fmt: skip
+
+
+def _told(late: list[int], shares: dict[int, LoadShares], others: list[LoadShares]) -> str:
+    own = median(shares[rank].computing for rank in late)
+    rest = median(share.computing for share in others)
+    waited = median(share.spinning for share in others)
+    beside = f"the others {rest:.0%}, and were full at little power {waited:.0%}"
+    return f"{ranks_text(late)} computed {own:.0%} of it; {beside}"
