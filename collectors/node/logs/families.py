@@ -6,6 +6,7 @@ from typing import Tuple
 
 from collectors.node.logs import (
     aborts,
+    condor,
     containers,
     cuda,
     ddp,
@@ -17,6 +18,7 @@ from collectors.node.logs import (
     fabric_manager,
     fabrics,
     fatal,
+    fatal_reports,
     gloo,
     gpu_tests,
     hccl,
@@ -57,6 +59,7 @@ FAMILIES: Tuple[Family, ...] = (
     elastic.FAMILY,
     fatal.FAMILY,
     aborts.FAMILY,
+    fatal_reports.FAMILY,
     launchers.FAMILY,
     schedulers.FAMILY,
     states.FAMILY,
@@ -68,6 +71,7 @@ FAMILIES: Tuple[Family, ...] = (
     paddle.FAMILY,
     peers.FAMILY,
     lsf.FAMILY,
+    condor.FAMILY,
     kernel.FAMILY,
     endings.FAMILY,
     tc.FAMILY,

@@ -162,16 +162,25 @@ WAITS = 3
 
 
 def waiting(job: Job) -> Iterator[Finding]:
-    """init_hang by a log that ends in waits at the store: some ranks have not come to the group.
+    """init_hang by a log that ends in waits at the store: some ranks have not come to the group, or too many have.
 
     Needs torch's lines about its barrier over the store, of a job that is over; one that came about, or that ended, is
     told elsewhere.
     """
     events = said(job, "torch.store_waiting")
-    if job.live or len(events) < WAITS or said(job, "torch.store_complete") or said(job, "torch.store_timeout"):
+    if job.live or said(job, "torch.store_complete") or said(job, "torch.store_timeout"):
         return
-    joined, expected = number_of(events[-1], "joined"), number_of(events[-1], "expected")
-    if joined is None or expected is None or joined >= expected:
+    joined, expected = (number_of(events[-1], name) for name in ("joined", "expected")) if events else (None, None)
+    if joined is not None and expected is not None and joined > expected:
+        yield Finding(
+            "init_hang", "critical", 0.7,
+            f"{ranks_text(ranks_in(events))} waited for a group of {expected}, to whose store {joined} had come",
+            nodes=hosts_in(job, events), evidence=lines(events),
+            advice="torch's barrier waits until exactly as many came: look for an earlier run whose store still "
+            "serves, for ranks that were started twice, and for a world_size that differs.",
+        )  # fmt: skip
+        return
+    if joined is None or expected is None or joined == expected or len(events) < WAITS:
         return
     yield Finding(
         "init_hang", "critical", 0.7,

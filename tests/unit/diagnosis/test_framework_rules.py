@@ -96,6 +96,16 @@ def test_waits_at_the_store_that_the_log_ends_in() -> None:
     assert kinds(job.verdict()) == []
 
 
+def test_more_at_the_store_than_the_group_has() -> None:
+    verdict = after().says("torch.store_waiting", 0, ago=10, joined=6, expected=2).verdict()
+    assert first(verdict).kind == "init_hang"
+    assert "a group of 2, to whose store 6 had come" in first(verdict).summary
+
+
+def test_a_group_that_is_just_complete_waits_for_nobody() -> None:
+    assert kinds(after().says("torch.store_waiting", 0, ago=10, joined=2, expected=2).verdict()) == []
+
+
 def test_a_process_that_the_watchdog_took_down() -> None:
     job = after().says("torch.taken_down", 6, ago=9)
     assert first(job.verdict()).kind == "watchdog_timeout"
