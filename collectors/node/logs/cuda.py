@@ -12,9 +12,9 @@ _MEMORY = re.compile(
     r"|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
     r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
     r"|OOM when allocating tensor[^\r\n]{0,200}(?:GPU|gpu)|\(GPU_\d{1,2}_bfc\) ran out of memory trying to allocate"
-    r"|NPU out of memory"
+    r"|NPU out of memory|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory) ?\)?: out of memory"
 )
-"""The last are XLA's, TensorFlow's and torch_npu's."""
+"""The last are XLA's, TensorFlow's, torch_npu's, and those of programs that check each call, as Kokkos does."""
 _TRIED = re.compile(
     r"Tried to allocate (?P<n>[\d.]+) (?P<u>[KMGT]?i?B)"
     r"|(?:trying|[Aa]ttempting) to allocate (?P<on>[\d.]+) ?(?P<ou>[KMGT]i?B|bytes|[KMGT]\b)"
@@ -32,6 +32,7 @@ _ERROR = re.compile(
     r"(?m)(?:CUDA|HIP) (?:[Ee]rror|failure)(?: \d+)?: (?P<error>[^\r\n]*?)(?:\.\s|\.?$|, | at /)"
     r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\r\n]*?)(?:$| at /)"
     r"|(?P<code>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED)\w{0,40}(?:: [^\r\n]{0,200})?)"
+    r"|\berror ?\( ?(?P<checked>(?:cuda|hip)Error[A-Z]\w{2,60} ?\): [^\r\n]{4,200})"
     r"|\b(?P<runtime>cudaError(?!NotReady|Success)[A-Z]\w{2,60}: [^\r\n]{4,200})"
     r"|^\s{0,4}(?:[\w./]{1,80}: )?(?P<bare>CUDA driver version is insufficient for CUDA runtime version)\s{0,4}$"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
@@ -141,6 +142,7 @@ FAMILY = Family(
         b"CUDA driver error",
         b"CUDA failure",
         b"cudaError",
+        b"hipError",
         b"version is insufficient",
         b"cuda runtime error",
         b"CUDA_ERROR_",

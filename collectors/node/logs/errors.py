@@ -138,8 +138,9 @@ LIGHT = re.compile(
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|unavailable on (?:the )?(?:compiling )?system|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
+    r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
 )
-"""Words of lines at the level for errors after which programs go on, or that only clean up."""
+"""Words of lines at the level for errors after which programs go on, or that only clean up; and Android's log."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
 _BEHEADED = re.compile(
     r"^[^\"\s][^\"\r\n]{0,300}\.py\", line \d{1,7}, in \w"

@@ -21,6 +21,20 @@ from tests.support.logs import kinds, of_kind, only, parse
         ("--> FOAM FATAL ERROR:\n", None, "a fatal error of OpenFOAM"),
         (
             (
+                "Source file: src/gromacs/mdlib/sim_util.cpp (line 77)\n"
+                "MPI rank:    6 (out of 8)\n\nFatal error:\nStep 9: the box is no box\n"
+            ),
+            6,
+            "a fatal error at src/gromacs/mdlib/sim_util.cpp:77",
+        ),
+        (
+            '4::Assertion `n > 0\' failed, file "a/AMReX_X.cpp", line 7 !!!\nSIGABRT\n',
+            4,
+            'Assertion `n > 0\' failed, file "a/AMReX_X.cpp", line 7',
+        ),
+        ("amrex::Abort::12::no such level !!!\nSIGABRT\n", 12, "no such level"),
+        (
+            (
                 "----- Begin Fatal Exception 01-Feb-2026 10:00:00 CET-----------------------\n"
                 "An exception of category 'NoSuchThing' occurred while\n"
                 "   [0] Calling beginJob\n"
@@ -34,6 +48,20 @@ from tests.support.logs import kinds, of_kind, only, parse
 def test_why_a_program_ends_stands_on_the_next_line(text: str, rank: int | None, what: str) -> None:
     event = only(parse(text), "process.signal")
     assert (event.rank, str(event.data["what"]).replace(f"[{rank}] ", "")) == (rank, what)
+
+
+def test_what_a_phone_logs_is_no_rank_s() -> None:
+    assert kinds(parse("01-03 19:57:30.700 E/audio_hw(  129): set: ERROR: no stream is open at all\n")) == []
+
+
+def test_a_call_that_a_program_checks_by_itself() -> None:
+    text = (
+        "cudaStreamSynchronize(s) error( cudaErrorIllegalAddress): an illegal memory access was encountered k.cpp:9\n"
+    )
+    assert only(parse(text), "torch.cuda_error").data["signature"] == "illegal_access"
+    assert kinds(parse("hipMalloc(&p, n) error( hipErrorOutOfMemory): out of memory k.cpp:9\n")) == [
+        "torch.out_of_memory"
+    ]
 
 
 def test_a_warning_is_no_end() -> None:
