@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from collectors.node import debug_server
+from collectors.node.netns import Address
 
 LISTING = b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n["ping"]'
 
@@ -51,10 +52,10 @@ def test_one_that_was_too_slow_is_asked_once_more(monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_never_answers_is_asked_again_only_where_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[debug_server.netns.Address] = []
+    asked: list[Address] = []
     handlers = debug_server.handlers
 
-    def counted(pid: int, address: debug_server.netns.Address) -> list[str]:
+    def counted(pid: int, address: Address) -> list[str]:
         asked.append(address)
         return handlers(pid, address)
 
