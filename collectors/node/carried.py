@@ -1,4 +1,4 @@
-"""How much the TCP connections of one process have carried, as the kernel counts it for each.
+"""How much the TCP connections of one process have carried, as the kernel counts it for each, and their own ports.
 
 A download or an upload by ``recv`` and ``send`` is in no figure of /proc/PID/io, which counts ``read`` and ``write``
 alone. The kernel tells of every socket of a network namespace over netlink (sock_diag(7); ``struct inet_diag_msg`` and
@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.netns import is_elsewhere
 from collectors.node.socket_tables import held_sockets
@@ -28,11 +28,26 @@ _BY_FAMILY, _DONE, _ERROR = 20, 3, 2  # SOCK_DIAG_BY_FAMILY, NLMSG_DONE, NLMSG_E
 _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _INFO = 2  # INET_DIAG_INFO
 _ESTABLISHED = 1 << 1
+PORTS = 64
+"""Connections of a process to other machines up to which their ports are told."""
 _HEAD = struct.Struct("=IHHII")
 _INODE = struct.Struct("=I")
 _COUNTS = struct.Struct("=QQ")
+_PORT = struct.Struct(">H")
+_PORT_AT, _FAR_AT = 4, 24
 _INODE_AT, _ATTRIBUTES_AT, _COUNTS_AT = 68, 72, 120
-"""Offsets in struct inet_diag_msg of the inode and of what follows it; in struct tcp_info of ``bytes_acked``."""
+"""Offsets in struct inet_diag_msg of the near port and the far address, of the inode and of what follows it; in struct
+tcp_info of ``bytes_acked``."""
+
+
+class Connection(NamedTuple):
+    """One established connection."""
+
+    inode: int
+    carried: int
+    """Bytes sent and acknowledged, and received."""
+    port: Optional[int]
+    """At this end; None where the other end is on this machine, too, by the loopback."""
 
 
 class Listing(NamedTuple):
@@ -40,8 +55,18 @@ class Listing(NamedTuple):
 
     at: float
     """Of the clock that never goes back."""
-    carried: Dict[int, int]
-    """Bytes sent and received, by inode."""
+    connections: Dict[int, Connection]
+    """By inode."""
+
+
+class ProcessTraffic(NamedTuple):
+    """What the connections of one process have carried at one moment."""
+
+    at: float
+    carried: int
+    """Bytes sent and received since they were made."""
+    ports: List[int]
+    """This end's, of connections to other machines; empty where these are more than :data:`PORTS`."""
 
 
 class ConnectionLists:
@@ -56,10 +81,10 @@ class ConnectionLists:
         latest = self._latest
         if latest is not None and latest.at >= max(since, now - SHARED):
             return latest
-        known: Dict[int, int] = {}
+        known: Dict[int, Connection] = {}
         try:
             for family in (socket.AF_INET, socket.AF_INET6):
-                known.update(_of_family(family))
+                known.update((one.inode, one) for one in _of_family(family))
         except (AttributeError, OSError):
             return None  # no netlink here, or it is refused in this container
         self._latest = Listing(now, known)
@@ -77,20 +102,20 @@ class CarriedBytes:
         self._pid = pid
         self._before = carried(pid)
 
-    def told(self) -> Tuple[Optional[int], Optional[float]]:
-        """Bytes so far, and bytes per second since it was made where that is long enough ago."""
-        began, before = self._before or (float("-inf"), None)
-        found = carried(self._pid, since=began + SHORTEST)
-        if found is None:
-            return None, None
-        at, now = found
-        if before is None or at - began < SHORTEST:
-            return now, None
-        return now, round(max(0, now - before) / (at - began), 1)
+    def told(self) -> Tuple[Optional[int], Optional[float], List[int]]:
+        """Bytes so far, bytes per second since it was made where that is long enough ago, and the ports."""
+        before = self._before
+        began = float("-inf") if before is None else before.at
+        now = carried(self._pid, since=began + SHORTEST)
+        if now is None:
+            return None, None, []
+        if before is None or now.at - began < SHORTEST:
+            return now.carried, None, now.ports
+        return now.carried, round(max(0, now.carried - before.carried) / (now.at - began), 1), now.ports
 
 
-def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[Tuple[float, int]]:
-    """When, and how many bytes its open connections had sent and received since they were made.
+def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[ProcessTraffic]:
+    """What its open connections have carried so far.
 
     None where that is not told: its sockets may not be seen, or are of another network namespace than ours. The list
     of connections is not older than ``since``, if that is not to come.
@@ -101,11 +126,13 @@ def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Opti
     listing = CONNECTIONS.listed(since) if inodes else None
     if listing is None:
         return None
-    return listing.at, sum(listing.carried[inode] for inode in inodes if inode in listing.carried)
+    mine = [listing.connections[inode] for inode in inodes if inode in listing.connections]
+    ports = sorted({one.port for one in mine if one.port is not None})
+    return ProcessTraffic(listing.at, sum(one.carried for one in mine), ports if len(ports) <= PORTS else [])
 
 
-def _of_family(family: int) -> Iterator[Tuple[int, int]]:
-    """(inode, bytes) of every established connection."""
+def _of_family(family: int) -> Iterator[Connection]:
+    """Every established connection."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asked:
         asked.settimeout(PATIENCE)
         wanted = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _ESTABLISHED)
@@ -133,8 +160,8 @@ def parts(answer: bytes) -> Iterator[Tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def counted(body: bytes) -> Optional[Tuple[int, int]]:
-    """(inode, bytes sent and acknowledged, and received) of a ``struct inet_diag_msg``; None where it has no count."""
+def counted(body: bytes) -> Optional[Connection]:
+    """The connection of a ``struct inet_diag_msg``; None where it has no count."""
     if len(body) < _ATTRIBUTES_AT:
         return None
     at = _ATTRIBUTES_AT
@@ -144,6 +171,14 @@ def counted(body: bytes) -> Optional[Tuple[int, int]]:
             return None
         if kind == _INFO and length - 4 >= _COUNTS_AT + _COUNTS.size <= len(body) - at - 4:
             sent, received = _COUNTS.unpack_from(body, at + 4 + _COUNTS_AT)
-            return _INODE.unpack_from(body, _INODE_AT)[0], sent + received
+            return Connection(_INODE.unpack_from(body, _INODE_AT)[0], sent + received, _outward_port(body))
         at += (length + 3) & ~3
     return None
+
+
+def _outward_port(body: bytes) -> Optional[int]:
+    """This end's port of a connection that leaves this machine, as far as the far address tells."""
+    far = body[_FAR_AT : _FAR_AT + 16]
+    v4 = far[:4] if body[0] == socket.AF_INET else far[12:] if far[:12] == b"\0" * 10 + b"\xff\xff" else b""
+    loops = v4[:1] == b"\x7f" if v4 else far == b"\0" * 15 + b"\1"
+    return None if loops else int(_PORT.unpack_from(body, _PORT_AT)[0])

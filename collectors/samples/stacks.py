@@ -63,3 +63,5 @@ class StackDump(NamedTuple):
     """Bytes that its open TCP connections have sent and received so far; None where that is not told."""
     carrying: Optional[float] = None
     """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""
+    ports: List[int] = []  # noqa: RUF012 (never written to)
+    """This end's ports of its TCP connections to other machines; empty where they are many, or not told."""

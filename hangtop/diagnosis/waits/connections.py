@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
 
 _HOLDER = re.compile(r"^tcp \S+, process (\d+) ")
+_FAR = re.compile(r"^tcp \[?([\w.:]+?)\]?:(\d+)$")
 _RECEIVES = frozenset(("read", "readv", "recvfrom", "recvmsg", "accept", "accept4", "connect"))
 
 
-def told_by_connections(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatus]:
-    """Ranks that the kernel keeps in a call on a connection to another living rank of their node.
+def told_by_connections(
+    job: Job, statuses: Iterable[RankStatus], dumps: Mapping[int, tuple[str, Sequence[StackDump]]]
+) -> dict[int, RankStatus]:
+    """Ranks that the kernel keeps in a call on a connection to another living rank.
 
-    Only where nothing else says what they do: a rank that reads its data from a server beside another rank does that.
+    ``dumps`` are the looks at each rank, with its node. Only where nothing else says what they do: a rank that reads
+    its data from a server beside another rank does that.
     """
     found: dict[int, RankStatus] = {}
-    ranks: dict[tuple[str, int], int] = {}
+    peers: _Peers | None = None
     for status in statuses:
         doing = status.activity
         if status.state != "working" or doing is None or doing.kind != "code" or doing.waits != "storage":
             continue
-        far = _HOLDER.match(doing.waiting_on)
-        if far is None:
+        if not doing.waiting_on.startswith("tcp "):
             continue
-        ranks = ranks or {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
-        peer = ranks.get((status.node, int(far[1])))
+        peers = peers or _Peers(job, dumps)
+        peer = peers.at(status.node, doing.waiting_on)
         if peer is None or peer == status.rank:
             continue
         receives = doing.syscall in _RECEIVES
@@ -36,3 +41,30 @@ def told_by_connections(job: Job, statuses: Iterable[RankStatus]) -> dict[int, R
         told = doing._replace(kind="p2p", waits="peers", op="recv" if receives else "send", peer=peer, label=label)
         found[status.rank] = waiting_for(job, status, told)
     return found
+
+
+class _Peers:
+    """Which rank has the far end of a connection: on the same node its process is told, on another one its port."""
+
+    def __init__(self, job: Job, dumps: Mapping[int, tuple[str, Sequence[StackDump]]]) -> None:
+        living = [one for one in job.ranks if one.gone_at is None]
+        self._by_pid = {(one.node, one.process.pid): one.rank for one in living}
+        self._by_port: dict[tuple[str, int], int | None] = {}
+        for rank in {one.rank for one in living} & dumps.keys():
+            node, own = dumps[rank]
+            for port in {port for dump in own if dump.pid == dump.rank_pid for port in dump.ports}:
+                place = node, port
+                self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
+        self._nodes: dict[str, str] = {}
+        for one_node in job.nodes.values():
+            for name in names_of(one_node):
+                known = self._nodes.setdefault(name, one_node.name)
+                self._nodes[name] = known if known == one_node.name else ""  # loopbacks and bridges are everywhere
+
+    def at(self, node: str, target: str) -> int | None:
+        """The rank at the far end of ``tcp 10.0.0.7:40001`` of a node, or ``tcp …, process 71 (python3)``."""
+        beside = _HOLDER.match(target)
+        if beside is not None:
+            return self._by_pid.get((node, int(beside[1])))
+        far = _FAR.match(target)
+        return None if far is None else self._by_port.get((self._nodes.get(far[1], ""), int(far[2])))

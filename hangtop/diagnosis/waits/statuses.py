@@ -60,7 +60,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         )
     statuses |= told_at_same_point(job, statuses.values())
     statuses |= told_by_gpu(job, statuses.values())
-    statuses |= told_by_connections(job, statuses.values())
+    statuses |= told_by_connections(job, statuses.values(), dumps)
     looked_at = [one for one in statuses.values() if one.present and (one.activity or job.patience <= 0)]
     statuses |= _frozen(job, looked_at, steps=not _someone_stays(statuses.values()))
     statuses |= _unnamed_waiters(tuple(statuses.values()))

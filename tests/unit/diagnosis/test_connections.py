@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from collectors.samples.fabric import Interface
+from hangtop.diagnosis.job import NetworkUse
+from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import READING, Sketch, first, kinds
 
 RECEIVES = ["recvn ps.py:9", "main ps.py:32"]
@@ -48,3 +53,33 @@ def test_all_receive_from_one_another() -> None:
     job.ranks(2).at(RECEIVES, syscall="recvfrom", waiting_on=from_rank(1)).pulse()
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("p2p_deadlock", (0, 1, 2))
+
+
+def apart(far: str = "tcp 10.0.0.2:40001", *, ports: Sequence[int] = (40001,)) -> Sketch:
+    """Rank 1, on another node, reads its data, and rank 0 receives from it."""
+    job = Sketch(world=2, nodes=2, stood_still=40.0)
+    for index in (1, 2):
+        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24", f"fd00::1:{index}/64"], "physical")
+        lo = Interface("lo", 65536, None, True, ["127.0.0.1/8", "10.9.9.9/32"], "loopback")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(eth, lo)))
+    job.ranks(0).at(RECEIVES, syscall="recvfrom", waiting_on=far)
+    job.ranks(1).at(READING, syscall="read", waiting_on="pipe", ports=ports)
+    return job
+
+
+@pytest.mark.parametrize("far", ["tcp 10.0.0.2:40001", "tcp [fd00::1:2]:40001"])
+def test_the_far_end_on_another_node_is_known_by_its_port(far: str) -> None:
+    found = first(apart(far).verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
+    assert "1 other" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("far", "ports"),
+    [
+        ("tcp 10.0.0.2:2049", (40001,)), ("tcp 10.0.0.3:40001", (40001,)), ("tcp 127.0.0.1:40001", (40001,)),
+        ("tcp 10.9.9.9:40001", (40001,)), ("tcp 10.0.0.2:40001", ()),
+    ],
+)  # fmt: skip
+def test_a_server_on_a_node_of_the_job_is_no_rank(far: str, ports: Sequence[int]) -> None:
+    assert status_of_job(apart(far, ports=ports).job()).statuses[0].state == "working"

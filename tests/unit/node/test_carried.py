@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import carried as module
-from collectors.node.carried import CarriedBytes, carried, counted, parts
+from collectors.node.carried import PORTS, CarriedBytes, Connection, carried, counted, parts
 
 
 def test_a_real_connection_is_counted_at_both_ends() -> None:
@@ -21,22 +21,25 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
         far, _ = server.accept()
         found = carried(os.getpid())
         assert found is not None
-        _, before = found
+        before = found.carried
         traffic = CarriedBytes(os.getpid())
         near.sendall(b"x" * 100_000)
         left = 100_000
         while left:
             left -= len(far.recv(65536))
         deadline = time.monotonic() + 20
-        while (now := (carried(os.getpid()) or (0.0, 0))[1]) < before + 200_000:  # acknowledged here, received there
+        while (
+            now := one.carried if (one := carried(os.getpid())) else 0
+        ) < before + 200_000:  # acknowledged here, received there
             assert time.monotonic() < deadline, (before, now)
             time.sleep(0.02)
         time.sleep(0.06)
-        total, rate = traffic.told()
+        total, rate, ports = traffic.told()
         assert total is not None
         assert total >= before + 200_000
         assert rate is not None
         assert rate > 0
+        assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
         near.close()
         far.close()
 
@@ -47,9 +50,9 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     asked: list[int] = []
     clock = [100.0]
 
-    def of_family(family: int) -> list[tuple[int, int]]:
+    def of_family(family: int) -> list[Connection]:
         asked.append(family)
-        return [(7, int(clock[0] * 1000))] if family == socket.AF_INET else []
+        return [Connection(7, int(clock[0] * 1000), 40001)] if family == socket.AF_INET else []
 
     monkeypatch.setattr(module, "_of_family", of_family)
     monkeypatch.setattr(module, "CONNECTIONS", module.ConnectionLists())
@@ -59,13 +62,13 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     assert len(asked) == 2, "once for each family"
     clock[0] += 0.06
     told = [look.told() for look in looks]
-    assert told == [(100060, 1000.0)] * 8
+    assert told == [(100060, 1000.0, [40001])] * 8
     assert len(asked) == 4
     late = CarriedBytes(os.getpid())
     clock[0] += 0.02
-    assert late.told() == (100080, None), "too short a while for a rate"
+    assert late.told() == (100080, None, [40001]), "too short a while for a rate"
     clock[0] += 0.08
-    assert late.told() == (100160, 1000.0)
+    assert late.told() == (100160, 1000.0, [40001])
 
 
 def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
@@ -87,8 +90,37 @@ def diagnosed(inode: int, sent: int, received: int, *, info: int = 136, before: 
 
 def test_counts_are_read_behind_other_attributes() -> None:
     other = struct.pack("=HHI", 8, 8, 77)
-    assert counted(diagnosed(9, 5, 7)) == (9, 12)
-    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12)
+    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0)
+    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0)
+
+
+@pytest.mark.parametrize(
+    ("family", "far", "port"),
+    [
+        (socket.AF_INET, "10.0.0.7", 40001), (socket.AF_INET, "127.0.0.2", None),
+        (socket.AF_INET6, "2001:db8::7", 40001), (socket.AF_INET6, "::1", None),
+        (socket.AF_INET6, "::ffff:127.0.0.1", None),
+        (socket.AF_INET6, "::ffff:10.0.0.7", 40001),
+    ],
+)  # fmt: skip
+def test_the_port_is_told_of_connections_that_leave_the_machine(
+    family: socket.AddressFamily, far: str, port: int | None
+) -> None:
+    address = socket.inet_pton(family, far).ljust(16, b"\0")
+    head = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
+    found = counted(head + diagnosed(9, 5, 7)[len(head) :])
+    assert found == (9, 12, port)
+
+
+@pytest.mark.parametrize(("number", "told"), [(PORTS, PORTS), (PORTS + 1, 0)])
+def test_ports_are_told_where_they_are_few(number: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [Connection(inode, 1, 40000 + inode) for inode in range(number)]
+    monkeypatch.setattr(module, "_of_family", lambda family: every if family == socket.AF_INET else [])
+    monkeypatch.setattr(module, "CONNECTIONS", module.ConnectionLists())
+    monkeypatch.setattr(module, "held_sockets", lambda _proc, _pid: set(range(number)))
+    found = carried(os.getpid())
+    assert found is not None
+    assert (len(found.ports), found.carried) == (told, number)
 
 
 def test_a_kernel_before_4_1_counts_nothing() -> None:
@@ -99,7 +131,7 @@ def test_messages_of_one_answer_are_told_apart() -> None:
     answer = message(20, diagnosed(9, 5, 7)) + message(20, b"short") + message(3, b"\0\0\0\0")
     found = list(parts(answer))
     assert [kind for kind, _ in found] == [20, 20, 3]
-    assert [counted(body) for _, body in found] == [(9, 12), None, None]
+    assert [counted(body) for _, body in found] == [(9, 12, 0), None, None]
 
 
 @given(st.binary(max_size=400))
