@@ -22,11 +22,12 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support import websocket
+
 PROTOCOL = "v5.channel.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 _ACCEPT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUCCESS = {"metadata": {}, "status": "Success"}
-_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 
 
 @dataclass
@@ -76,6 +77,8 @@ class ApiServer:
         self.namespace = namespace
         self.hosts: dict[str, dict[str, str]] = {}
         """Labels of the Kubernetes nodes by name."""
+        self.cordoned: set[str] = set()
+        """Nodes that were told to take no further pods."""
         self.faults = Faults()
         self.kubeconfig = folder / "kubeconfig"
         self.execs = 0
@@ -138,11 +141,14 @@ class ApiServer:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 request, *lines = head.split("\r\n")
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-                _, target, _ = request.split(" ", 2)
+                method, target, _ = request.split(" ", 2)
                 url = urlsplit(target)
+                given = await reader.readexactly(int(headers.get("content-length", "0")))
                 if headers.get("upgrade", "").lower() == "websocket":
                     await self._exec(url.path, parse_qs(url.query), headers, reader, writer)
                     return
+                if method == "PATCH":
+                    self._patch(url.path, json.loads(given))
                 status, document = self._answer(url.path, parse_qs(url.query))
                 body = json.dumps(document).encode()
                 kind = "Content-Type: application/json"
@@ -154,6 +160,11 @@ class ApiServer:
             self._connections.discard(writer)
             writer.close()
 
+    def _patch(self, path: str, change: dict[str, Any]) -> None:
+        host = path.removeprefix("/api/v1/nodes/")
+        if host in self.hosts and change.get("spec", {}).get("unschedulable"):
+            self.cordoned.add(host)
+
     def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
         fixed: dict[str, dict[str, Any]] = {
             "/api": {"kind": "APIVersions", "versions": ["v1"]},
@@ -164,7 +175,7 @@ class ApiServer:
                 {"name": "pods/exec", "singularName": "", "namespaced": True, "kind": "PodExecOptions",
                  "verbs": ["create", "get"]},
                 {"name": "nodes", "singularName": "node", "namespaced": False, "kind": "Node", "shortNames": ["no"],
-                 "verbs": ["get", "list"]},
+                 "verbs": ["get", "list", "patch"]},
             ]},
         }  # fmt: skip
         if path in fixed:
@@ -178,7 +189,8 @@ class ApiServer:
         host = path.removeprefix("/api/v1/nodes/")
         if host in self.hosts:
             metadata = {"name": host, "labels": self.hosts[host]}
-            return 200, {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+            spec = {"unschedulable": True} if host in self.cordoned else {}
+            return 200, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
         name = path.removeprefix(base + "/")
         if name in self.pods:
             return 200, self.pods[name].document(self.namespace)
@@ -220,12 +232,12 @@ class ApiServer:
             done, _ = await asyncio.wait([*copying], return_when=asyncio.FIRST_EXCEPTION)
             cut = any(task.exception() is not None for task in done)
             if cut:
-                self._send(writer, _BINARY, bytes([ERROR]) + json.dumps(_SUCCESS).encode())
+                websocket.send(writer, websocket.BINARY, bytes([ERROR]) + json.dumps(_SUCCESS).encode())
             else:
                 status = await child.wait()
                 await self._thawed()
-                self._send(writer, _BINARY, bytes([ERROR]) + json.dumps(_status(status)).encode())
-            self._send(writer, _CLOSE, (1000).to_bytes(2, "big"))
+                websocket.send(writer, websocket.BINARY, bytes([ERROR]) + json.dumps(_status(status)).encode())
+            websocket.send(writer, websocket.CLOSE, (1000).to_bytes(2, "big"))
             await writer.drain()
         except ConnectionError:
             pass  # kubectl was killed: what runs in the container goes on, as with the real one
@@ -242,10 +254,10 @@ class ApiServer:
             await self._thawed()
             limit = self.faults.output_ends_after
             if channel == STDOUT and limit is not None and sent + len(data) > limit:
-                self._send(writer, _BINARY, bytes([channel]) + data[: max(0, limit - sent)])
+                websocket.send(writer, websocket.BINARY, bytes([channel]) + data[: max(0, limit - sent)])
                 raise EOFError
             sent += len(data)
-            self._send(writer, _BINARY, bytes([channel]) + data)
+            websocket.send(writer, websocket.BINARY, bytes([channel]) + data)
             await writer.drain()
 
     async def _feed(
@@ -254,48 +266,16 @@ class ApiServer:
         assert child.stdin is not None
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                kind, data = await _frame(reader)
-                if kind == _PING:
-                    self._send(writer, _PONG, data)
-                elif kind == _CLOSE:
+                kind, data = await websocket.frame(reader)
+                if kind == websocket.PING:
+                    websocket.send(writer, websocket.PONG, data)
+                elif kind == websocket.CLOSE:
                     return  # its input stays open: the runtime does not always notice
                 elif data[:1] == bytes([CLOSE]):
                     child.stdin.close()
                 elif data[:1] == bytes([STDIN]) and not (self.faults.loses_input or self.faults.frozen):
                     child.stdin.write(data[1:])
                     await child.stdin.drain()
-
-    @staticmethod
-    def _send(writer: asyncio.StreamWriter, kind: int, data: bytes) -> None:
-        if writer.is_closing():
-            raise ConnectionResetError
-        size = len(data)
-        length = bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2, "big")
-        writer.write(bytes([0x80 | kind]) + length + data)
-
-
-async def _frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """One message of the client, put together of its parts."""
-    whole = b""
-    first = 0
-    while True:
-        head, size = await reader.readexactly(2)
-        length = size & 0x7F
-        if length == 126:
-            length = int.from_bytes(await reader.readexactly(2), "big")
-        elif length == 127:
-            length = int.from_bytes(await reader.readexactly(8), "big")
-        mask = await reader.readexactly(4)
-        data = await reader.readexactly(length)
-        key = (mask * (length // 4 + 1))[:length]
-        plain = (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(length, "big")
-        kind = head & 0x0F
-        if kind in (_CLOSE, _PING, _PONG):
-            return kind, plain
-        first = kind or first
-        whole += plain
-        if head & 0x80:
-            return first, whole
 
 
 def _status(code: int) -> dict[str, Any]:

