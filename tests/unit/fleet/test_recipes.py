@@ -7,7 +7,8 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -92,10 +93,18 @@ async def test_what_carries_bytes_to_an_sshd_will_do(
         assert json.loads(asked.read_text()) == words.replace("PORT", str(host.port)).split()
 
 
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a short name: that of a socket has a hundred characters at the most."""
+    with tempfile.TemporaryDirectory(prefix="h") as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+
+
 @asynccontextmanager
-async def master(user: Home, login: Host) -> AsyncIterator[None]:
+async def master(user: Home, near: Path, login: Host) -> AsyncIterator[None]:
     """OpenSSH's own master to the login machine, behind a socket where the recipe looks for it."""
-    folder = user.folder / ".ssh"
+    folder = near / ".ssh"
     folder.mkdir()
     config = folder / "master_config"
     config.write_text(
@@ -116,12 +125,12 @@ async def master(user: Home, login: Host) -> AsyncIterator[None]:
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="OpenSSH's client holds the socket")
-async def test_the_socket_of_a_master_that_is_logged_in(user: Home) -> None:
+async def test_the_socket_of_a_master_that_is_logged_in(user: Home, near: Path) -> None:
     async with serve() as login, serve(Host(host_keys=("node",))) as host:
         user.knows(login)
         user.knows(host, "node")
         user.lines += [f"IdentityFile {user.key('user')}", "Host gpu3", "HostName 127.0.0.1", f"Port {host.port}",
                        "User tester", recipes()]  # fmt: skip
-        async with master(user, login):
+        async with master(user, near, login):
             assert await hello(user, "gpu3") == b"through\n"
         assert login.forwarded == [("127.0.0.1", host.port)]
