@@ -249,7 +249,7 @@ class HangtopApp(Host, inherit_bindings=False):
                 if answer:
                     self._in_background(action)
 
-            self.push_screen(ConfirmDialog(action.title, action.intent(self), action.help), take)
+            self.push_screen(ConfirmDialog(action.title, action.intent(self)), take)
         else:
             try:
                 done = action.run(self)

@@ -109,3 +109,12 @@ async def test_a_dialog_makes_room_for_a_verdict_that_comes_while_it_is_open() -
         await shown.draw()
         await shown.draw()
         assert "╭─" in shown.lines()[1]
+
+
+async def test_a_question_is_one_line_and_says_nothing_twice() -> None:
+    session = Paper(nodes=2).session()
+    async with screen(session, size=(120, 36)) as shown:
+        await shown.press("2", "ctrl+n")
+        text = shown.text()
+        assert "1 rank on 1 node, native stacks, each paused for about 25 ms" in text
+        assert text.count("25 ms") == 1

@@ -38,7 +38,7 @@ class ConfirmDialog(Dialog[bool]):
         Binding("down,j", "scroll(1)", "Down"),
     ]
 
-    def __init__(self, title: str, intent: Intent, why: str) -> None:
+    def __init__(self, title: str, intent: Intent, why: str = "") -> None:
         super().__init__(title)
         self._intent, self._why = intent, why
         self._exact = False

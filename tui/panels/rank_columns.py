@@ -117,7 +117,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
-        Column("trend", "last 12 s", _TREND, cpu, trend, help="CPU of the last 12 s; full is one core"),
+        Column("trend", "cpu last 12 s", 13, cpu, trend, help="CPU of the last 12 s; full is one core"),
         Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
                help="memory of its GPU in use"),
         Column("quiet", "log quiet", 9, quiet, form=age, align="right", help="since its logs last grew"),
