@@ -219,7 +219,7 @@ def _would_settle(job_status: JobStatus) -> str:
         *(("GPU figures",) if all(one.load == "unknown" for one in job_status.present) else ()),
         *(("a log that counts steps",) if job_status.job.motion.last_step is None else ()),
     ]
-    return f"; {listed(missing)} would tell, or a longer --watch" if missing else "; a longer --watch would tell"
+    return f"; {listed(missing)} would tell, or watching for longer" if missing else "; watching for longer would tell"
 
 
 def _unknown(job_status: JobStatus) -> tuple[Unknown, ...]:

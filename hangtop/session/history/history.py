@@ -1,7 +1,7 @@
 """The history of one job: its figures at three grains, what each rank and GPU did, and the verdicts that were given.
 
 Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank or GPU half a kilobyte,
-and of a job of more than :data:`FINE` ranks only the coarse half of that. What verdicts that follow each other name
+and of a job of more than :data:`FINE` ranks only an hour by twenty seconds. What verdicts that follow each other name
 alike is held once.
 """
 

@@ -1,4 +1,7 @@
-"""What each rank and each GPU did: a byte a cell, a second each for two minutes, ten seconds each for an hour."""
+"""What each rank and each GPU did: a byte a cell, a second each for two minutes, ten seconds each for an hour.
+
+Of a job of thousands twenty seconds each for an hour, and no seconds.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +81,13 @@ class Lane:
 
 
 class Lanes:
-    """One thing at both grains; the fine one only where the job is small enough."""
+    """One thing at both grains; the fine one only where the job is small enough, and else the coarse one coarser."""
 
     __slots__ = ("coarse", "fine", "since")
 
     def __init__(self, *, fine: bool = True) -> None:
         self.fine = Lane(1, 120) if fine else None
-        self.coarse = Lane(10, 360)
+        self.coarse = Lane(10, 360) if fine else Lane(20, 180)
         self.since: float | None = None
         """Since when it has stood still; None while it moves, and for what does not move by itself."""
 

@@ -181,6 +181,11 @@ def test_of_a_large_job_only_the_coarse_half_is_kept() -> None:
     history = session.history
     assert len(history.ranks) == len(history.gpus) == 8 * paper.nodes
     assert all(lanes.fine is None for lanes in history.ranks.values())
+    now = paper.clock.now
+    lanes = next(iter(history.ranks.values()))
+    assert lanes.coarse.reaches(now - 3500)
+    assert lanes.coarse.seconds == 20
+    assert lanes.cells(now + 20, 20, 2)[-1] != UNSEEN
     assert history.series["alive"].newest == 8 * paper.nodes
 
 
