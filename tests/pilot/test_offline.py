@@ -56,7 +56,10 @@ async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty
         assert "3 GPUs" in shown.lines()[1]
         await shown.press("8")
         assert "[Stacks]" in shown.lines()[1]
-        assert "no stack taken yet" in shown.text()
+        assert "nothing of this was known at this moment" in shown.text()
+        await shown.press("9")
+        assert "nothing of this was known at this moment" in shown.text()
+        assert "r asks for" not in shown.text()
         await shown.press("2")
         assert "Stacks" not in shown.lines()[1]
 

@@ -114,6 +114,13 @@ class Panel(Clear, Vertical):
     def mark_all(self) -> None:
         """Mark everything shown."""
 
+    def hint(self, live: str) -> str:
+        """What stands in place of what is not there; where nobody can be asked, no key brings more."""
+        session = self.scene.session
+        if session.can_act:
+            return live
+        return "nothing of this was known at this moment" if session.live else "nothing of this is in these files"
+
     def narrowed(self) -> str:
         """Scope and filter together, as one filter."""
         return f"{self.scope} {self.query_text}".strip()

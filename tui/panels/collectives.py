@@ -82,7 +82,9 @@ class CollectivesPanel(BlockPanel):
         self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
         made = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
         self.blocks = self.filter.kept(made)
-        self.view.empty = f"no line with “{self.query_text}”" if self.query_text else "" if self._making else EMPTY
+        self.view.empty = (
+            f"no line with “{self.query_text}”" if self.query_text else "" if self._making else self.hint(EMPTY)
+        )
         self.view.feed(self.blocks)
         self.bar.show(self._totals())
 

@@ -59,6 +59,7 @@ class RanksPanel(TablePanel[RankRow]):
     def rows(self) -> Sequence[RankRow]:
         """All ranks. Once one tells its step and phase, or is waited for, there are columns for that."""
         rows = self.scene.ranks
+        self.table.empty = self.hint(self.EMPTY)
         if not self._tells and any(row.rank.inside is not None for row in rows[:TELLERS]):
             self._tells = True
             self._put_before("cpu", told_columns(self.scene))

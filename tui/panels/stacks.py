@@ -51,6 +51,8 @@ class StacksPanel(BlockPanel):
             self._seen = seen
             self._entries = entries(self.scene.state)
             self._merge()
+        if self.merged is None:
+            self.view.empty = self.hint(EMPTY)
         self.view.feed(self.blocks)
         self.bar.show(self._totals())
 
@@ -71,7 +73,7 @@ class StacksPanel(BlockPanel):
         if self.merged is not None:
             make = blocks_of_trees if self.as_tree else blocks_of_groups
             self.blocks = self.filter.kept(make(self.merged, self._place))
-            self.view.empty = f"no group with “{self.query_text}”" if self.query_text else EMPTY
+            self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(EMPTY)
             self.view.feed(self.blocks)
         self.stand_where_wanted()
         self.bar.show(self._totals())

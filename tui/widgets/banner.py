@@ -137,7 +137,8 @@ class Banner(Bar):
             whole = f"/{count.world_size}" if count.world_size is not None else ""
             up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
             nodes = f"{count.nodes_up}/{count.nodes}" if self.scene.session.live else str(count.nodes)
-            parts.append([(f"{nodes} nodes", up), (f" {count.ranks_alive}{whole} ranks", Tone.DIM)])
+            ranks = f"{count.ranks_alive}{whole} rank{'' if (count.world_size or count.ranks_alive) == 1 else 's'}"
+            parts.append([(f"{nodes} node{'' if count.nodes == 1 else 's'}", up), (f" {ranks}", Tone.DIM)])
         if self.scene.session.options.read_only and self.scene.session.can_act:
             parts.append([("read-only", Tone.INFO)])
         last = self._last(brief=False)
