@@ -79,7 +79,7 @@ def _notes(doing: Activity) -> list[Piece]:
         notes.append((f" · {doing.cpu}", Tone.TEXT))
     if doing.wchan and doing.state == "D":
         notes.append((f" · in the kernel: {doing.wchan}", Tone.BAD))
-    if doing.waiting_on:
+    if doing.waiting_on and doing.waiting_on not in doing.label:
         notes.append((f" · on {doing.waiting_on}", Tone.TEXT))
     return notes
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hangtop.diagnosis.stacks import merge
 from tests.support.made import stack
-from tui.stacked import full_stack
+from tui.stacked import blocks_of_groups, full_stack
 
 
 def test_where_it_stands_is_one_text() -> None:
@@ -14,3 +15,11 @@ def test_where_it_stands_is_one_text() -> None:
     assert standing[0] == "  state S, system call openat, kernel wait wait_for_partner, on /data/shard-7, to read"
     (plain,) = full_stack(3, [dump._replace(state="", syscall="", wchan="", waiting_on="")])[1]
     assert plain[0] == "  state –, system call –"
+
+
+def test_what_a_rank_waits_for_is_said_once() -> None:
+    file = "/data/shard-7, to read"
+    waits = stack(7, "read_shard", "main")._replace(state="D", syscall="openat", waiting_on=file)
+    (block,) = blocks_of_groups(merge([(3, waits)]), lambda _: "node0")
+    heading = "".join(text for text, _ in block.lines[0])
+    assert heading.count(file) == 1, heading
