@@ -57,6 +57,18 @@ class Changes:
         self._kept[self._next] = change
         self._next += 1
 
+    def take_back(self, kind: ChangeKind, node: str, text: str, since: float) -> None:
+        """Forget the newest one with these words, if it is not older than ``since``."""
+        numbers = self._numbers.get(kind, deque())
+        for number in reversed(numbers):
+            change = self._kept[number]
+            if change.at < since:
+                return
+            if (change.node, change.text) == (node, text):
+                numbers.remove(number)
+                del self._kept[number]
+                return
+
     @property
     def newest(self) -> Change | None:
         """The last one that was noted."""

@@ -85,6 +85,7 @@ class Intake:
         self.state.stacks.extend(named)
         if node in self.state.nodes:
             own_pauses.told_by(self.state.nodes[node], dumps)
+            own_pauses.untell(self.state.changes, self.state.nodes[node], dumps)
         self.progress.saw(named)
         self.keeping.take(lambda keeper: keeper.stacks(self.now(), node, dumps))
 

@@ -12,6 +12,8 @@ from math import inf
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.phrasing import rank_text
+from hangtop.session.changes import Changes
 from hangtop.session.state import NodeState, OwnPause
 
 SHOWN_S = 2.5
@@ -48,6 +50,22 @@ def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
         known = node.held.get(dump.pid)
         if pauses(dump) and (known is None or known.ended < dump.at):
             node.held[dump.pid] = _pause(node, dump.pid, dump.at, dump.at)
+
+
+def untell(changes: Changes, node: NodeState, dumps: Collection[StackDump]) -> None:
+    """Take back that somebody traces a rank: in a recording a look of ours is known only when it has answered."""
+    for dump in dumps:
+        rank = node.ranks.get(dump.pid)
+        if rank is not None and pauses(dump):
+            who, since = rank_text(rank.process.rank), dump.at - SHOWN_S
+            changes.take_back("stopped", node.name, f"{who} is traced", since)
+            changes.take_back("back", node.name, f"{who} is running again", since)
+
+
+def ends(node: NodeState, pid: int, at: float, was: str) -> bool:
+    """Whether a rank that was traced is running again because a look of ours is over."""
+    pause = node.held.get(pid)
+    return was == "t" and pause is not None and at <= pause.ended + SHOWN_S
 
 
 def _pause(node: NodeState, pid: int, began: float, ended: float) -> OwnPause:

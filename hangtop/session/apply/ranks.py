@@ -71,7 +71,8 @@ def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
         if rank is not None:
             looks = rank.looks
             newest = looks.newest
-            if newest is not None and newest.state != sample.state:
+            changed = newest is not None and newest.state != sample.state
+            if newest is not None and changed and not own_pauses.ends(here.node, sample.pid, at, newest.state):
                 _note_state(here, rank, newest.state, sample.state)
             looks.take(at, sample)
     here.pulses += samples

@@ -85,3 +85,34 @@ def test_what_slept_before_by_nobodys_word_is_not_made_up(watched: Watched) -> N
 def test_a_recording_knows_of_it_by_the_look_itself(watched: Watched, method: str, since: float) -> None:
     own_pauses.told_by(watched.node, [stack(41, "acquire", at=1002.2, method=method)])
     assert watched.says(1005.0, idle_since=1002.3, voluntary_switches=52).idle_since == since
+
+
+def told(watched: Watched) -> list[str]:
+    return [change.text for change in watched.store.state.changes if change.kind in ("stopped", "back")]
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["while it lasts", "once it is over"])
+def test_a_recorded_look_is_no_tracer_once_it_has_answered(watched: Watched, over: bool) -> None:
+    """In a recording nobody says before that one begins."""
+    watched.says(1002.0, state="t")
+    assert told(watched) == ["rank 0 is traced"]
+    if over:
+        watched.says(1003.0)
+        assert told(watched) == ["rank 0 is traced", "rank 0 is running again"]
+    looks = [stack(41, "read_shard")._replace(method="native", at=1002.4)]
+    own_pauses.told_by(watched.node, looks)
+    own_pauses.untell(watched.store.state.changes, watched.node, looks)
+    assert told(watched) == []
+    watched.says(1003.5)
+    assert told(watched) == []
+
+
+def test_a_debugger_is_told_though_a_gentle_look_answers(watched: Watched) -> None:
+    watched.says(1002.0, state="t")
+    for looks in (
+        [stack(41, "read_shard")._replace(at=1002.4)],
+        [stack(41, "main")._replace(method="native", at=1030.0)],
+    ):
+        own_pauses.told_by(watched.node, looks)
+        own_pauses.untell(watched.store.state.changes, watched.node, looks)
+    assert told(watched) == ["rank 0 is traced"]
