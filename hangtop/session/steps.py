@@ -73,6 +73,11 @@ class JobSteps:
             self.best = log
         return self.now - grown_at <= _fresh(every)
 
+    @property
+    def told_at(self) -> float | None:
+        """When the last training step was written; where none has a number, the last line that counts."""
+        return self.last_at if self.last is None else self.numbered_at
+
     def going_on(self) -> bool:
         """Whether the logs show that steps are being done."""
         return self.grown_at is not None and self.now - self.grown_at <= self.fresh

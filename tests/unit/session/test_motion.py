@@ -85,6 +85,17 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
     assert motion(job) == (False, "")
 
 
+def test_the_last_step_is_no_younger_for_another_count_that_goes_on() -> None:
+    job = Job()
+    feed(job, step(job, 12, 0))
+    done = job.now
+    for seconds in range(1, 9):
+        job.run(1, spins)
+        feed(job, step(job, 100 + seconds, seconds, path="/logs/uptime.out", name=""))
+    job.run(1, spins)
+    assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (12, done)
+
+
 def test_a_proof_by_steps_grows_old() -> None:
     job = Job()
     for done in range(6):
