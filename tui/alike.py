@@ -18,7 +18,7 @@ _NUMBERS = re.compile(
 )
 
 
-class Line(Protocol):
+class FoldableLine(Protocol):
     """What is asked of a line."""
 
     @property
@@ -51,7 +51,7 @@ class Fold:
 
     __slots__ = ("at", "nodes", "ranks", "serial", "writers")
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: FoldableLine) -> None:
         """Begin with the one that is shown."""
         self.at, self.serial = line.at, line.serial
         self.writers: set[tuple[str, int | None]] = set()
@@ -59,7 +59,7 @@ class Fold:
         self.ranks: set[int] = set()
         self.add(line)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: FoldableLine) -> None:
         """Another one."""
         self.writers.add((line.node, line.rank))
         self.nodes.add(line.node)
@@ -85,7 +85,7 @@ class Folds:
         self.folded = 0
         """Lines that are shown as part of another."""
 
-    def takes(self, line: Line) -> bool:
+    def takes(self, line: FoldableLine) -> bool:
         """Whether it is part of one that is shown already, of which it is then; else others may be part of it."""
         key = line.severity, _NUMBERS.sub(_kept, line.text)
         fold = self._latest.get(key)
@@ -99,7 +99,7 @@ class Folds:
         self._latest[key] = self._of[line.serial] = Fold(line)
         return False
 
-    def of(self, line: Line) -> Fold | None:
+    def of(self, line: FoldableLine) -> Fold | None:
         """What a line is part of; None for one that never came."""
         return self._of.get(line.serial)
 
