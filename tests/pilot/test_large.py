@@ -85,3 +85,16 @@ async def test_lines_of_many_ranks_at_one_time_are_one_until_z() -> None:
         assert "step 12 loss 0.5" in shown.text()
         await shown.press("z")
         assert "×40 ranks" in shown.text()
+
+
+async def test_on_a_wide_screen_what_a_rank_does_is_told_whole() -> None:
+    session = Paper(nodes=2, slow=11).session()
+    session.publish(hung())
+    async with screen(session, size=(200, 50)) as shown:
+        await shown.press("2")
+        assert "B waits in all_reduce at step (train.py:207) " in shown.text()
+        assert "nfs_wait_bit_k" in shown.text()
+        await shown.pilot.resize_terminal(100, 30)
+        await shown.draw()
+        assert "B waits in all_reduce at" in shown.text()
+        assert "nfs_wait_bit" in shown.text()

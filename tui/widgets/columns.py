@@ -19,6 +19,9 @@ from tui.widgets.runs import Runs
 
 R = TypeVar("R")
 
+ROOMY = 140
+"""Cells of a line from which on columns take the width that suits them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
@@ -42,6 +45,8 @@ class Column(Generic[R]):
     """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width."""
     most: int = 0
     """Not 0: as wide as the longest of its texts, up to this; for texts that do not change by the tick."""
+    roomy: int = 0
+    """Not 0: its width where a line has :data:`ROOMY` cells, for texts that are worth more than a further column."""
     also: tuple[str, ...] = ()
     help: str = ""
     """What the title does not say: shown for the column that orders the rows, in the chooser and in the help."""
@@ -147,7 +152,8 @@ def lay_out(
     The column with the key ``pinned``, which orders the rows, is always among them. What is left over goes to those
     that grow. ``sizes`` are widths, by key, of columns that have another one than their own.
     """
-    sizes = sizes or {}
+    roomy = {column.key: column.roomy for column in columns if column.roomy and width >= ROOMY}
+    sizes = {**roomy, **(sizes or {})}
     ahead = list(columns[:frozen])
     ahead += [column for column in columns[frozen:first] if column.key == pinned]
     rest = list(columns[first:])
