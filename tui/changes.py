@@ -111,7 +111,8 @@ class _Told:
         text = f"{ranks_text(self.ranks)}{others} {several}" if self.ranks else self.happened
         if self.sources:
             text = f"{listed(sorted(self.sources))}: {self.happened}"
-        return Change(newest.at, folded_names(sorted(names.all(self.nodes), key=natural)), text, newest.kind)
+        nodes = folded_names(sorted(names.all(self.nodes), key=natural))
+        return Change(newest.at, f"{nodes}, …" if more and len(self.nodes) > 1 else nodes, text, newest.kind)
 
 
 def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, more: bool = False) -> list[Change]:
