@@ -13,6 +13,8 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
     r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)"
 )
+_OF_PROGRAMS = ("13", "31", "43", "45")
+"""Xids of what a program did: a desktop's or a tool's are no fault of a job's."""
 _XID_TOLD = re.compile(
     r"\bX[Ii][Dd][ :=#]{1,3}(?P<code>\d{1,3})\b(?P<detail>[^\r\n]{0,160}?)"
     r"(?<![0-9a-fA-F])(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b"
@@ -125,7 +127,8 @@ def read(text: str) -> Iterator[Said]:
 def _read(text: str) -> Iterator[Said]:
     xid = _XID.search(text)
     if xid is not None:
-        yield Said("kernel.xid", _addressed(xid, ("code", "pid")))
+        if xid.group("code") not in _OF_PROGRAMS or not tasks.is_of_no_job((xid.group("process") or "").strip()):
+            yield Said("kernel.xid", _addressed(xid, ("code", "pid")))
         return
     told = _XID_TOLD.search(text)
     if told is not None:

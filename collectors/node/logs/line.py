@@ -103,6 +103,14 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
         yield line._replace(text=seen(line.text), stream=stream, at=at, labelled=True)
 
 
+def above(stream: Stream, raw: bytes, now: float) -> bytes:
+    """The line above a record of this stream; nothing where another rank's label stands in front of it, or none."""
+    if stream.rank is None and stream.local_rank is None:
+        return raw
+    said = [record.stream for record in records(raw, 0, now)]
+    return raw if said and said[-1][:2] == stream[:2] else b""
+
+
 def seen(text: str) -> str:
     """As much of a text as patterns may see, its middle left out."""
     return text if len(text) <= SEEN else text[: SEEN - _AT_END - 3] + " … " + text[-_AT_END:]

@@ -167,7 +167,7 @@ class Reader:
         opened = self._open[record.stream] = OpenRecord(block, begun, after, self.read_at, self._seen)
         opened.ran_at = self._naming.host(record)
         if isinstance(block, blocks.Exceptional):
-            above = before().rstrip(b"\n").rpartition(b"\n")[2][:400]
+            above = line.above(record.stream, before().rstrip(b"\n").rpartition(b"\n")[2][:400], self.now)
             opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
             opened.mild = _MILD.search(above) is not None
 

@@ -221,3 +221,12 @@ def test_a_logger_s_next_line_is_no_part_of_the_message() -> None:
     raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
     for line in ("2026-11-25 10:30:00,000 - app.io - INFO - part 9 is read", "2026-11-25 10:30:00.1 | INFO | part 9"):
         assert only(parse(raised + line + "\n"), "python.exception").data["message"] == "bad shard"
+
+
+def test_what_an_unlabelled_logger_said_does_not_introduce_a_rank_s_traceback() -> None:
+    raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
+    labelled = "".join("[rank3]: " + line + "\n" for line in raised.splitlines())
+    above = "[2026-11-25 10:30:00,000] [WARNING] [sched.py:690:get] no rate yet\n"
+    event = only(parse(above + labelled), "python.exception")
+    assert (event.rank, event.data.get("logged"), event.data.get("survived")) == (3, None, None)
+    assert only(parse(above + raised), "python.exception").data["logged"] is True
