@@ -162,6 +162,8 @@ class JobMotion:
     """The number of the last training step that a log of the job told."""
     last_step_at: float | None = None
     """When it was written."""
+    step_s: float | None = None
+    """Seconds that a step takes, of the last few that were seen; None where no log told of two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def motion_of(tally: Tally, steps: JobSteps, still: float | None, rhythm: float)
         moving = True if proof else moving
     if moving is None and still is not None and still > rhythm:
         moving = False
-    return JobMotion(moving, proof, steps.last, steps.told_at)
+    return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds)
 
 
 def _ranks(number: int) -> str:

@@ -98,6 +98,13 @@ class JobSteps:
             return 0.0
         return max(0.0, (last - first) / (newest - began))
 
+    @property
+    def seconds(self) -> float | None:
+        """Seconds that one of what the best log counts takes, of what it told last; None without two of them."""
+        told = () if self.best is None else self.best.told
+        done = told[-1][1] - told[0][1] if told else 0.0
+        return (told[-1][0] - told[0][0]) / done if done > 0 else None
+
     def proof(self) -> str:
         """``4 ranks, steps 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""
         best = self.best

@@ -15,20 +15,21 @@ from hangtop.diagnosis.witnesses.gpu_load import LoadShares, load_shares
 
 LEAST_SPAN_S = 15.0
 """Seconds of GPU figures that are needed, …"""
-OF_STEPS = 2.5
-"""… and so many times as long as the job may show nothing: whoever computes longest in one step is no slow rank."""
+STEPS = 4.0
+"""… and so many steps: within one, in a pipeline say, now one computes and now another."""
 
 
 def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     """straggler_rank: the job moves, and one GPU computes nearly always while the others wait for it most of the time.
 
     Where all ranks wait for their own GPUs in each look, as over NCCL, stacks do not tell one from the other. Needs
-    utilisation and power of one GPU a rank over :data:`LEAST_SPAN_S`; who evaluates, saves or compiles is left out.
+    utilisation and power of one GPU a rank over :data:`STEPS` steps; who evaluates, saves or compiles is left out.
     """
     job = job_status.job
-    if not job.motion.moving or job_status.hung or next(straggler_rank(job_status), None) is not None:
+    takes = job.motion.step_s
+    if takes is None or not job.motion.moving or job_status.hung or next(straggler_rank(job_status), None) is not None:
         return
-    shares = load_shares(job, max(LEAST_SPAN_S, OF_STEPS * (job.usual_pause or 0.0)))
+    shares = load_shares(job, max(LEAST_SPAN_S, STEPS * takes))
     late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
     if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
         return

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
 
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -21,7 +24,7 @@ def steps(*rows: Sequence[dict[str, float]], own: Sequence[str] = SYNCHRONIZE) -
     job = Sketch(patience=60.0, watched=60.0, stood_still=2.0)
     job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
     job.ranks(2).at(own, state="R")
-    job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 25 s", last_step=9)
+    job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 25 s", last_step=9, step_s=5.0)
     for number in (1, 2):
         pair = rows[2 * number - 2 : 2 * number]
         found = tuple(gpu(i, list(row), pids=[1000 + 2 * (number - 1) + i]) for i, row in enumerate(pair))
@@ -44,6 +47,13 @@ def test_gpus_that_all_compute_wait_for_nobody() -> None:
 
 def test_some_seconds_of_figures_are_too_few() -> None:
     assert alarms(steps(WAITS[:10], WAITS[:10], LATE[:10], WAITS[:10]).verdict()) == []
+
+
+@pytest.mark.parametrize("takes", [8.0, None])
+def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float | None) -> None:
+    job = steps(WAITS, WAITS, LATE, WAITS)
+    job.motion = replace(job.motion, step_s=takes)
+    assert alarms(job.verdict()) == []
 
 
 def test_a_rank_that_evaluates_works_for_all() -> None:
