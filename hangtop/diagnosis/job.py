@@ -163,7 +163,7 @@ class JobMotion:
     last_step_at: float | None = None
     """When it was written."""
     step_s: float | None = None
-    """Seconds that a step takes, of the last few that were seen; None where no log told of two."""
+    """Seconds that a step took at the longest, of the last few that were seen; None where no log told of two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,10 +100,12 @@ class JobSteps:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that one of what the best log counts takes, of what it told last; None without two of them."""
+        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two."""
         told = () if self.best is None else self.best.told
-        done = told[-1][1] - told[0][1] if told else 0.0
-        return (told[-1][0] - told[0][0]) / done if done > 0 else None
+        spans = [
+            (after[0] - before[0]) / (after[1] - before[1]) for before, after in pairwise(told) if after[1] > before[1]
+        ]
+        return max(spans, default=None)
 
     def proof(self) -> str:
         """``4 ranks, steps 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""

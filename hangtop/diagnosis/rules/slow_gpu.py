@@ -29,7 +29,8 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     takes = job.motion.step_s
     if takes is None or not job.motion.moving or job_status.hung or next(straggler_rank(job_status), None) is not None:
         return
-    shares = load_shares(job, max(LEAST_SPAN_S, STEPS * takes))
+    span = max(LEAST_SPAN_S, STEPS * takes)
+    shares = load_shares(job, span)
     late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
     if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
         return
@@ -43,7 +44,7 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
         f"the others' GPUs wait for that of {ranks_on(late, (one.node for one in statuses))} "
         f"{waited:.0%} of the time, which computes",
         ranks=tuple(late), nodes=nodes_of(statuses),
-        evidence=(Evidence(f"nvidia-smi, {duration(min(share.span for share in shares.values()))}", job.now,
+        evidence=(Evidence(f"nvidia-smi, {duration(span)}", job.now,
                            _told(late, shares, others)),),
         advice="Compare this rank with its peers: clocks and temperature of its GPU, the size of its batches, and what "
         "else runs on that GPU.",

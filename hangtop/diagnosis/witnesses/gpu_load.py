@@ -47,9 +47,8 @@ class Fingerprint:
 
 
 class LoadShares(NamedTuple):
-    """What a GPU did, as parts of the seconds that were seen."""
+    """What a GPU did, as parts of the time."""
 
-    span: float
     computing: float
     spinning: float
 
@@ -116,23 +115,23 @@ def _loads(job: Job) -> Mapping[int, Load]:
 
 
 def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
-    """For which part of the last time each living rank's GPU did what, by rank; empty in a job of many ranks.
+    """For which part of the last ``span`` seconds the GPU of each living rank did what, by rank; none of many ranks.
 
-    Only ranks with one GPU of which so many seconds are known at the least: a figure holds until the next one comes.
+    Only ranks with one GPU of which so many seconds are known: a figure holds until the next one comes.
     """
     owners = [rank for rank in job.ranks if rank.gone_at is None]
     found: dict[int, LoadShares] = {}
     for owner in owners if len(owners) <= FEW else ():
         gpus = gpus_of(job, owner)
         looks = list(gpus[0].looks) if len(gpus) == 1 else []
-        seen = looks[-1].at - looks[0].at if looks else 0.0
-        if seen < span:
+        since = looks[-1].at - span if looks else 0.0
+        if not looks or looks[0].at > since:
             continue
         lasted: dict[Load, float] = defaultdict(float)
         for look, following in pairwise(looks):
-            lasted[_of_look(gpus[0], look)] += following.at - look.at
+            lasted[_of_look(gpus[0], look)] += max(0.0, following.at - max(look.at, since))
         if not lasted["unknown"]:
-            found[owner.rank] = LoadShares(seen, lasted["computing"] / seen, lasted["spinning"] / seen)
+            found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
     return found
 
 

@@ -122,6 +122,17 @@ def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
     assert "straggler_rank" not in kinds(job.verdict())
 
 
+def test_a_rank_that_evaluated_a_while_ago_is_none_neither() -> None:
+    evaluates = ["run_batch model.py:50", "evaluate train.py:70", "main train.py:9"]
+    job = Sketch(looks=8, motion=MOVING, stood_still=0.0)
+    job.ranks().at(BACKWARD, BACKWARD, BACKWARD, BACKWARD, BACKWARD, BACKWARD, SLUGGISH, BACKWARD)
+    job.ranks().pulse(switches=9, cores=0.4)
+    job.ranks(0).at(*[evaluates] * 3, *[SLUGGISH] * 5, state="R").pulse(switches=9, cores=0.95)
+    assert "straggler_rank" not in kinds(job.verdict())
+    job.ranks(0).at(*[SLUGGISH] * 8, state="R")
+    assert "straggler_rank" in kinds(job.verdict())
+
+
 def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None:
     """Five looks at a rank that is never met waiting, at others that wait in three of five: it may be chance."""
     job = Sketch(motion=MOVING, stood_still=0.0)

@@ -36,7 +36,7 @@ def test_the_others_wait_for_the_gpu_that_computes() -> None:
     verdict = steps(WAITS, WAITS, LATE, WAITS).verdict()
     found = first(verdict)
     assert (verdict.outcome, found.kind, found.ranks) == ("slow", "straggler_rank", (2,))
-    assert "rank 2 computed 100% of it; the others 21%" in found.evidence[0].text
+    assert "rank 2 computed 100% of it; the others 20%" in found.evidence[0].text
 
 
 def test_gpus_that_all_compute_wait_for_nobody() -> None:
@@ -54,6 +54,11 @@ def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float |
     job = steps(WAITS, WAITS, LATE, WAITS)
     job.motion = replace(job.motion, step_s=takes)
     assert alarms(job.verdict()) == []
+
+
+def test_what_one_did_before_these_steps_is_over() -> None:
+    evaluated = [COMPUTE] * 20 + [SPIN, COMPUTE, SPIN, SPIN, SPIN] * 5
+    assert alarms(steps([SPIN] * 20 + WAITS, [SPIN] * 20 + WAITS, evaluated, [SPIN] * 20 + WAITS).verdict()) == []
 
 
 def test_a_rank_that_evaluates_works_for_all() -> None:

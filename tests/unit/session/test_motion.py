@@ -97,6 +97,15 @@ def test_the_last_step_is_no_younger_for_another_count_that_goes_on() -> None:
     assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (12, done)
 
 
+def test_a_step_takes_as_long_as_the_longest_of_the_last_few() -> None:
+    job = Job()
+    for done, seconds in enumerate((1, 1, 30, 1)):
+        job.run(seconds, spins)
+        feed(job, step(job, 100 + done, done))
+    job.run(1, spins)
+    assert job.progress.motion.step_s == 30.0
+
+
 def test_a_proof_by_steps_grows_old() -> None:
     job = Job()
     for done in range(6):
