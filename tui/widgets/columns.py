@@ -159,10 +159,12 @@ def lay_out(
     rest = list(columns[first:])
     chosen = _fitting(ahead, rest, width - 1, sizes)
     if len(chosen) < len(ahead) + len(rest):
-        shown = {column.key for column, _ in chosen}
-        ahead += [column for column in rest if column.key == pinned and column.key not in shown]
-        rest = [column for column in rest if column not in ahead]
+        # beside the sign that more lies to the right there is room for fewer
         chosen = _fitting(ahead, rest, width - 1 - SIGN, sizes)
+        shown = {column.key for column, _ in chosen}
+        if over := [column for column in rest if column.key == pinned and column.key not in shown]:
+            ahead, rest = [*ahead, *over], [column for column in rest if column not in over]
+            chosen = _fitting(ahead, rest, width - 1 - SIGN, sizes)
     left_out = len(ahead) + len(rest) - len(chosen)
     room = width - 1 - sum(size + 1 for _, size in chosen) - (SIGN if left_out else 0)
     shares = sum(column.grow for column, _ in chosen)
