@@ -209,6 +209,8 @@ class Job:
     one that all wait for may be busy. None: unknown."""
     usual_pause: float | None = None
     """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
+    pauses: tuple[tuple[float, float], ...] = ()
+    """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
     motion: JobMotion = JobMotion()
     """What moved lately, and what proves it."""
     collective_timeout: float | None = None

@@ -37,6 +37,7 @@ class PictureContext:
     patience: float
     stood_still: float | None = None
     usual_pause: float | None = None
+    pauses: tuple[tuple[float, float], ...] = ()
     motion: JobMotion = field(default_factory=JobMotion)
 
 
@@ -113,6 +114,7 @@ class Sheet:
             patience=frame.patience,
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,
+            pauses=frame.pauses,
             motion=frame.motion,
             collective_timeout=own_timeout(
                 (rank.process.command for rank in ranks),

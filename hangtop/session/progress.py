@@ -12,6 +12,7 @@ long the nodes say that the ranks' threads have slept, or by the last step of a 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -38,6 +39,8 @@ LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
 A_STEPS_PAUSE = 10.0
 """Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen."""
+LONG_PAUSE, LONG_PAUSES = 10.0, 8
+"""Seconds of a pause in which several looks may fall, and how many of those are remembered."""
 SPARES_AFTER = 10.0
 """Seconds of watching from which on a rank that never moved, beside others that do, is a spare."""
 OVERDUE = 3.0
@@ -61,6 +64,7 @@ class Progress:
         self._between = 1.0
         """Seconds between two looks of a node."""
         self._rebase: set[Key] = set()
+        self._ended: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
         self.place = ANYWHERE
         """Where the job stands, in a word that is the same whenever it stands there; for pauses to be known by."""
         self.alarmed = False
@@ -95,6 +99,11 @@ class Progress:
     def between(self) -> float:
         """Seconds between two looks of a node."""
         return self._between
+
+    def long_pauses(self, now: float) -> tuple[tuple[float, float], ...]:
+        """When the last pauses of :data:`LONG_PAUSE` seconds and more began and ended, the present one last."""
+        still = self._still or 0.0
+        return (*self._ended, *(((now - still, now),) if still >= LONG_PAUSE else ()))
 
     def steps_per_s(self, now: float) -> float | None:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""
@@ -174,6 +183,8 @@ class Progress:
         self._still = self._stillness(now, _without_spares(now, seen))
         if before is None or self._still is None or before < PAUSE or self._still >= before - 0.1:
             return
+        if before >= LONG_PAUSE:
+            self._ended.append((now - before, now))
         if self.alarmed:
             self._pauses.came_back(self.place, before, now)
         else:

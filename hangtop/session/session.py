@@ -155,6 +155,7 @@ class Session(Intake):
                 patience=self.options.patience,
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
+                pauses=self.progress.long_pauses(now),
                 motion=self.progress.motion,
             ),
             nodes,

@@ -187,6 +187,7 @@ class Sketch:
     age: float = 600.0
     stood_still: float | None = None
     usual_pause: float | None = None
+    pauses: tuple[tuple[float, float], ...] = ()
     motion: JobMotion = field(default_factory=JobMotion)
     events: list[LogEvent] = field(default_factory=list)
     event_nodes: list[str] = field(default_factory=list)
@@ -250,7 +251,7 @@ class Sketch:
             stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
             ras=tuple(self.ras), ras_events=tuple(self.ras_events),
-            patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause,
+            patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause, pauses=self.pauses,
             motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 

@@ -93,6 +93,7 @@ _SPAWN = re.compile(
     re.I,
 )
 _WORDS = {"Killed": "KILL", "Terminated": "TERM", "Segmentation fault": "SEGV", "Aborted": "ABRT", "Bus error": "BUS"}
+_OF_SLURM = ("srun:", "slurm", "***", "oom", "memory limit", "ode failure")
 _WHY = {
     "DUE TO TIME LIMIT": "time_limit",
     "DUE TO PREEMPTION": "preemption",
@@ -132,14 +133,7 @@ def read(text: str) -> Iterator[Said]:
     if killed is not None:
         yield Said("launcher.killed", {"launcher": "deepspeed", "killed_pid": number(killed.group("pid"))})
         return
-    if (
-        "srun:" in text
-        or "slurm" in text
-        or "***" in text
-        or "oom" in text
-        or "memory limit" in text
-        or "ode failure" in text
-    ):
+    if any(words in text for words in _OF_SLURM):
         said = list(_slurm(text))
         if said:
             yield from said

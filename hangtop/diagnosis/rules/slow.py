@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import comb
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
+from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -29,8 +30,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     Needs four looks or more at every rank, at any times, and no wait that lasts through all of them (that is a hang).
     Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks.
     """
-    seen = _seen(job_status)
-    if _stands_still(job_status) or len(seen) < 2:
+    seen = [] if _stands_still(job_status) else _seen(job_status)
+    if len(seen) < 2:
         return
     waits, looks = _counted(seen)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
@@ -92,8 +93,8 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
 
     Needs four looks or more at every rank, and more than names in the user's code: a look at something else, or a step.
     """
-    seen = _seen(job_status)
-    if _stands_still(job_status) or not seen or not any(one.frozen is False for one in seen):
+    seen = [] if _stands_still(job_status) else _seen(job_status)
+    if not any(one.frozen is False for one in seen):
         return
     loading = {
         one.rank: sum(reading.kind == "data" or "data" in reading.context for reading in one.readings)
@@ -123,17 +124,31 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
 
 def judged(job_status: JobStatus) -> bool:
     """Whether the ranks were looked at often enough to tell a slow one, and none is in doubt."""
-    seen = _seen(job_status)
     if _stands_still(job_status):
-        return len(seen) > 1  # no rhythm, so nobody is late in it
+        return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
+    seen = _seen(job_status)
     return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen, DOUBT_SHARE))
 
 
 def _seen(job_status: JobStatus) -> list[RankStatus]:
-    """Ranks that were looked at often enough; none where that is not most of the job."""
-    dumped = job_status.read
+    """Ranks that were looked at often enough, in different waits; none where that is not most of the job."""
+    if not job_status.job.pauses or not _often(job_status.read):
+        return _often(job_status.read)
+    return _often([one._replace(readings=_of_different_waits(job_status, one)) for one in job_status.read])
+
+
+def _often(dumped: Sequence[RankStatus]) -> list[RankStatus]:
     often = [one for one in dumped if len(one.readings) >= STRAGGLER_LOOKS]
     return often if len(often) * 4 >= len(dumped) * 3 else []
+
+
+def _of_different_waits(job_status: JobStatus, status: RankStatus) -> Sequence[Activity]:
+    """Its looks, of several within one long pause the last: they met one wait, which may be a save as well."""
+    looks: Sequence[Activity] = status.readings
+    for began, ended in job_status.job.pauses:
+        last = max((look.at for look in looks if began <= look.at <= ended), default=ended)
+        looks = [look for look in looks if not began <= look.at < last]
+    return looks
 
 
 def _usual_place(statuses: list[RankStatus]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.waits.job_status import status_of_job
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, READING, Sketch, alarms, first, kinds
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, NOW, READING, Sketch, alarms, first, kinds
 
 SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
 
@@ -86,6 +86,16 @@ def test_a_pause_that_the_job_takes_at_every_step_is_its_rhythm() -> None:
     assert (found.kind, found.ranks) == ("straggler_rank", (2,))
     job.stood_still = 25.0
     assert alarms(job.verdict()) == [], "all looks are of one wait, which may become a hang"
+
+
+def test_several_looks_at_one_long_pause_are_one() -> None:
+    job = Sketch(looks=6, span=10.0)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(["sleep_in_save train.py:50", "main train.py:9"], state="S").pulse(switches=9, cores=0.03)
+    job.motion, job.stood_still = MOVING, 0.0
+    assert kinds(job.verdict()) == ["straggler_rank"]
+    job.pauses = ((NOW - 12.0, NOW - 1.0),)
+    assert "straggler_rank" not in kinds(job.verdict())
 
 
 def test_all_load_data() -> None:

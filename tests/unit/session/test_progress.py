@@ -53,6 +53,21 @@ def test_a_pause_that_the_job_came_back_from_is_its_usual_one() -> None:
     assert job.progress.usual_pause == pytest.approx(30, abs=1.5)
 
 
+def test_long_pauses_are_remembered_with_their_times() -> None:
+    job = Job()
+    job.run(5, works)
+    job.run(4, sleeps)
+    job.run(3, works)
+    assert job.progress.long_pauses(job.now) == ()
+    began = job.now
+    job.run(20, sleeps)
+    assert list(job.progress.long_pauses(job.now)[0]) == pytest.approx([began, job.now], abs=2.0)
+    job.run(1, works)
+    ended = job.now
+    job.run(3, works)
+    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
+
+
 def test_a_hang_that_was_reported_is_not_usual() -> None:
     job = Job()
     job.run(5, works)
