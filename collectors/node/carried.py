@@ -1,8 +1,10 @@
-"""How much the TCP connections of one process have carried, as the kernel counts it for each, and their own ports.
+"""What the kernel tells of the TCP connections of one process: how much they carried, and what nobody acknowledges.
 
 A download or an upload by ``recv`` and ``send`` is in no figure of /proc/PID/io, which counts ``read`` and ``write``
 alone. The kernel tells of every socket of a network namespace over netlink (sock_diag(7); ``struct inet_diag_msg`` and
-``tcp_info`` of linux/inet_diag.h and linux/tcp.h; the counts are there since Linux 4.1 and 4.2). Anybody may ask.
+``tcp_info`` of linux/inet_diag.h and linux/tcp.h; the counts are there since Linux 4.1 and 4.2). Anybody may ask. Where
+the far end does not acknowledge what was sent, it is sent again after 0.2 s, and each time after twice as long: of a
+process that is stopped the kernel still acknowledges, so that this tells of the network or of a machine that is gone.
 """
 
 from __future__ import annotations
@@ -28,16 +30,21 @@ _BY_FAMILY, _DONE, _ERROR = 20, 3, 2  # SOCK_DIAG_BY_FAMILY, NLMSG_DONE, NLMSG_E
 _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _INFO = 2  # INET_DIAG_INFO
 _ESTABLISHED = 1 << 1
+_SENDS_AGAIN = 1
+"""``idiag_timer`` of a connection that waits to send once more what was not acknowledged."""
+UNANSWERED = 4
+"""Times that something was sent again from which on nobody answers there: three seconds."""
 PORTS = 64
 """Connections of a process to other machines up to which their ports are told."""
 _HEAD = struct.Struct("=IHHII")
 _INODE = struct.Struct("=I")
 _COUNTS = struct.Struct("=QQ")
 _PORT = struct.Struct(">H")
-_PORT_AT, _FAR_AT = 4, 24
+_TIMER_AT, _AGAIN_AT = 2, 3
+_PORT_AT, _FAR_PORT_AT, _FAR_AT = 4, 6, 24
 _INODE_AT, _ATTRIBUTES_AT, _COUNTS_AT = 68, 72, 120
-"""Offsets in struct inet_diag_msg of the near port and the far address, of the inode and of what follows it; in struct
-tcp_info of ``bytes_acked``."""
+"""Offsets in struct inet_diag_msg of the timer and how often it ran out, of the near port, the far one and the far
+address, of the inode and of what follows it; in struct tcp_info of ``bytes_acked``."""
 
 
 class Connection(NamedTuple):
@@ -48,6 +55,8 @@ class Connection(NamedTuple):
     """Bytes sent and acknowledged, and received."""
     port: Optional[int]
     """At this end; None where the other end is on this machine, too, by the loopback."""
+    unanswered: str = ""
+    """``10.0.0.7:40001``, to which the same was sent :data:`UNANSWERED` times and more; empty for one that answers."""
 
 
 class Listing(NamedTuple):
@@ -67,6 +76,8 @@ class ProcessTraffic(NamedTuple):
     """Bytes sent and received since they were made."""
     ports: List[int]
     """This end's, of connections to other machines; empty where these are more than :data:`PORTS`."""
+    unanswered: List[str]
+    """Far ends that acknowledge nothing, at most :data:`PORTS`."""
 
 
 class ConnectionLists:
@@ -102,16 +113,17 @@ class CarriedBytes:
         self._pid = pid
         self._before = carried(pid)
 
-    def told(self) -> Tuple[Optional[int], Optional[float], List[int]]:
-        """Bytes so far, bytes per second since it was made where that is long enough ago, and the ports."""
+    def told(self) -> Tuple[Optional[int], Optional[float], List[int], List[str]]:
+        """Bytes so far, bytes per second since it was made where that is long enough ago, ports, silent far ends."""
         before = self._before
         began = float("-inf") if before is None else before.at
         now = carried(self._pid, since=began + SHORTEST)
         if now is None:
-            return None, None, []
+            return None, None, [], []
         if before is None or now.at - began < SHORTEST:
-            return now.carried, None, now.ports
-        return now.carried, round(max(0, now.carried - before.carried) / (now.at - began), 1), now.ports
+            return now.carried, None, now.ports, now.unanswered
+        rate = round(max(0, now.carried - before.carried) / (now.at - began), 1)
+        return now.carried, rate, now.ports, now.unanswered
 
 
 def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[ProcessTraffic]:
@@ -128,7 +140,9 @@ def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Opti
         return None
     mine = [listing.connections[inode] for inode in inodes if inode in listing.connections]
     ports = sorted({one.port for one in mine if one.port is not None})
-    return ProcessTraffic(listing.at, sum(one.carried for one in mine), ports if len(ports) <= PORTS else [])
+    silent = sorted({one.unanswered for one in mine if one.unanswered})[:PORTS]
+    carries = sum(one.carried for one in mine)
+    return ProcessTraffic(listing.at, carries, ports if len(ports) <= PORTS else [], silent)
 
 
 def _of_family(family: int) -> Iterator[Connection]:
@@ -171,9 +185,21 @@ def counted(body: bytes) -> Optional[Connection]:
             return None
         if kind == _INFO and length - 4 >= _COUNTS_AT + _COUNTS.size <= len(body) - at - 4:
             sent, received = _COUNTS.unpack_from(body, at + 4 + _COUNTS_AT)
-            return Connection(_INODE.unpack_from(body, _INODE_AT)[0], sent + received, _outward_port(body))
+            inode = _INODE.unpack_from(body, _INODE_AT)[0]
+            return Connection(inode, sent + received, _outward_port(body), _unanswered(body))
         at += (length + 3) & ~3
     return None
+
+
+def _unanswered(body: bytes) -> str:
+    """The far end of a connection on which the same is sent again and again."""
+    if body[_TIMER_AT] != _SENDS_AGAIN or body[_AGAIN_AT] < UNANSWERED:
+        return ""
+    port = _PORT.unpack_from(body, _FAR_PORT_AT)[0]
+    far = body[_FAR_AT : _FAR_AT + 16]
+    if body[0] == socket.AF_INET or far[:12] == b"\0" * 10 + b"\xff\xff":
+        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, far[:4] if body[0] == socket.AF_INET else far[12:]), port)
+    return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, far), port)
 
 
 def _outward_port(body: bytes) -> Optional[int]:

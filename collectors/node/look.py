@@ -183,5 +183,5 @@ class LookUnderWay:
             seen.waiting_on,
             process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
-            *(self._traffic.told() if self._traffic is not None else (None, None, [])),
+            *(self._traffic.told() if self._traffic is not None else (None, None, [], [])),
         )

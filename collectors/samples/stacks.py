@@ -65,3 +65,5 @@ class StackDump(NamedTuple):
     """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""
     ports: List[int] = []  # noqa: RUF012 (never written to)
     """This end's ports of its TCP connections to other machines; empty where they are many, or not told."""
+    unanswered: List[str] = []  # noqa: RUF012 (never written to)
+    """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""

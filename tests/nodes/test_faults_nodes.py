@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 
@@ -96,6 +97,25 @@ def test_a_lost_gpu_is_why_its_rank_is_stuck(
     assert answer.findings[0]["gpus"] == ["node2:0"]
     assert answer.alarms == ["gpu_lost", "rank_stuck_in_code"]
     assert answer.findings[1]["cause"] == "gpu_lost"
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="packets are dropped by nft")
+def test_a_path_on_which_nothing_passes_but_ssh_is_named(nursery: Nurseries) -> None:
+    job, cut = nursery.launch("lm.py", "blocked"), nursery.cluster.node("node2")
+    try:
+        job.wait_for("moves")
+        chain = "add chain ip hole in { type filter hook input priority 0 ; }"
+        passes = [f"add rule ip hole in tcp {end} 22 accept" for end in ("sport", "dport")]
+        for words in ("add table ip hole", chain, *passes, "add rule ip hole in meta l4proto tcp drop"):
+            cut.run(["nft", words])
+        time.sleep(8)  # four times in vain take three seconds
+        answer = Triage(nursery.cluster, case=job.case).answer()
+    finally:
+        cut.run(["nft", "delete table ip hole"], check=False)
+        job.end()
+    assert answer.named() == ("hung", "path_blocked", []), answer.data["summary"]
+    assert answer.findings[0]["nodes"] == ["node1", "node2"]
+    assert all(finding["cause"] for finding in answer.findings[1:] if finding["severity"] == "critical")
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ class Ranks:
         gil: bool = False,
         carrying: float | None = None,
         ports: Sequence[int] = (),
+        unanswered: Sequence[str] = (),
     ) -> Ranks:
         """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
 
@@ -92,7 +93,7 @@ class Ranks:
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
             own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
-            own.ports = list(ports)
+            own.ports, own.unanswered = list(ports), list(unanswered)
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
@@ -162,6 +163,7 @@ class Person:
     carrying: float | None = None
     """Bytes per second that its connections carry."""
     ports: list[int] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
     wchan: str = ""
     gil: bool = False
     cores: float = 0.0
@@ -298,7 +300,7 @@ class Sketch:
                     [thread(frames, person.arguments, gil=person.gil, active=person.state == "R")] if frames else [],
                     person.waiting_on, carrying=person.carrying,
                     carried=None if person.carrying is None else 1000 + int(person.carrying * (at - NOW + self.span)),
-                    ports=person.ports,
+                    ports=person.ports, unanswered=person.unanswered,
                 )
             )  # fmt: skip
         return dumps

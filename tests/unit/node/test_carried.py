@@ -34,11 +34,12 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
             assert time.monotonic() < deadline, (before, now)
             time.sleep(0.02)
         time.sleep(0.06)
-        total, rate, ports = traffic.told()
+        total, rate, ports, unanswered = traffic.told()
         assert total is not None
         assert total >= before + 200_000
         assert rate is not None
         assert rate > 0
+        assert unanswered == []
         assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
         near.close()
         far.close()
@@ -62,13 +63,13 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     assert len(asked) == 2, "once for each family"
     clock[0] += 0.06
     told = [look.told() for look in looks]
-    assert told == [(100060, 1000.0, [40001])] * 8
+    assert told == [(100060, 1000.0, [40001], [])] * 8
     assert len(asked) == 4
     late = CarriedBytes(os.getpid())
     clock[0] += 0.02
-    assert late.told() == (100080, None, [40001]), "too short a while for a rate"
+    assert late.told() == (100080, None, [40001], []), "too short a while for a rate"
     clock[0] += 0.08
-    assert late.told() == (100160, 1000.0, [40001])
+    assert late.told() == (100160, 1000.0, [40001], [])
 
 
 def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
@@ -90,8 +91,8 @@ def diagnosed(inode: int, sent: int, received: int, *, info: int = 136, before: 
 
 def test_counts_are_read_behind_other_attributes() -> None:
     other = struct.pack("=HHI", 8, 8, 77)
-    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0)
-    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0)
+    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "")
+    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,26 @@ def test_the_port_is_told_of_connections_that_leave_the_machine(
     address = socket.inet_pton(family, far).ljust(16, b"\0")
     head = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
     found = counted(head + diagnosed(9, 5, 7)[len(head) :])
-    assert found == (9, 12, port)
+    assert found == (9, 12, port, "")
+
+
+@pytest.mark.parametrize(
+    ("family", "far", "timer", "again", "told"),
+    [
+        (socket.AF_INET, "10.0.0.7", 1, 4, "10.0.0.7:443"), (socket.AF_INET, "10.0.0.7", 1, 3, ""),
+        (socket.AF_INET, "10.0.0.7", 4, 9, ""),  # it asks for a window: the far end is there, and takes nothing
+        (socket.AF_INET6, "2001:db8::7", 1, 12, "[2001:db8::7]:443"),
+        (socket.AF_INET6, "::ffff:10.0.0.7", 1, 12, "10.0.0.7:443"),
+    ],
+)  # fmt: skip
+def test_the_far_end_is_told_that_acknowledges_nothing(
+    family: socket.AddressFamily, far: str, timer: int, again: int, told: str
+) -> None:
+    address = socket.inet_pton(family, far).ljust(16, b"\0")
+    head = struct.pack("=BBBB", family, 1, timer, again) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
+    found = counted(head + diagnosed(9, 5, 7)[len(head) :])
+    assert found is not None
+    assert found.unanswered == told
 
 
 @pytest.mark.parametrize(("number", "told"), [(PORTS, PORTS), (PORTS + 1, 0)])
@@ -131,7 +151,7 @@ def test_messages_of_one_answer_are_told_apart() -> None:
     answer = message(20, diagnosed(9, 5, 7)) + message(20, b"short") + message(3, b"\0\0\0\0")
     found = list(parts(answer))
     assert [kind for kind, _ in found] == [20, 20, 3]
-    assert [counted(body) for _, body in found] == [(9, 12, 0), None, None]
+    assert [counted(body) for _, body in found] == [(9, 12, 0, ""), None, None]
 
 
 @given(st.binary(max_size=400))
