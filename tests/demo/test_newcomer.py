@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.torch, pytest.mark.skipif(Tmux.missing(), reason="tmux
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 
 
-@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 36), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_three_keys_lead_from_the_alarm_to_the_line(size: tuple[int, int]) -> None:
     with Tmux([*HANGTOP, *COMMAND], size=size) as terminal:
         way = go(terminal)

@@ -102,7 +102,7 @@ async def fresh(session: PaperSession, size: tuple[int, int]) -> dict[str, list[
     return found
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])])
 async def test_after_an_hour_every_panel_shows_what_a_fresh_drawing_shows(size: tuple[int, int]) -> None:
     paper = Paper(nodes=4, slow=11)
     session = paper.session()

@@ -11,6 +11,7 @@ from tests.support.backtracking import slow
 from tests.support.patterns import Found, patterns
 
 
+@pytest.mark.slow  # half a minute: every pattern that reads what strangers wrote is tried with what it bears least
 def test_no_pattern_backtracks() -> None:
     found = patterns()
     assert len(found) > 400
