@@ -23,6 +23,9 @@ from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
+ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
+"""Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
+
 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
@@ -167,11 +170,8 @@ def _stands_still(job_status: JobStatus) -> bool:
     """
     job = job_status.job
     still, usual = job.stood_still or 0.0, job.usual_pause or 0.0
-    if (
-        job.live
-        and not job_status.hung
-        and (job.motion.moving or (still < OF_PAUSE * usual and _of_several(job_status)))
-    ):
+    in_rhythm = still < max(ONE_WAIT_S, ONE_WAIT_SHARE * job.alarm_after) if job.motion.moving else False
+    if job.live and not job_status.hung and (in_rhythm or (still < OF_PAUSE * usual and _of_several(job_status))):
         return False
     pausing = job.live and still >= max(STOOD_STILL_S, usual)
     return job_status.hung or pausing or (job_status.graph is not None and job_status.graph.frozen)

@@ -88,6 +88,16 @@ def test_a_pause_that_the_job_takes_at_every_step_is_its_rhythm() -> None:
     assert alarms(job.verdict()) == [], "all looks are of one wait, which may become a hang"
 
 
+def test_a_wait_on_its_way_to_the_alarm_is_no_rhythm_though_something_moved_before() -> None:
+    job = Sketch(looks=5, patience=16.0, watched=60.0, motion=MOVING)
+    job.ranks().at(BACKWARD).pulse(switches=0, cores=0.0)
+    job.ranks(2).at(READING).pulse(switches=0, cores=0.0)
+    job.stood_still = 1.0
+    assert "straggler_rank" in kinds(job.verdict())
+    job.stood_still = 9.0
+    assert "straggler_rank" not in kinds(job.verdict())
+
+
 def test_several_looks_at_one_long_pause_are_one() -> None:
     job = Sketch(looks=6, span=10.0)
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
