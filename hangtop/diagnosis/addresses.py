@@ -55,6 +55,15 @@ def names_of(node: Node) -> set[str]:
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 
+def nodes_by_name(job: Job) -> dict[str, str]:
+    """Node of the job by each word that means it; empty for what several have: loopbacks and bridges are everywhere."""
+    found: dict[str, str] = {}
+    for node in job.nodes.values():
+        for name in names_of(node):
+            found[name] = node.name if found.get(name, node.name) == node.name else ""
+    return found
+
+
 def node_at(job: Job, target: str) -> str:
     """Name the node of the job at the far end of ``tcp 10.0.0.7:2049``; empty for a stranger's, and for a loopback."""
     kind, _, place = target.partition(", ")[0].partition(" ")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from hangtop.diagnosis.addresses import names_of
+from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
@@ -64,21 +64,12 @@ def _silent(job: Job) -> Silent:
     found: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
     if not any(dump.unanswered for dump in newest.values()):
         return found
-    at = _nodes_by_address(job)
+    at = nodes_by_name(job)
     for (node, pid), dump in newest.items():
         for end in dump.unanswered:
             far = at.get(end.rpartition(":")[0].strip("[]"), "")
             if far and far != node:
                 found[node, far].setdefault(ranks[node, pid], []).append(end)
-    return found
-
-
-def _nodes_by_address(job: Job) -> dict[str, str]:
-    """Addresses and names of the job's nodes, without those that several have: loopbacks and bridges."""
-    found: dict[str, str] = {}
-    for node in job.nodes.values():
-        for name in names_of(node):
-            found[name] = node.name if found.get(name, node.name) == node.name else ""
     return found
 
 

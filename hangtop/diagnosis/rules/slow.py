@@ -170,7 +170,7 @@ def _stands_still(job_status: JobStatus) -> bool:
     """
     job = job_status.job
     still, usual = job.stood_still or 0.0, job.usual_pause or 0.0
-    in_rhythm = still < max(ONE_WAIT_S, ONE_WAIT_SHARE * job.alarm_after) if job.motion.moving else False
+    in_rhythm = job.motion.moving is True and still < max(ONE_WAIT_S, ONE_WAIT_SHARE * job.alarm_after)
     if job.live and not job_status.hung and (in_rhythm or (still < OF_PAUSE * usual and _of_several(job_status))):
         return False
     pausing = job.live and still >= max(STOOD_STILL_S, usual)

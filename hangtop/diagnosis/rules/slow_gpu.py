@@ -27,7 +27,7 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     """
     job = job_status.job
     takes = job.motion.step_s
-    if takes is None or not job.motion.moving or job_status.hung or next(straggler_rank(job_status), None) is not None:
+    if takes is None or not job.motion.moving or job_status.hung:
         return
     span = max(LEAST_SPAN_S, STEPS * takes)
     shares = load_shares(job, span)
@@ -39,21 +39,22 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     statuses = [job_status.statuses[rank] for rank in late if rank in job_status.statuses]
     if waited < STRAGGLER_SHARE or len(statuses) < len(late) or any(works_for_all(one) for one in statuses):
         return
+    if next(straggler_rank(job_status), None) is not None:
+        return  # stacks have named one
     yield Finding(
         "straggler_rank", "warning", 0.65,
         f"the others' GPUs wait for that of {ranks_on(late, (one.node for one in statuses))} "
         f"{waited:.0%} of the time, which computes",
         ranks=tuple(late), nodes=nodes_of(statuses),
         evidence=(Evidence(f"nvidia-smi, {duration(span)}", job.now,
-                           _told(late, shares, others)),),
+                           _told(late, shares, others, waited)),),
         advice="Compare this rank with its peers: clocks and temperature of its GPU, the size of its batches, and what "
         "else runs on that GPU.",
     )  # fmt: skip
 
 
-def _told(late: list[int], shares: dict[int, LoadShares], others: list[LoadShares]) -> str:
+def _told(late: list[int], shares: dict[int, LoadShares], others: list[LoadShares], waited: float) -> str:
     own = median(shares[rank].computing for rank in late)
     rest = median(share.computing for share in others)
-    waited = median(share.spinning for share in others)
     beside = f"the others {rest:.0%}, and were full at little power {waited:.0%}"
     return f"{ranks_text(late)} computed {own:.0%} of it; {beside}"

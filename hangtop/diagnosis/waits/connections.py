@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.addresses import names_of
+from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
@@ -55,11 +55,7 @@ class _Peers:
             for port in {port for dump in own if dump.pid == dump.rank_pid for port in dump.ports}:
                 place = node, port
                 self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
-        self._nodes: dict[str, str] = {}
-        for one_node in job.nodes.values():
-            for name in names_of(one_node):
-                known = self._nodes.setdefault(name, one_node.name)
-                self._nodes[name] = known if known == one_node.name else ""  # loopbacks and bridges are everywhere
+        self._nodes = nodes_by_name(job)
 
     def at(self, node: str, target: str) -> int | None:
         """The rank at the far end of ``tcp 10.0.0.7:40001`` of a node, or ``tcp …, process 71 (python3)``."""

@@ -72,18 +72,23 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     return told
 
 
+def _behind(event: LogEvent, parser: LogParser) -> bytes:
+    """What stands behind its line, as far as the end of the log is kept."""
+    return parser.tail.rpartition(event.text.strip().encode("utf-8", "replace"))[2]
+
+
 def _of_a_tool(event: LogEvent, parser: LogParser) -> bool:
     """Whether a command of a script said so, as kubectl and git do, and the script went on with its next words."""
     if not event.text.startswith("error: "):
         return False
-    behind = parser.tail.rpartition(event.text.strip().encode("utf-8", "replace"))[2].split(b"\n")[1:]
+    behind = _behind(event, parser).split(b"\n")[1:]
     return any(_WORDS.match(row) and not counters.is_trouble(row) for row in map(counters.plain, behind))
 
 
 def _of_an_item(event: LogEvent, parser: LogParser) -> bool:
     """Whether it tells of one of many that are gone through, as its number in front says, and later ones did well."""
     own = _ITEM.match(event.text)
-    behind = parser.tail.rpartition(event.text.strip().encode("utf-8", "replace"))[2].decode("utf-8", "replace")
+    behind = _behind(event, parser).decode("utf-8", "replace")
     later = [] if own is None else [item for item in map(_ITEM.match, behind.split("\n")) if item is not None]
     return any(
         int(item.group("number")) > int(own.group("number")) and not counters.is_trouble(item.string.lower())
