@@ -101,6 +101,10 @@ def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Ben
         (["ray::IDLE", "", ""], "ray::IDLE", True),
         (["ray::Train.run"], "ray::Train.run", False),
         (["nvidia-cuda-mps-server"], "nvidia-cuda-mps", True),
+        # a lent py-spy has mapped the libraries of the rank that it reads native frames of
+        (["/proc/865/fd/5", "dump", "--json", "--pid", "792", "--native"], "5", True),
+        (["/proc/865/fd/5", "train.py"], "5", False),
+        (["/opt/tools/dump", "dump"], "dump", False),
     ],
 )
 def test_what_is_never_a_rank(words: list[str], comm: str, foreign: bool) -> None:
