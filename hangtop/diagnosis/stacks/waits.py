@@ -61,9 +61,11 @@ WAITS: tuple[Wait, ...] = (
          op="barrier"),
     # DDP: its buffers and shapes go through C++ without a Python operation
     Wait("torch/nn/parallel/distributed.py",
-         "_distributed_broadcast_coalesced _default_broadcast_coalesced _sync_module_buffers _sync_buffers "
-         "_pre_forward", "collective", "peers", "waits in the forward pass of DDP ({op})", "run 2.13; 2.1-2.13",
-         op="broadcast"),
+         "_distributed_broadcast_coalesced _default_broadcast_coalesced _sync_module_buffers _sync_buffers",
+         "collective", "peers", "waits in the forward pass of DDP ({op})", "run 2.13; 2.1-2.13", op="broadcast"),
+    # … its buckets, too, or the events of an earlier step (Logger::set_runtime_stats_and_log): run 2.11 over NCCL
+    Wait("torch/nn/parallel/distributed.py", "_pre_forward", "collective", "peers",
+         "waits in the forward pass of DDP ({op})", "run 2.13; 2.1-2.13", op="pre_forward"),
     Wait("torch/nn/parallel/distributed.py",
          "_match_all_reduce_for_bwd_pass _check_global_requires_backward_grad_sync main_hook", "collective", "peers",
          "waits for ranks that joined ({op})", "2.1-2.13", op="all_reduce"),

@@ -67,6 +67,10 @@ CASES = {
          f"foreach_all_gather {FSDP2}/_fsdp_collectives.py:60",
          f"_pre_forward {FSDP2}/_fsdp_state.py:200", STEP),
         "collective", "all_gather_into_tensor", "peers", "shard", "forward"),
+    "torch: DDP reads the events of an earlier step": Case(
+        (f"_pre_forward {TORCH}/nn/parallel/distributed.py:1566", f"forward {TORCH}/nn/parallel/distributed.py:1695",
+         f"_call_impl {TORCH}/nn/modules/module.py:1790", STEP),
+        "collective", "pre_forward", "peers", "data", "forward"),
     "torch: coalesced": Case(
         (f"_coalescing_manager {C10D}:2100", f"__exit__ {STDLIB}/contextlib.py:142", STEP),
         "collective", "coalesced", "peers"),

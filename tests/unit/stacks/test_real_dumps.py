@@ -43,7 +43,7 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "broadcast_object_list": (collective("broadcast_object_list"), ABSENT),
     "functional": (collective("wait_tensor"), ABSENT),
     "compiled_run": (collective("all_reduce"), ABSENT),
-    "ddp_forward": (collective("broadcast"), ABSENT),
+    "ddp_forward": (collective("pre_forward"), ABSENT),
     "ddp_constructor": (collective("verify_params"), ABSENT),
     "ddp_join": (collective("all_reduce"), ABSENT),
     "fsdp1_forward": (collective("all_gather"), ABSENT),
