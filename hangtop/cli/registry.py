@@ -35,7 +35,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "witness": CommandEntry(
         "hangtop.cli.witness:command",
-        "List the job's own witnesses; after asking: NCCL's diagnostics, the ranks' Python, a CUDA core dump.",
+        "List the job's own witnesses; after asking: NCCL's counts and diagnostics, the ranks' Python, a core dump.",
     ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as codec
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,6 +23,9 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
 YES = click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
+_NEEDS = ("software",)
+VERSIONS = 3.0
+"""Seconds to wait for the versions of the ranks' libraries once they were looked up: a few looks."""
 MARKS = {"told": "✓", "there": "·", "missing": "✗"}
 
 
@@ -48,10 +52,19 @@ def list_command(ctx: click.Context, options: SessionOptions, json: bool) -> Non
     ctx.exit(0 if rungs else 1)
 
 
+async def _versions(session: Session) -> None:
+    """Wait until the ranks' libraries are known: a look after the source that reads them ranks are told with them."""
+    for _ in range(round(VERSIONS / 0.1)):
+        if any(rank.process.versions for rank in session.living()):
+            return
+        await asyncio.sleep(0.1)
+
+
 async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, _NEEDS) as session:
         need_a_node(session)
+        await _versions(session)
         status.say("asking what lies there")
         await session.witnesses.recorders()
         if not options.read_only:
@@ -60,6 +73,21 @@ async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
             await session.witnesses.ras()
         status.clear()
         return ladder(session.job(), session.witnesses.ras_fault)
+
+
+@click.command("status")
+@nodes
+@connection
+@YES
+def status_command(options: SessionOptions, yes: bool) -> None:
+    """Have NCCL's RAS say what each rank has launched, where it is not asked by itself (NCCL 2.24 to 2.28).
+
+    Those can crash a job that is asked, so this asks first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage,
+    3 no node reachable.
+    """
+    from hangtop.session.asking.ras_status import status
+
+    _carry_out(options, status, yes=yes)
 
 
 @click.command("diagnose")
@@ -130,8 +158,9 @@ def _carry_out(options: SessionOptions, make: Callable[[Session], WitnessOrder],
 
 async def _asked(options: SessionOptions, make: Callable[[Session], WitnessOrder], *, yes: bool) -> list[str]:
     status = Status()
-    async with connected_session(options, status) as session:
+    async with connected_session(options, status, _NEEDS) as session:
         need_a_node(session)
+        await _versions(session)
         try:
             order = make(session)
             click.echo(f"{order.command()}\n{order.risk()}", err=True)
@@ -147,7 +176,14 @@ async def _asked(options: SessionOptions, make: Callable[[Session], WitnessOrder
 command = DefaultGroup(
     "witness",
     default="list",
-    commands={"list": list_command, "diagnose": diagnose, "profiler": profiler, "python": python, "cuda": cuda},
+    commands={
+        "list": list_command,
+        "status": status_command,
+        "diagnose": diagnose,
+        "profiler": profiler,
+        "python": python,
+        "cuda": cuda,
+    },
     help="The job's own witnesses: what each says or lacks; and, after asking, what NCCL's RAS, the ranks' Python and "
     "CUDA tell from within. With nodes alone: list.",
 )

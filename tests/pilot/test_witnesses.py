@@ -27,11 +27,11 @@ async def test_diagnostics_are_asked_for_after_a_yes_alone(monkeypatch: pytest.M
 
     monkeypatch.setattr(RasOrder, "carry_out", carry_out)
     async with screen(newer(Paper(nodes=2).session(), "2.32.3")) as shown:
-        await shown.press("M", "down", "down", "enter")
+        await shown.press("M", "down", "down", "down", "enter")
         assert "every process of the job compares its GPUs" in shown.text()
         await shown.press("n")
         assert asked == []
-        await shown.press("M", "down", "down", "enter")
+        await shown.press("M", "down", "down", "down", "enter")
         await shown.press("y")
         assert asked == ["DIAGNOSTICS"]
         assert "[INFO] ECC: unavailable [/b] via NVML" in shown.text()
@@ -39,7 +39,7 @@ async def test_diagnostics_are_asked_for_after_a_yes_alone(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("downs", "why"),
-    [(2, "DIAGNOSTICS came with NCCL 2.31; the ranks have 2.30.7"), (4, "no rank here")],
+    [(3, "DIAGNOSTICS came with NCCL 2.31; the ranks have 2.30.7"), (5, "no rank here")],
 )
 async def test_what_cannot_be_asked_says_why(downs: int, why: str) -> None:
     async with screen(newer(Paper(nodes=2).session(), "2.30.7")) as shown:
@@ -47,9 +47,17 @@ async def test_what_cannot_be_asked_says_why(downs: int, why: str) -> None:
         assert any(why in notice for notice in shown.notices())
 
 
+async def test_counts_are_asked_for_with_the_risk_that_old_ones_bear() -> None:
+    async with screen(newer(Paper(nodes=2).session(), "2.28.9")) as shown:
+        await shown.press("M", "down", "down", "enter")
+        assert "NCCL's RAS tells 3 times what each rank has launched" in shown.text()
+        assert "2.28.9 can crash a job" in shown.text()
+        await shown.press("n")
+
+
 async def test_the_ranks_python_is_asked_of_the_rank_under_the_cursor() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
-        await shown.press("3", "M", "down", "down", "down", "enter")
+        await shown.press("3", "M", *["down"] * 4, "enter")
         assert "rank 0 on 1 node: sys.remote_exec, 10 s each" in shown.text()
         await shown.press("e")
         assert "-I -S -c" in shown.text()

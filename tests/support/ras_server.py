@@ -24,6 +24,8 @@ class RasServer:
         self._monitor = since_monitor
         self._busy = busy
         self._status = status
+        self.answers: list[str] = []
+        """Answers to one question after the other, before what is answered always."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client, until it goes, or has had an answer after which RAS closes."""
@@ -47,7 +49,7 @@ class RasServer:
                     writer.write(b"BUSY: diagnostics already in progress\n" if self._busy else REPORT.encode())
                     break
                 elif command == "verbose status":
-                    writer.write(self._status.encode())
+                    writer.write((self.answers.pop(0) if self.answers else self._status).encode())
                     break
                 elif command.startswith("control profiler_mask "):
                     value = line.split(" ", 2)[2]

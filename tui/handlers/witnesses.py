@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from tui.host import Host
 
 ASKED = (
+    Choice("Ask NCCL what each rank launched", "RAS's counts, where nobody asks for them unasked (NCCL 2.24 to 2.28)"),
     Choice("Ask NCCL for its diagnostics", "RAS compares GPUs, driver, ECC, NVLinks and settings (NCCL 2.31)"),
     Choice("Ask the ranks' Python", "stacks and torch's recorder, in the marked ranks' main thread (Python 3.14)"),
     Choice("Ask CUDA for a core dump", "which kernels the GPUs of the marked ranks are in; the last resort"),
 )
+
+
+async def _status(app: Host) -> None:
+    from hangtop.session.asking.ras_status import status
+
+    await _offer(app, lambda: status(app.session))
 
 
 async def _diagnose(app: Host) -> None:
@@ -43,7 +50,7 @@ async def _cuda(app: Host) -> None:
     await _offer(app, lambda: core_dumps(app.session, ranks))
 
 
-BY_CONSENT: tuple[Callable[[Host], Coroutine[Any, Any, None]], ...] = (_diagnose, _python, _cuda)
+BY_CONSENT: tuple[Callable[[Host], Coroutine[Any, Any, None]], ...] = (_status, _diagnose, _python, _cuda)
 """What each of :data:`ASKED` does."""
 
 

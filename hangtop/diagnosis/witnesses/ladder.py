@@ -79,7 +79,7 @@ def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
         events = f", {count(len(job.ras_events), 'event')}" if job.ras_events else ""
         return Rung(name, "told", f"{count(len(job.ras), 'answer')}{events}", "hangtop witness diagnose")
     if fault:
-        return Rung(name, "missing", fault)
+        return Rung(name, "missing", fault, "hangtop witness status")
     versions = sorted({rank.process.versions.get("nccl", "") for rank in ranks} - {""})
     if not versions:
         return Rung(name, "missing", "no NCCL is loaded whose version is known")
@@ -88,7 +88,7 @@ def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
     if job.motion.moving:
         return Rung(name, "missing", "RAS is not asked while the job moves: its counts mean nothing then")
     text = f"NCCL {', '.join(versions)} was not asked: RAS came with 2.24, and 2.29 is the first that bears questions"
-    return Rung(name, "missing", text)
+    return Rung(name, "missing", text, "hangtop witness status")
 
 
 def _inspector(job: Job, ranks: Sequence[Rank]) -> Rung:

@@ -25,6 +25,9 @@ class WitnessSession(Connections, Protocol):
     def job(self) -> Job:
         """The frozen picture of this moment."""
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the session's clock."""
+
 
 class WitnessOrder(Protocol):
     """One question to the job, complete: nothing is looked up any more once somebody said yes to it."""

@@ -1,0 +1,89 @@
+"""NCCL's RAS asked for its counts by consent: the answer is real, of a job on an H200 whose rank 1 read a pipe."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hangtop.session.asking.orders import WitnessRefused
+from hangtop.session.asking.ras_status import EVEN, MOVING, RasStatusOrder, status
+from tests.support.local_session import LocalSession, local_session
+from tests.support.made import process
+from tests.support.ras_server import RasServer, ras_server
+
+ANSWER = (Path(__file__).parents[2] / "fixtures/ras/nccl-2.28.9-h200.txt").read_text()
+
+
+def session(port: int, version: str = "2.28.9", *, read_only: bool = False) -> LocalSession:
+    ranks = [
+        process(rank, pid, versions={"nccl": version}, env={"NCCL_RAS_ADDR": f"127.0.0.1:{port}"})
+        for rank, pid in ((0, os.getpid()), (1, 638), (2, 639))
+    ]
+    return local_session(*ranks, read_only=read_only)
+
+
+def order(asked: LocalSession) -> RasStatusOrder:
+    made = status(asked)
+    return RasStatusOrder(made.asked, made.where, made.version, apart=0.01)
+
+
+def ours(answer: str) -> str:
+    """The same of this process, for RAS's answer must be about the job."""
+    return answer.replace('"pid": 637', f'"pid": {os.getpid()}')
+
+
+async def test_a_rank_that_launched_less_is_named() -> None:
+    async with ras_server(RasServer(status=ours(ANSWER))) as server:
+        asked = session(server.port)
+        assert server.heard == [], "an NCCL that can crash is not asked before a yes"
+        lines = await order(asked).carry_out(asked)
+    assert server.heard.count("VERBOSE STATUS") == 3
+    assert lines[0] == "NCCL 2.28.9, 1 communicator"
+    assert lines[1].startswith("rank 1 launched 17 AllReduce, others of the communicator 19")
+    assert len(asked.job().ras) == 3, "the diagnosis has the answers, too"
+
+
+@pytest.mark.parametrize(("seventeen", "line"), [("19", EVEN), ("moving", MOVING)])
+async def test_even_counts_and_moving_ones_accuse_nobody(seventeen: str, line: str) -> None:
+    server = RasServer(status=ours(ANSWER).replace(": 17", ": 19"))
+    if seventeen == "moving":
+        server.answers = [ours(ANSWER).replace(": 17", f": {number}") for number in (16, 17, 18)]
+    async with ras_server(server):
+        asked = session(server.port)
+        assert (await order(asked).carry_out(asked))[1:] == [line]
+
+
+async def test_ranks_that_are_away_are_told() -> None:
+    gone = '"missing_ranks": [{"rank": 2, "host": "127.0.0.1", "pid": 639, "cuda_dev": 0, "nvml_dev": 0}]'
+    answer = ours(ANSWER).replace('"missing_ranks": [\n\n      ]', gone)
+    assert gone in answer
+    start, end = answer.index('        {\n          "rank": 2'), answer.index('      ],\n      "missing_ranks"')
+    answer = answer[:start].rstrip().rstrip(",") + "\n" + answer[end:]
+    async with ras_server(RasServer(status=answer)) as server:
+        asked = session(server.port)
+        lines = await order(asked).carry_out(asked)
+    assert any(line.startswith("rank 2: missing") for line in lines), lines
+
+
+async def test_an_answer_about_another_job_is_refused() -> None:
+    async with ras_server(RasServer(status=ANSWER.replace("638", "7").replace("639", "8"))) as server:
+        asked = session(server.port)
+        with pytest.raises(WitnessRefused, match="not this job's"):
+            await order(asked).carry_out(asked)
+
+
+async def test_nothing_is_asked_where_one_may_only_look() -> None:
+    async with ras_server(RasServer(status=ANSWER)) as server:
+        asked = session(server.port, read_only=True)
+        with pytest.raises(WitnessRefused, match="--read-only"):
+            await order(asked).carry_out(asked)
+    assert server.heard == []
+
+
+def test_the_risk_is_said_of_the_versions_that_have_it() -> None:
+    assert "can crash a job" in status(session(1)).risk()
+    assert "can crash" not in status(session(1, "2.32.3")).risk()
+    with pytest.raises(WitnessRefused, match=r"RAS came with NCCL 2\.24; the ranks have 2\.21\.5"):
+        status(session(1, "2.21.5"))
