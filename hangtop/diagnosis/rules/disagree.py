@@ -10,6 +10,7 @@ from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.network_threads import none_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
@@ -25,6 +26,10 @@ UNNAMED = (
     "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
     "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
     "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
+)
+NOT_LAUNCHED = (
+    "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
+    "kernel before that, Xid lines, power), and at its stack."
 )
 
 
@@ -109,14 +114,33 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
     waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
     weight = 0.55 if open_ended else 0.7
+    apart = none_under_way(members)
+    odd = "no rank is odd" if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
     yield Finding(
         "collective_stalled", "critical", weight,
-        f"{group} wait {what} and none gets through; no rank is odd{waiting}",
+        f"{group} wait {what} and none gets through; {odd}{waiting}",
         ranks=ranks,
         nodes=nodes_of(members),
-        evidence=(*_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), watch_of(graph, _looks(graph))),
-        advice=UNNAMED if open_ended else AGREED,
+        evidence=(
+            *_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), *_threads_proof(job_status, members, apart),
+            watch_of(graph, _looks(graph)),
+        ),
+        advice=UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED,
         next=(next_step("a", "probe", *(nodes_of(members) or ("NODES",))),),
+    )  # fmt: skip
+
+
+def _threads_proof(
+    job_status: JobStatus, members: tuple[RankStatus, ...], apart: RankStatus | None
+) -> Iterator[Evidence]:
+    if apart is None:
+        return
+    others = sorted(one.motion.threads or 0.0 for one in members if one is not apart)
+    own = apart.motion.threads or 0.0
+    figures = f"{rank_text(apart.rank)} {own:.2f} cores, the others {others[0]:.2f} to {others[-1]:.2f}"
+    yield Evidence(
+        f"/proc of {count(len(members), 'rank')}", job_status.job.now,
+        f"threads beside the main one (NCCL's for the network never sleeps while an operation is under way): {figures}",
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ class Motion:
     """Seconds between the oldest and the newest look."""
     cpu: float | None = None
     """Cores in use."""
+    threads: float | None = None
+    """Cores that its threads beside the main one use; None where the kernel does not tell them apart."""
     helpers_cpu: float | None = None
     """Cores that its forked helpers use."""
     switches: float | None = None
@@ -132,6 +134,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
+        threads=_beside_main(first.value, last.value, span),
         helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
         switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
@@ -161,6 +164,12 @@ def _first_halted(rank: Rank, last: Look[RankPulse]) -> Look[RankPulse]:
 
 def _cpu(pulse: RankPulse) -> float:
     return pulse.cpu_user + pulse.cpu_system
+
+
+def _beside_main(first: RankPulse, last: RankPulse, span: float) -> float | None:
+    if first.main_cpu is None or last.main_cpu is None:
+        return None
+    return max(0.0, _cpu(last) - _cpu(first) - (last.main_cpu - first.main_cpu)) / span
 
 
 def _rate(before: int | None, after: int | None, span: float) -> float | None:

@@ -1,0 +1,32 @@
+"""Whose NCCL has something under way in the network, by the CPU of the threads beside the main one.
+
+NCCL's proxy progress thread never sleeps while an operation over the network is under way, and sleeps on a condition
+without one (``src/proxy.cc`` of NVIDIA/nccl). On an H200 with NCCL 2.28.9 it used 0.99 to 1.01 cores, a third of them
+in user mode, in every rank that had launched a collective over sockets, and none in the one that had not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hangtop.diagnosis.waits.rank_status import RankStatus
+
+UNDER_WAY = 0.7
+"""Cores that threads beside the main one use at the least, where one of them is NCCL's and has something to do."""
+AT_REST = 0.1
+"""Cores that they use at the most where all of them sleep."""
+ENOUGH = 3
+"""Ranks among which one can be unlike the others."""
+
+
+def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
+    """The one rank that has nothing under way in the network while all others have; None where there is no such.
+
+    It has not launched what the others wait in, or waits for ranks of its own node alone: NVLink needs no such thread.
+    A rank whose own main thread does not spin tells nothing: in a backward pass another thread waits for the GPU.
+    """
+    threads = [(one, one.motion.threads) for one in waiting if one.motion.threads is not None and one.motion.busy]
+    resting = [one for one, cores in threads if cores is not None and cores <= AT_REST]
+    working = sum(cores is not None and cores >= UNDER_WAY for _, cores in threads)
+    alone = len(waiting) >= ENOUGH and len(resting) == 1 and working == len(waiting) - 1
+    return resting[0] if alone else None

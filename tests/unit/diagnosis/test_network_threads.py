@@ -1,0 +1,67 @@
+"""Who has something under way in the network, by the CPU of NCCL's own threads, where all ranks wait alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import first
+from tests.unit.diagnosis.test_own_gpu import spinning
+
+APART = "alone has nothing under way in the network"
+
+
+def with_threads(job: Job, *cores: float, main: float = 1.0) -> Job:
+    """The same with what the threads beside the main one of each rank use; the main one uses ``main``."""
+    ranks = []
+    for rank, beside in zip(job.ranks, cores, strict=True):
+        looks = tuple(
+            look.__class__(
+                look.at,
+                look.value._replace(
+                    cpu_user=(main + beside) * (look.at - rank.looks[0].at),
+                    cpu_system=5.0,
+                    main_cpu=2.0 + main * (look.at - rank.looks[0].at),
+                ),
+            )
+            for look in rank.looks
+        )
+        ranks.append(replace(rank, looks=looks))
+    return replace(job, ranks=tuple(ranks))
+
+
+def told(*cores: float, **more: Any) -> str:
+    found = first(diagnose(with_threads(spinning().job(), *cores, **more)))
+    assert found.kind == "collective_stalled"
+    return found.summary
+
+
+def test_the_one_rank_whose_network_threads_sleep_is_told() -> None:
+    found = first(diagnose(with_threads(spinning().job(), 1.0, 0.02, 0.99, 1.01)))
+    assert f"rank 1 {APART}" in found.summary
+    (line,) = [one.text for one in found.evidence if "beside the main one" in one.text]
+    assert line.endswith("rank 1 0.02 cores, the others 0.99 to 1.01")
+    assert found.ranks == (0, 1, 2, 3), "it may wait for a rank of its own node: it is not accused"
+    assert "has not launched what the others wait in" in found.advice
+
+
+@pytest.mark.parametrize(
+    "cores",
+    [
+        (1.0, 1.0, 1.0, 1.0),  # all launched it
+        (0.0, 0.0, 0.0, 0.0),  # NVLink alone
+        (1.0, 0.0, 1.0, 0.0),  # two of a ring have no port of their own
+        (1.0, 0.0, 0.4, 1.0),  # one cannot be told
+    ],
+)
+def test_nobody_is_told_where_several_or_none_are_unlike_the_others(cores: tuple[float, ...]) -> None:
+    assert told(*cores).endswith("no rank is odd")
+
+
+def test_a_rank_whose_main_thread_sleeps_tells_nothing() -> None:
+    job = with_threads(spinning().job(), 1.0, 0.0, 1.0, 1.0, main=0.0)
+    assert all(APART not in found.summary for found in diagnose(job).findings)
