@@ -1,4 +1,4 @@
-"""NCCL's RAS asked for its counts by consent: the answer is real, of a job on an H200 whose rank 1 read a pipe."""
+"""NCCL's RAS asked by consent. The counts are of a real job, on an H200, whose rank 1 read a pipe."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hangtop.session.asking import attached, ras
 from hangtop.session.asking.orders import WitnessRefused
 from hangtop.session.asking.ras_status import EVEN, MOVING, RasStatusOrder, status
 from tests.support.local_session import LocalSession, local_session
@@ -87,3 +88,72 @@ def test_the_risk_is_said_of_the_versions_that_have_it() -> None:
     assert "can crash" not in status(session(1, "2.32.3")).risk()
     with pytest.raises(WitnessRefused, match=r"RAS came with NCCL 2\.24; the ranks have 2\.21\.5"):
         status(session(1, "2.21.5"))
+
+
+def job(port: int = 1, version: str = "2.32.3", *, read_only: bool = False, **env: str) -> LocalSession:
+    settings = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}", **env}
+    rank = process(0, os.getpid(), versions={"nccl": version} if version else {}, env=settings)
+    return local_session(rank, read_only=read_only)
+
+
+async def test_diagnostics_are_told_with_what_differs_first() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port)
+        order = ras.diagnostics(session)
+        assert order.command().endswith(f"echo 'DIAGNOSTICS' | nc 127.0.0.1 {server.port}")
+        assert server.heard == [], "nothing is sent before a yes"
+        lines = await order.carry_out(session)
+    assert server.heard == ["DIAGNOSTICS"]
+    assert lines[0] == "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x1234 for NCCL_DEBUG"
+    assert lines[-1].startswith("RAS diagnostics completed in 12.3 ms")
+
+
+async def test_diagnostics_that_run_already_are_said_to() -> None:
+    async with ras_server(RasServer(busy=True)) as server:
+        session = job(server.port)
+        with pytest.raises(WitnessRefused, match="BUSY: diagnostics already in progress"):
+            await ras.diagnostics(session).carry_out(session)
+
+
+async def test_a_mask_is_told_and_what_ras_refuses_is_its_word() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port)
+        order = ras.profiler(session, "coll,kernelch")
+        assert "changes the running job" in order.risk()
+        assert "No NCCL_PROFILER_PLUGIN is set" in order.risk()
+        assert await order.carry_out(session) == ["RAS answers OK: it tells all processes of the job"]
+        with pytest.raises(WitnessRefused, match="ERROR: Invalid profiler mask value '0x42'"):
+            await ras.profiler(session, "0x42").carry_out(session)
+    assert server.heard == ["CONTROL PROFILER_MASK coll,kernelch", "CONTROL PROFILER_MASK 0x42"]
+    plugged = job(NCCL_PROFILER_PLUGIN="inspector")
+    assert "No NCCL_PROFILER_PLUGIN" not in ras.profiler(plugged, "all").risk()
+
+
+@pytest.mark.parametrize("value", ["", "coll\nSTATUS", "coll;", "everything", "-1"])
+def test_what_is_no_mask_is_not_sent(value: str) -> None:
+    with pytest.raises(WitnessRefused, match="is no mask"):
+        ras.profiler(job(), value)
+
+
+@pytest.mark.parametrize(
+    ("session", "why"),
+    [
+        (job(version="2.30.7"), r"came with NCCL 2\.31; the ranks have 2\.30\.7"),
+        (job(version=""), "no NCCL whose version is known"),
+        (job(NCCL_RAS_ENABLE="0"), "NCCL_RAS_ENABLE=0 is set"),
+        (local_session(), "no rank runs"),
+    ],
+)
+def test_a_job_that_cannot_be_asked_says_why(session: LocalSession, why: str) -> None:
+    with pytest.raises(WitnessRefused, match=why):
+        ras.diagnostics(session)
+
+
+async def test_a_session_that_may_only_look_asks_for_nothing() -> None:
+    async with ras_server(RasServer()) as server:
+        session = job(server.port, read_only=True)
+        with pytest.raises(WitnessRefused, match="read-only"):
+            await ras.diagnostics(session).carry_out(session)
+        with pytest.raises(WitnessRefused, match="read-only"):
+            await attached.attached(session).carry_out(session)
+    assert server.heard == []

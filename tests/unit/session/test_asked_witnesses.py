@@ -19,84 +19,10 @@ from collectors.probes.cuda_core.remote import ask
 from collectors.probes.cuda_core.run import kernels
 from collectors.samples.core_dump import FLAGS, LIGHT, refusal
 from collectors.samples.ranks import RankProcess
-from hangtop.session.asking import attached, ras
 from hangtop.session.asking.cuda_core import MAY_END, core_dumps
 from hangtop.session.asking.orders import WitnessRefused
-from tests.support.local_session import LocalSession, local_session
+from tests.support.local_session import local_session
 from tests.support.made import process
-from tests.support.ras_server import RasServer, ras_server
-
-# --- NCCL's RAS --------------------------------------------------------------------------------------------------
-
-
-def job(port: int = 1, version: str = "2.32.3", *, read_only: bool = False, **env: str) -> LocalSession:
-    settings = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}", **env}
-    rank = process(0, os.getpid(), versions={"nccl": version} if version else {}, env=settings)
-    return local_session(rank, read_only=read_only)
-
-
-async def test_diagnostics_are_told_with_what_differs_first() -> None:
-    async with ras_server(RasServer()) as server:
-        session = job(server.port)
-        order = ras.diagnostics(session)
-        assert order.command().endswith(f"echo 'DIAGNOSTICS' | nc 127.0.0.1 {server.port}")
-        assert server.heard == [], "nothing is sent before a yes"
-        lines = await order.carry_out(session)
-    assert server.heard == ["DIAGNOSTICS"]
-    assert lines[0] == "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x1234 for NCCL_DEBUG"
-    assert lines[-1].startswith("RAS diagnostics completed in 12.3 ms")
-
-
-async def test_diagnostics_that_run_already_are_said_to() -> None:
-    async with ras_server(RasServer(busy=True)) as server:
-        session = job(server.port)
-        with pytest.raises(WitnessRefused, match="BUSY: diagnostics already in progress"):
-            await ras.diagnostics(session).carry_out(session)
-
-
-async def test_a_mask_is_told_and_what_ras_refuses_is_its_word() -> None:
-    async with ras_server(RasServer()) as server:
-        session = job(server.port)
-        order = ras.profiler(session, "coll,kernelch")
-        assert "changes the running job" in order.risk()
-        assert "No NCCL_PROFILER_PLUGIN is set" in order.risk()
-        assert await order.carry_out(session) == ["RAS answers OK: it tells all processes of the job"]
-        with pytest.raises(WitnessRefused, match="ERROR: Invalid profiler mask value '0x42'"):
-            await ras.profiler(session, "0x42").carry_out(session)
-    assert server.heard == ["CONTROL PROFILER_MASK coll,kernelch", "CONTROL PROFILER_MASK 0x42"]
-    plugged = job(NCCL_PROFILER_PLUGIN="inspector")
-    assert "No NCCL_PROFILER_PLUGIN" not in ras.profiler(plugged, "all").risk()
-
-
-@pytest.mark.parametrize("value", ["", "coll\nSTATUS", "coll;", "everything", "-1"])
-def test_what_is_no_mask_is_not_sent(value: str) -> None:
-    with pytest.raises(WitnessRefused, match="is no mask"):
-        ras.profiler(job(), value)
-
-
-@pytest.mark.parametrize(
-    ("session", "why"),
-    [
-        (job(version="2.30.7"), r"came with NCCL 2\.31; the ranks have 2\.30\.7"),
-        (job(version=""), "no NCCL whose version is known"),
-        (job(NCCL_RAS_ENABLE="0"), "NCCL_RAS_ENABLE=0 is set"),
-        (local_session(), "no rank runs"),
-    ],
-)
-def test_a_job_that_cannot_be_asked_says_why(session: LocalSession, why: str) -> None:
-    with pytest.raises(WitnessRefused, match=why):
-        ras.diagnostics(session)
-
-
-async def test_a_session_that_may_only_look_asks_for_nothing() -> None:
-    async with ras_server(RasServer()) as server:
-        session = job(server.port, read_only=True)
-        with pytest.raises(WitnessRefused, match="read-only"):
-            await ras.diagnostics(session).carry_out(session)
-        with pytest.raises(WitnessRefused, match="read-only"):
-            await attached.attached(session).carry_out(session)
-    assert server.heard == []
-
 
 # --- CUDA --------------------------------------------------------------------------------------------------------
 
@@ -119,6 +45,8 @@ while True:
             time.sleep(0.2)
             file.write(b"x" * 500)
         os.read(reading, 1 << 20)
+        if "skip_abort" not in os.environ["CUDA_COREDUMP_GENERATION_FLAGS"] and "ENDS" in os.environ:
+            sys.exit(1)
     time.sleep(0.02)
 """
 SHOWN = """Opening GPU coredump: {core}
@@ -206,6 +134,15 @@ async def test_a_cuda_gdb_that_says_too_much_is_ended(tmp_path: Path, monkeypatc
         session = local_session(rank)
         (line,) = await core_dumps(session, [3]).carry_out(session)
     assert "cuda-gdb was ended after 60 s or 128 KB" in line
+
+
+@pytest.mark.usefixtures("cuda_gdb")
+async def test_the_dump_of_a_rank_that_ends_is_read_and_its_end_is_told(tmp_path: Path) -> None:
+    with driver(tmp_path, {**ARMED, "ENDS": "1"}) as rank:
+        session = local_session(rank)
+        (line,) = await core_dumps(session, [3]).carry_out(session)
+    assert "in ncclDevKernel_AllGather_RING_LL" in line
+    assert line.endswith("504 B); the rank has ended since")
 
 
 @pytest.mark.usefixtures("cuda_gdb")

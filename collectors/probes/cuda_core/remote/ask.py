@@ -36,6 +36,8 @@ class CoreDumped(NamedTuple):
     """What cuda-gdb printed of it."""
     why: str
     """Why there is no dump, or nothing that reads it."""
+    ended: bool = False
+    """The rank is gone since it wrote its dump."""
 
 
 def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
@@ -55,6 +57,8 @@ def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
     found = cuda_core.places(pid, process_state.identity(pid).own_pid or pid, env)
     if found is None:
         return none("it has no such pipe open: CUDA was initialised before the setting, or not at all")
+    # before it is asked: the driver may end it, and of who is gone nothing can be told
+    readable = owner.may_be_imitated(pid, whose, within=True)
     since = time.time()
     why = cuda_core.trigger(found.pipe, whose.uid)
     if why:
@@ -62,10 +66,8 @@ def ask(rank: int, pid: int, seconds: float) -> CoreDumped:
     dump = cuda_core.written(found.pattern, since, seconds, whose.uid)
     if dump is None:
         return none("asked, and no dump came in %g s" % seconds)
-    if not owner.may_be_imitated(pid, whose, within=True):
-        return CoreDumped(rank, pid, dump.path, dump.size, "", "it is root's of a container: read it there")
-    shown, why = _read(dump.path, whose)
-    return CoreDumped(rank, pid, dump.path, dump.size, shown, why)
+    shown, why = _read(dump.path, whose) if readable else ("", "it is root's of a container: read it there")
+    return CoreDumped(rank, pid, dump.path, dump.size, shown, why, owner.owner_of(pid) is None)
 
 
 def _read(path: str, whose: owner.ProcessOwner) -> "tuple[str, str]":
