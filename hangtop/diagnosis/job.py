@@ -24,6 +24,7 @@ from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.counters import Counters
+from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
@@ -211,6 +212,8 @@ class Job:
     """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
     pauses: tuple[tuple[float, float], ...] = ()
     """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
+    slow: tuple[KnownSlow, ...] = ()
+    """What the verdict before this picture knew to make the job slow."""
     motion: JobMotion = JobMotion()
     """What moved lately, and what proves it."""
     collective_timeout: float | None = None

@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
@@ -220,14 +222,23 @@ class _Watching:
         return still is not None and still >= LEAST
 
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
-        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
+        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow, or
+        whether a job that was slow still goes on."""  # noqa: D205, D209
         if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
             return self._readable() and not judged(job_status)
+        if stands_since(verdict, self._session.progress.stood_still or 0.0, self._session.now()):
+            return True
         return verdict.outcome == "unknown" and bool(self._session.living())
 
     def _readable(self) -> bool:
         """Stacks of two ranks at the least could be read."""
         return len({dump.rank_pid for _, dump in self._session.state.stacks if dump.threads}) > 1
+
+
+def stands_since(verdict: Verdict, still: float, now: float) -> bool:
+    """A job that was seen to be slow has come to stand since: whether it goes on is another question."""
+    slow_at = max((known.at for known in verdict.slow), default=inf)
+    return verdict.outcome == "slow" and still >= STOOD_STILL_S and slow_at < now - STOOD_STILL_S
 
 
 def proven(verdict: Verdict) -> bool:

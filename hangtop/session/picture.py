@@ -10,6 +10,7 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
@@ -38,6 +39,7 @@ class PictureContext:
     stood_still: float | None = None
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
+    slow: tuple[KnownSlow, ...] = ()
     motion: JobMotion = field(default_factory=JobMotion)
 
 
@@ -115,6 +117,7 @@ class Sheet:
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,
             pauses=frame.pauses,
+            slow=frame.slow,
             motion=frame.motion,
             collective_timeout=own_timeout(
                 (rank.process.command for rank in ranks),

@@ -156,6 +156,7 @@ class Session(Intake):
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
                 pauses=self.progress.long_pauses(now),
+                slow=() if self.verdict is None else self.verdict.slow,
                 motion=self.progress.motion,
             ),
             nodes,

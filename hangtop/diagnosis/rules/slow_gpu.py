@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from statistics import median
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.rules.slow import straggler_rank, works_for_all
-from hangtop.diagnosis.tables.thresholds import LATE_COMPUTES_SHARE, STRAGGLER_SHARE
+from hangtop.diagnosis.tables.thresholds import DOUBT_SHARE, LATE_COMPUTES_SHARE, STRAGGLER_SHARE
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import LoadShares, load_shares
@@ -51,6 +51,19 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
         advice="Compare this rank with its peers: clocks and temperature of its GPU, the size of its batches, and what "
         "else runs on that GPU.",
     )  # fmt: skip
+
+
+def no_longer_behind(job_status: JobStatus, ranks: Collection[int]) -> bool:
+    """Whether the GPUs of these ranks, known to hold the others up, do not compute far longer than theirs by now."""
+    job = job_status.job
+    takes = job.motion.step_s
+    if takes is None or not job.motion.moving:
+        return False
+    shares = load_shares(job, max(LEAST_SPAN_S, STEPS * takes))
+    waited = [share.spinning for rank, share in shares.items() if rank not in ranks]
+    if not waited or not shares.keys() >= set(ranks):
+        return False
+    return median(waited) < DOUBT_SHARE or all(shares[rank].computing < STRAGGLER_SHARE for rank in ranks)
 
 
 def _told(late: list[int], shares: dict[int, LoadShares], others: list[LoadShares], waited: float) -> str:

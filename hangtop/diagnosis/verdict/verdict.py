@@ -18,6 +18,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
+from hangtop.diagnosis.rules.known_slow import known_slow, still_slow
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.rules.stalled import job_stalled
 from hangtop.diagnosis.tables.kinds import word_of
@@ -51,12 +52,14 @@ def diagnose(job: Job) -> Verdict:
     """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
     job_status = status_of_job(job)
     found = list(_found(job_status))
-    findings = rank_findings((*found, *job_stalled(job_status, found), *hearsay(job, found)))
+    found += job_stalled(job_status, found)
+    slow = known_slow(job_status, found)
+    findings = rank_findings((*found, *still_slow(job_status, slow), *hearsay(job, found)))
     findings = with_whereabouts(job, with_way_in(job_status, with_drain(job, findings)))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
-    return Verdict(outcome, said, findings, _unknown(job_status), waits, place)
+    return Verdict(outcome, said, findings, _unknown(job_status), waits, place, slow)
 
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:
