@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -55,6 +56,20 @@ def who(ranks: Iterable[int], otherwise: str = "a rank") -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """``1 rank``, ``63 ranks``."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+_PLURALS = {"is": "are", "has": "have", "was": "were", "does": "do"}
+_TAKES_ES = ("ches", "shes", "sses", "xes")
+
+
+def of_several(doing: str, number: int) -> str:
+    """What one does, said of so many: ``waits for its GPU``, ``wait for their GPU``; ``in step (a.py:3)`` stays."""
+    verb = re.match("[a-z]+", doing)
+    if number == 1 or verb is None:
+        return doing
+    word = verb.group()
+    several = word if not word.endswith("s") else word[:-2] if word.endswith(_TAKES_ES) else word[:-1]
+    return _PLURALS.get(word, several) + re.sub(r"\bits\b", "their", doing[verb.end() :])
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.phrasing import of_several
 from tui.text import CUT, cells, fit, wrap
 from tui.waits.levels import Folded, FoldedBox, doing_of, fold, nodes_within, ranks_within
 
@@ -209,7 +210,7 @@ def _doing(shown: Folded, at: int) -> str:
     """What its ranks are at; that they wait is what their arrow says."""
     box = shown.boxes[at]
     if not box.waits:
-        return box.doing
+        return of_several(box.doing, len(box.ranks))
     return doing_of(box.doing, [arrow.label for arrow in shown.arrows if arrow.waiter == at])
 
 

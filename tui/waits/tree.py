@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.phrasing import count, of_several
 from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, box_text, chain_rows
 from tui.text import cells, fit, wrap
 from tui.waits.canvas import DrawnPart, Patch, WaitPicture
@@ -73,7 +73,7 @@ def _text(boxes: Sequence[WaitBox], row: ChainRow, width: int) -> str:
     label = edges.pop(row.parent, "")
     nodes = nodes_within(box.nodes, width // 2)
     who = f"{ranks_within(box.ranks, width // 2)}{f' · {nodes}' if nodes else ''}"
-    doing = doing_of(box.doing, [label]) if box.waits_for else box.doing
+    doing = doing_of(box.doing, [label]) if box.waits_for else of_several(box.doing, len(box.ranks))
     what = ", ".join(filter(None, (label, doing)))
     also = "".join(
         f", also for {letter_of(other)}{f': {told}' if told and told != label else ''}" for other, told in edges.items()

@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import of_several, ranks_text
 from tui.scene import Scene
 from tui.text import cells, wrap
 from tui.theme import Ground, Ink, Tone
@@ -195,10 +195,11 @@ class WaitMap(Lines):
         width, lines = max(20, self._from[1] - 3), list[list[Piece]]()
         for box in self.boxes() if self.active and not self._tree else ():
             ranks, nodes = ranks_text(box.ranks), folded_names(box.nodes)
-            head = f"{ranks}{f' on {nodes}' if nodes else ''}: {box.doing}"
+            head = f"{ranks}{f' on {nodes}' if nodes else ''}: {of_several(box.doing, len(box.ranks))}"
             lines += [[(f" {text}", Tone.BAD if box.blamed else Tone.STRONG)] for text in wrap(head, width)]
             for other, label in zip(box.waits_for, labels_of(box), strict=False):
-                whom = f"  waits for {letter_of(other)}, {ranks_text(self._from[0][other].ranks)}"
+                wait = of_several("waits", len(box.ranks))
+                whom = f"  {wait} for {letter_of(other)}, {ranks_text(self._from[0][other].ranks)}"
                 lines += [[(f" {text}", Tone.TEXT)] for text in wrap(whom + (f": {label}" if label else ""), width)]
         self._told = lines
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
-from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work, visibly_works
@@ -103,7 +103,8 @@ def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:
     few, most = sorted(by_manner.values(), key=len)
     if len(few) > max(1, len(present) // 4):
         return (), ""
-    return few, f"{_manner(few[0])} while the others {_of_many(_manner(most[0]))}"
+    others = of_several(_manner(most[0]).removeprefix("it "), len(most))
+    return few, f"{_manner(few[0])} while the others {others}"
 
 
 def _manner(status: RankStatus) -> str:
@@ -118,17 +119,13 @@ def _manner(status: RankStatus) -> str:
     return f"it sleeps in {moved.wchan}" if moved.wchan and moved.wchan != "0" else "it sleeps"
 
 
-def _of_many(manner: str) -> str:
-    return {"it burns CPU": "burn CPU"}.get(manner, manner.replace("it sleeps", "sleep"))
-
-
 def _groups(present: Iterable[RankStatus]) -> list[str]:
     """``3 ranks wait for their GPU (synchronize), at train (train.py:50)``, the largest group first."""
     groups: dict[str, list[int]] = defaultdict(list)
     for one in present:
         groups[_where(one)].append(one.rank)
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
-    return [f"{ranks_text(ranks)} {where}" for where, ranks in ordered]
+    return [f"{ranks_text(ranks)} {of_several(where, len(ranks))}" for where, ranks in ordered]
 
 
 def _where(status: RankStatus) -> str:

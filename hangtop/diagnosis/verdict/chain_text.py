@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.phrasing import count, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
@@ -60,7 +60,7 @@ def box_text(box: WaitBox, *, waited: bool) -> str:
     where = f" on {nodes_text(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
     by = f"   [{box.operation}]" if box.operation else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""
-    return f"{ranks_text(box.ranks)}{where}: {box.doing}{by}{mark}"
+    return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{by}{mark}"
 
 
 def _take(place: int, behind: Mapping[int, list[int]], below: dict[int, list[int]], most: int, known: set[int]) -> bool:

@@ -164,11 +164,11 @@ def test_in_a_tree_no_branch_leads_to_nothing_and_what_goes_on_is_set_under_it()
     lines = [text for text, _ in sentences(CHAIN, 60)]
     assert lines == [
         "rank 5 on n2: in read (data.py:1)   ◀ holds the others up",
-        "└─ ranks 4,6 on n2: waits in all_reduce at f (l.py:3)",
+        "└─ ranks 4,6 on n2: wait in all_reduce at f (l.py:3)",
         "   │  [all_reduce #41 in tp]",
-        "   └─ ranks 8-9 on n3: waits in recv at g (p.py:7)",
-        "      │  [recv #7 in pp]",
-        "      └─ ranks 12-13 on n4: waits in all_reduce at h",
+        "   └─ ranks 8-9 on n3: wait in recv at g (p.py:7)   [recv",
+        "      │  #7 in pp]",
+        "      └─ ranks 12-13 on n4: wait in all_reduce at h",
         "            (t.py:9)   [all_reduce #3 in dp]",
     ]
 

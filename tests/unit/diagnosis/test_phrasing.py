@@ -1,0 +1,29 @@
+"""Words that fit how many they are said of."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.diagnosis.phrasing import of_several
+
+
+@pytest.mark.parametrize(
+    ("one", "several"),
+    [
+        ("waits in all_reduce at train (train.py:31)", "wait in all_reduce at train (train.py:31)"),
+        ("waits for its own GPU: synchronize", "wait for their own GPU: synchronize"),
+        ("waits: all_reduce", "wait: all_reduce"),
+        ("is stuck in the kernel", "are stuck in the kernel"),
+        ("has left training", "have left training"),
+        ("was not looked at", "were not looked at"),
+        ("reaches a barrier", "reach a barrier"),
+        ("saves a checkpoint", "save a checkpoint"),
+        ("never came", "never came"),
+        ("may not be looked at", "may not be looked at"),
+        ("in process_rows (data.py:88)", "in process_rows (data.py:88)"),
+        ("alive, and nobody could look into it", "alive, and nobody could look into it"),
+    ],
+)
+def test_what_one_rank_does_is_said_of_several(one: str, several: str) -> None:
+    assert of_several(one, 1) == one
+    assert of_several(one, 3) == several
