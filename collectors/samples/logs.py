@@ -94,6 +94,8 @@ class StepCount(NamedTuple):
     """Seconds between two such lines, by the times that they print."""
     longest: Optional[float] = None
     """Seconds that one of what is counted took at the longest, of the last few lines."""
+    even: Optional[float] = None
+    """Seconds that each of the last few took, where they took as good as the same: a pace that the log proves."""
 
 
 class CommProgress(NamedTuple):

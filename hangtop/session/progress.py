@@ -38,7 +38,11 @@ LAG = 3.0
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
 A_STEPS_PAUSE = 10.0
-"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen."""
+"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen, …"""
+A_PROVEN_PACE = 30.0
+"""… but where the log shows that one step after another takes as long, …"""
+PACE_SLACK = 1.25
+"""… and the present one takes no more than so many times as long."""
 LONG_PAUSE, LONG_PAUSES = 10.0, 8
 """Seconds of a pause in which several looks may fall, and how many of those are remembered."""
 SPARES_AFTER = 10.0
@@ -81,9 +85,18 @@ class Progress:
 
         Who has just come knows from the times in its log how long it takes for a step: that may be a pause as well.
         """
-        step = self._steps.longest
-        known = (self._pauses.usual(self.place, self._now), None if step is None else min(step, A_STEPS_PAUSE))
+        known = (self._pauses.usual(self.place, self._now), self._pause_of_a_step())
         return max((pause for pause in known if pause is not None), default=None)
+
+    def _pause_of_a_step(self) -> float | None:
+        steps = self._steps
+        if steps.longest is None:
+            return None
+        known = min(steps.longest, A_STEPS_PAUSE)
+        since = self._now - (steps.told_at or float("-inf"))
+        if steps.even is None or since > PACE_SLACK * steps.even + LAG:
+            return known
+        return max(known, min(steps.even, A_PROVEN_PACE))
 
     @property
     def motion(self) -> JobMotion:

@@ -40,6 +40,8 @@ class JobSteps:
     numbered_at: float = float("-inf")
     longest: float | None = None
     """Seconds that a training step took at the longest of late, by the log that tells the shortest."""
+    even: float | None = None
+    """The same where the last few of that log took as good as the same: then that is the pace of the job."""
 
     def take(self, node: NodeState, strangers: Collection[tuple[str, int]]) -> None:
         """Take what the logs of a node tell; ``strangers`` are processes of other runs."""
@@ -64,7 +66,7 @@ class JobSteps:
             self.every = every
         longest = log.count.longest if log.count.name in NUMBERED else None
         if longest is not None and (self.longest is None or longest < self.longest):
-            self.longest = longest
+            self.longest, self.even = longest, log.count.even
         grown_at = log.grown_at
         if grown_at is None or not seen:
             return False

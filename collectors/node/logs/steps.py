@@ -27,6 +27,8 @@ NEW = 256
 """… kinds of lines that are remembered: a log with more says something else each time, and none of it is news."""
 RISES = 8
 """Times of rises that are remembered for the rhythm."""
+EVEN, UNEVEN = 3, 0.2
+"""Steps that prove a pace, the last ones, and the part of the longest of them by which they may differ."""
 
 
 class _Counter:
@@ -45,7 +47,7 @@ class _Counter:
         self.climbs = 2
         """Rises without a fall since it last began anew: two make it a count again."""
         self.times: List[Tuple[float, float]] = []
-        """Times of the last rises, as the lines print them, and the numbers that these rose to."""
+        """Times of the last rises, and of the first line, as these print them, and the numbers that they rose to."""
         self.pace: Optional[float] = None
         """Seconds that a step takes, as the last line says."""
 
@@ -77,13 +79,22 @@ class _Counter:
         return spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
 
     def longest(self) -> Optional[float]:
-        """Seconds that one took at the longest, of the last rises, on the average between two lines."""
-        steps = [
+        """Seconds that one took at the longest, of the last rises."""
+        steps = self._each()
+        return max(steps) if steps else self.pace
+
+    def even(self) -> Optional[float]:
+        """Seconds that each of the last :data:`EVEN` took, at the longest, where they took as good as the same."""
+        steps = self._each()[-EVEN:]
+        return max(steps) if len(steps) == EVEN and max(steps) - min(steps) <= UNEVEN * max(steps) else None
+
+    def _each(self) -> List[float]:
+        """Seconds that one took between two lines, of the last rises, on the average of what these count."""
+        return [
             (after - before) / (value - earlier)
             for (before, earlier), (after, value) in zip(self.times, self.times[1:])
             if value > earlier and after >= before
         ]
-        return max(steps) if steps else self.pace
 
 
 class LogSteps:
@@ -129,6 +140,7 @@ class LogSteps:
             if len(self._counters) < KINDS:
                 stamp = times.find(text, now)
                 known = _Counter(seen, at if stamp is None or live else stamp.at)
+                known.times = [] if stamp is None else [(stamp.at, seen.value)]
                 known.pace = counters.pace(text) if seen.kind == BAR else None
                 self._counters[seen.template] = known
                 self._kind(seen.template, text, live)
@@ -154,7 +166,7 @@ class LogSteps:
         if not known:
             return StepCount(path, pid, rank, "", None, None, self.grown, self.fresh, None) if self.fresh else None
         best = min(known, key=lambda each: (each.order, -(each.at or 0.0), -each.rises))
-        far, rhythm = (best.name, best.high[1], best.at), (best.every(), best.longest())
+        far, rhythm = (best.name, best.high[1], best.at), (best.every(), best.longest(), best.even())
         return StepCount(path, pid, rank, *far, self.grown, self.fresh, *rhythm)
 
 

@@ -130,10 +130,31 @@ def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_thei
         for n, seconds in enumerate(at)
     )
     read(log, lines, live=False, now=NOW + 60)
-    assert (told(log).every, told(log).longest) == (10.0, 3.0)
+    assert (told(log).every, told(log).longest, told(log).even) == (10.0, 3.0, None)
     log = LogSteps()
     read(log, "step 1\nstep 2\nstep 3\n", live=False)
     assert told(log).longest is None
+
+
+@pytest.mark.parametrize(
+    ("at", "even"),
+    [
+        ([0, 20, 41, 60], 21.0),
+        ([0, 1, 2, 22, 42, 62], 20.0),
+        ([0, 20, 40], None),
+        ([0, 20, 40, 70], None),
+        ([0, 20, 40, 60, 61], None),
+    ],
+)
+def test_three_steps_that_took_as_good_as_the_same_are_a_pace(at: list[int], even: float | None) -> None:
+    log = LogSteps()
+    zone = time.strftime("%z", time.localtime(NOW))
+    lines = "".join(
+        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {n}\n", time.localtime(NOW + seconds))
+        for n, seconds in enumerate(at)
+    )
+    read(log, lines, live=False, now=NOW + 70)
+    assert told(log).even == even
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,18 @@ def test_what_a_step_takes_by_its_log_is_a_usual_pause_up_to_a_limit() -> None:
     assert job.progress.usual_pause == 10.0, "most of so long a step is seen to move"
 
 
+@pytest.mark.parametrize(("pace", "most"), [(20, 20.0), (50, 30.0)])
+def test_a_pace_that_the_log_proves_is_a_usual_pause_until_the_next_step_is_late(pace: int, most: float) -> None:
+    job = Job()
+    feed(job, step(job, 12, 0, longest=float(pace), even=float(pace)))
+    job.run(2, spins)
+    assert job.progress.usual_pause == most
+    job.run(pace, spins)
+    assert job.progress.usual_pause == most
+    job.run(pace, spins)
+    assert job.progress.usual_pause == 10.0, "it is no step like those before"
+
+
 def test_a_job_of_long_steps_is_given_their_time() -> None:
     job = Job()
     for done in range(4):
