@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.groups.ras import POLLS
-from hangtop.diagnosis.rules.slow import judged
+from hangtop.diagnosis.rules.known_slow import slowness_judged
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
@@ -225,7 +225,7 @@ class _Watching:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow, or
         whether a job that was slow still goes on."""  # noqa: D205, D209
         if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
-            return self._readable() and not judged(job_status)
+            return self._readable() and not slowness_judged(job_status)
         if stands_since(verdict, self._session.progress.stood_still or 0.0, self._session.now()):
             return True
         return verdict.outcome == "unknown" and bool(self._session.living())

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, KnownSlow
 from hangtop.diagnosis.phrasing import duration
-from hangtop.diagnosis.rules.slow import no_longer_data_bound, no_longer_late
-from hangtop.diagnosis.rules.slow_gpu import no_longer_behind
+from hangtop.diagnosis.rules.slow import judged, no_longer_data_bound, no_longer_late
+from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt, no_longer_behind
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -36,6 +36,11 @@ def still_slow(job_status: JobStatus, slow: Iterable[KnownSlow]) -> Iterator[Fin
         age = job_status.job.now - at
         if age > 0.0:
             yield replace(finding, summary=f"{finding.summary} (so {duration(age)} ago, and not refuted since)")
+
+
+def slowness_judged(job_status: JobStatus) -> bool:
+    """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
+    return judged(job_status) and not gpu_in_doubt(job_status)
 
 
 def _witness(finding: Finding) -> str:

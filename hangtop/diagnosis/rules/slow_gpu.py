@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from statistics import median
 
 from hangtop.diagnosis.finding import Evidence, Finding
@@ -17,6 +17,8 @@ LEAST_SPAN_S = 15.0
 """Seconds of GPU figures that are needed, …"""
 STEPS = 4.0
 """… and so many steps: within one, in a pipeline say, now one computes and now another."""
+DOUBT_SPAN_S = 8.0
+"""Seconds of figures from which on it is worth to watch for as long as that takes."""
 
 
 def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
@@ -31,14 +33,12 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
         return
     span = max(LEAST_SPAN_S, STEPS * takes)
     shares = load_shares(job, span)
-    late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
-    if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
+    late = _late(job_status, shares)
+    if not late:
         return
     others = [share for rank, share in shares.items() if rank not in late]
     waited = median(share.spinning for share in others)
-    statuses = [job_status.statuses[rank] for rank in late if rank in job_status.statuses]
-    if waited < STRAGGLER_SHARE or len(statuses) < len(late) or any(works_for_all(one) for one in statuses):
-        return
+    statuses = [job_status.statuses[rank] for rank in late]
     if next(straggler_rank(job_status), None) is not None:
         return  # stacks have named one
     yield Finding(
@@ -51,6 +51,26 @@ def straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
         advice="Compare this rank with its peers: clocks and temperature of its GPU, the size of its batches, and what "
         "else runs on that GPU.",
     )  # fmt: skip
+
+
+def gpu_in_doubt(job_status: JobStatus) -> bool:
+    """Whether one GPU seems to hold the others up, of which too little is known yet to say it."""
+    job = job_status.job
+    if job_status.hung or not job.live:
+        return False
+    needed = max(LEAST_SPAN_S, STEPS * (job.motion.step_s or 0.0))
+    return not load_shares(job, needed) and bool(_late(job_status, load_shares(job, DOUBT_SPAN_S)))
+
+
+def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
+    """The few ranks whose GPUs compute nearly always while those of the others wait most of the time."""
+    late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
+    if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
+        return []
+    if median(share.spinning for rank, share in shares.items() if rank not in late) < STRAGGLER_SHARE:
+        return []
+    statuses = [job_status.statuses[rank] for rank in late if rank in job_status.statuses]
+    return [] if len(statuses) < len(late) or any(works_for_all(one) for one in statuses) else late
 
 
 def no_longer_behind(job_status: JobStatus, ranks: Collection[int]) -> bool:

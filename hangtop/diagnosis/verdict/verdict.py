@@ -18,8 +18,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
-from hangtop.diagnosis.rules.known_slow import known_slow, still_slow
-from hangtop.diagnosis.rules.slow import judged
+from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
 from hangtop.diagnosis.rules.stalled import job_stalled
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
@@ -181,7 +180,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
     if outcome == "healthy":
         if not job.live:
             return summary(job_status, outcome)
-        not_yet = "; whether a rank is slow is not judged yet" if ranks > 1 and not judged(job_status) else ""
+        not_yet = "; whether a rank is slow is not judged yet" if ranks > 1 and not slowness_judged(job_status) else ""
         beside = "; another job there is not judged" if other_jobs(job) else ""
         return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{beside}"
     if outcome == "starting":
