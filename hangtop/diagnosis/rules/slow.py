@@ -25,6 +25,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
+A_STEP_S = 60.0
+"""Seconds of a step, or of a usual pause, that looks must go beyond, at the most: older ones are not at hand."""
 
 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
@@ -153,10 +155,17 @@ def _loading(seen: Iterable[RankStatus]) -> dict[int, float]:
 
 
 def _seen(job_status: JobStatus) -> list[RankStatus]:
-    """Ranks that were looked at often enough, in different waits; none where that is not most of the job."""
-    if not job_status.job.pauses or not _often(job_status.read):
-        return _often(job_status.read)
-    return _often([one._replace(readings=_of_different_waits(job_status, one)) for one in job_status.read])
+    """Ranks that were looked at often enough, in different waits; none where that is not most of the job.
+
+    Nor where all looks lie within one step, as far as one knows how long these take: they met one and the same wait.
+    """
+    job = job_status.job
+    often = _often(job_status.read)
+    if job.pauses and often:
+        often = _often([one._replace(readings=_of_different_waits(job_status, one)) for one in job_status.read])
+    ats = [look.at for one in often for look in one.readings]
+    takes = min(A_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
+    return often if ats and max(ats) - min(ats) >= takes else []
 
 
 def _often(dumped: Sequence[RankStatus]) -> list[RankStatus]:

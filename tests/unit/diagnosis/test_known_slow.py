@@ -16,7 +16,7 @@ SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
 
 def moving(*of_rank_2: Sequence[str], looks: int = 5) -> Job:
     """A job in steps, looked at ``looks`` times; its ranks wait but for rank 2, which is where it is said."""
-    job = Sketch(patience=60.0, watched=90.0, looks=looks, stood_still=0.5)
+    job = Sketch(patience=60.0, watched=90.0, looks=looks, span=6.0, stood_still=0.5)
     job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 25 s", last_step=9, step_s=5.0)
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
     if of_rank_2 != (BACKWARD,):

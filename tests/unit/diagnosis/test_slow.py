@@ -72,12 +72,22 @@ def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
     job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
     assert "straggler_rank" not in kinds(job.verdict())
-    job.usual_pause = 40.0
-    assert "straggler_rank" in kinds(job.verdict()), "such a pause is this job's rhythm"
+
+
+@pytest.mark.parametrize(("pause", "step"), [(20.0, None), (None, 20.0)])
+def test_looks_within_one_step_are_of_one_wait(pause: float | None, step: float | None) -> None:
+    job = Sketch(patience=60.0, watched=90.0, stood_still=1.0, motion=replace(MOVING, step_s=step), span=7.0)
+    job.usual_pause = pause
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    assert "straggler_rank" not in kinds(job.verdict())
+    assert not judged(status_of_job(job.job()))
+    job.span = 21.0
+    assert "straggler_rank" in kinds(job.verdict())
 
 
 def test_a_pause_that_the_job_takes_at_every_step_is_its_rhythm() -> None:
-    job = Sketch(looks=6)
+    job = Sketch(looks=6, span=24.0)
     job.ranks().at(BACKWARD).pulse(switches=0, cores=0.0)
     job.ranks(2).at(READING)
     job.patience, job.watched, job.usual_pause = 60.0, 600.0, 20.0

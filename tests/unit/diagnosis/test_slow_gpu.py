@@ -25,7 +25,7 @@ LATE = [COMPUTE] * 25
 
 def steps(*rows: Sequence[dict[str, float]], own: Sequence[str] = SYNCHRONIZE) -> Sketch:
     """Four ranks that all wait for their own GPUs in every look; rank n's GPU shows the n-th row, a look a second."""
-    job = Sketch(patience=60.0, watched=60.0, stood_still=2.0)
+    job = Sketch(patience=60.0, watched=60.0, stood_still=2.0, span=6.0)
     job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
     job.ranks(2).at(own, state="R")
     job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 25 s", last_step=9, step_s=5.0)
