@@ -16,6 +16,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.netns import is_elsewhere
 from collectors.node.socket_tables import held_sockets
+from collectors.samples.stacks import QueuedPath
 
 LIMIT = 32 << 20
 """Bytes of one answer: some 100,000 sockets."""
@@ -36,15 +37,21 @@ UNANSWERED = 4
 """Times that something was sent again from which on nobody answers there: three seconds."""
 PORTS = 64
 """Connections of a process to other machines up to which their ports are told."""
+QUEUES = 8
+"""Of those that have something to send, so many are told."""
 _HEAD = struct.Struct("=IHHII")
 _INODE = struct.Struct("=I")
 _COUNTS = struct.Struct("=QQ")
+_UNSENT = struct.Struct("=I")
+_TIMES = struct.Struct("=QQQ")
 _PORT = struct.Struct(">H")
 _TIMER_AT, _AGAIN_AT = 2, 3
 _PORT_AT, _FAR_PORT_AT, _FAR_AT = 4, 6, 24
 _INODE_AT, _ATTRIBUTES_AT, _COUNTS_AT = 68, 72, 120
+_UNSENT_AT, _TIMES_AT = 144, 168
 """Offsets in struct inet_diag_msg of the timer and how often it ran out, of the near port, the far one and the far
-address, of the inode and of what follows it; in struct tcp_info of ``bytes_acked``."""
+address, of the inode and of what follows it; in struct tcp_info of ``bytes_acked``, of ``notsent_bytes``, and of
+``busy_time``, ``rwnd_limited`` and ``sndbuf_limited``, in microseconds."""
 
 
 class Connection(NamedTuple):
@@ -57,6 +64,8 @@ class Connection(NamedTuple):
     """At this end; None where the other end is on this machine, too, by the loopback."""
     unanswered: str = ""
     """``10.0.0.7:40001``, to which the same was sent :data:`UNANSWERED` times and more; empty for one that answers."""
+    queued: Optional[QueuedPath] = None
+    """What waits to be sent to another machine; None where nothing does, or an older kernel does not tell."""
 
 
 class Listing(NamedTuple):
@@ -78,6 +87,18 @@ class ProcessTraffic(NamedTuple):
     """This end's, of connections to other machines; empty where these are more than :data:`PORTS`."""
     unanswered: List[str]
     """Far ends that acknowledge nothing, at most :data:`PORTS`."""
+    queued: List[QueuedPath]
+    """Connections that have more to send than they get rid of, at most :data:`QUEUES`, those with the most."""
+
+
+class TrafficTold(NamedTuple):
+    """What a look tells of it, in the order of the last fields of a :class:`StackDump`."""
+
+    carried: Optional[int] = None
+    carrying: Optional[float] = None
+    ports: List[int] = []  # noqa: RUF012 (never written to)
+    unanswered: List[str] = []  # noqa: RUF012 (never written to)
+    queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
 
 
 class ConnectionLists:
@@ -113,17 +134,17 @@ class CarriedBytes:
         self._pid = pid
         self._before = carried(pid)
 
-    def told(self) -> Tuple[Optional[int], Optional[float], List[int], List[str]]:
-        """Bytes so far, bytes per second since it was made where that is long enough ago, ports, silent far ends."""
+    def told(self) -> TrafficTold:
+        """What they have carried so far, and since this was made where that is long enough ago."""
         before = self._before
         began = float("-inf") if before is None else before.at
         now = carried(self._pid, since=began + SHORTEST)
         if now is None:
-            return None, None, [], []
-        if before is None or now.at - began < SHORTEST:
-            return now.carried, None, now.ports, now.unanswered
-        rate = round(max(0, now.carried - before.carried) / (now.at - began), 1)
-        return now.carried, rate, now.ports, now.unanswered
+            return TrafficTold()
+        rate = None
+        if before is not None and now.at - began >= SHORTEST:
+            rate = round(max(0, now.carried - before.carried) / (now.at - began), 1)
+        return TrafficTold(now.carried, rate, now.ports, now.unanswered, now.queued)
 
 
 def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[ProcessTraffic]:
@@ -142,7 +163,8 @@ def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Opti
     ports = sorted({one.port for one in mine if one.port is not None})
     silent = sorted({one.unanswered for one in mine if one.unanswered})[:PORTS]
     carries = sum(one.carried for one in mine)
-    return ProcessTraffic(listing.at, carries, ports if len(ports) <= PORTS else [], silent)
+    queued = sorted((one.queued for one in mine if one.queued is not None), key=lambda one: -one.unsent)[:QUEUES]
+    return ProcessTraffic(listing.at, carries, ports if len(ports) <= PORTS else [], silent, queued)
 
 
 def _of_family(family: int) -> Iterator[Connection]:
@@ -186,15 +208,31 @@ def counted(body: bytes) -> Optional[Connection]:
         if kind == _INFO and length - 4 >= _COUNTS_AT + _COUNTS.size <= len(body) - at - 4:
             sent, received = _COUNTS.unpack_from(body, at + 4 + _COUNTS_AT)
             inode = _INODE.unpack_from(body, _INODE_AT)[0]
-            return Connection(inode, sent + received, _outward_port(body), _unanswered(body))
+            port, info = _outward_port(body), body[at + 4 : at + length]
+            queued = _queued(info, port, _far_end(body)) if port is not None else None
+            return Connection(inode, sent + received, port, _unanswered(body), queued)
         at += (length + 3) & ~3
     return None
 
 
 def _unanswered(body: bytes) -> str:
     """The far end of a connection on which the same is sent again and again."""
-    if body[_TIMER_AT] != _SENDS_AGAIN or body[_AGAIN_AT] < UNANSWERED:
-        return ""
+    return _far_end(body) if body[_TIMER_AT] == _SENDS_AGAIN and body[_AGAIN_AT] >= UNANSWERED else ""
+
+
+def _queued(info: bytes, port: int, far: str) -> Optional[QueuedPath]:
+    """What waits to be sent on a connection, by its ``struct tcp_info``; the times in it are there since Linux 4.10."""
+    if len(info) < _TIMES_AT + _TIMES.size:
+        return None
+    unsent = _UNSENT.unpack_from(info, _UNSENT_AT)[0]
+    if not unsent:
+        return None
+    busy, by_window, by_buffer = _TIMES.unpack_from(info, _TIMES_AT)
+    acked = _COUNTS.unpack_from(info, _COUNTS_AT)[0]
+    return QueuedPath(port, far, acked, max(0, busy - by_window - by_buffer) / 1e6, unsent)
+
+
+def _far_end(body: bytes) -> str:
     port = _PORT.unpack_from(body, _FAR_PORT_AT)[0]
     far = body[_FAR_AT : _FAR_AT + 16]
     if body[0] == socket.AF_INET or far[:12] == b"\0" * 10 + b"\xff\xff":

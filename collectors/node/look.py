@@ -8,7 +8,7 @@ from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
 from collectors.node import inside, process_state, pyspy, pyspy_output, tracing
-from collectors.node.carried import CarriedBytes
+from collectors.node.carried import CarriedBytes, TrafficTold
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
@@ -183,5 +183,5 @@ class LookUnderWay:
             seen.waiting_on,
             process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
-            *(self._traffic.told() if self._traffic is not None else (None, None, [], [])),
+            *(self._traffic.told() if self._traffic is not None else TrafficTold()),
         )

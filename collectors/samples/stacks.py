@@ -30,6 +30,21 @@ class ThreadStack(NamedTuple):
     frames: List[Frame]
 
 
+class QueuedPath(NamedTuple):
+    """A TCP connection to another machine that has data in its queue which were not sent yet."""
+
+    port: int
+    """At this end."""
+    far: str
+    """``10.0.0.7:40001``."""
+    acked: int
+    """Bytes that the far end has acknowledged so far."""
+    limited: float
+    """Seconds so far in which it had data to send, and neither the far end's window nor a buffer here held them up."""
+    unsent: int
+    """Bytes that wait to be sent for the first time."""
+
+
 class StackDump(NamedTuple):
     """One look at one process. No frames and an ``error`` is an answer too: it is evidence."""
 
@@ -67,3 +82,5 @@ class StackDump(NamedTuple):
     """This end's ports of its TCP connections to other machines; empty where they are many, or not told."""
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
     """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""
+    queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
+    """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""

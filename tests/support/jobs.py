@@ -20,7 +20,7 @@ from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
-from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import Finding, Verdict
@@ -81,6 +81,7 @@ class Ranks:
         carrying: float | None = None,
         ports: Sequence[int] = (),
         unanswered: Sequence[str] = (),
+        queued: Sequence[Sequence[QueuedPath]] = (),
     ) -> Ranks:
         """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
 
@@ -93,7 +94,7 @@ class Ranks:
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
             own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
-            own.ports, own.unanswered = list(ports), list(unanswered)
+            own.ports, own.unanswered, own.queued = list(ports), list(unanswered), [list(each) for each in queued]
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
@@ -164,6 +165,8 @@ class Person:
     """Bytes per second that its connections carry."""
     ports: list[int] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
+    queued: list[list[QueuedPath]] = field(default_factory=list)
+    """What waits to be sent, look by look."""
     wchan: str = ""
     gil: bool = False
     cores: float = 0.0
@@ -301,6 +304,7 @@ class Sketch:
                     person.waiting_on, carrying=person.carrying,
                     carried=None if person.carrying is None else 1000 + int(person.carrying * (at - NOW + self.span)),
                     ports=person.ports, unanswered=person.unanswered,
+                    queued=person.queued[index] if index < len(person.queued) else [],
                 )
             )  # fmt: skip
         return dumps

@@ -119,6 +119,10 @@ TCP_RETRANSMITS_PER_S = 10.0
 TCP_SEGMENTS_PER_S = 100.0
 """Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 
+SLOW_PATH_BYTES_PER_S, SLOW_PATH_S, SLOW_PATH_SHARE = 1e6, 15.0, 0.8
+"""Ours: of a connection that has had more to send for so many seconds, and for so much of them was held up by nothing
+but the path: Ethernet of one gigabit carries a hundred times more."""
+
 # --- starting and ending -----------------------------------------------------------------------------------------
 
 START_S = 20.0

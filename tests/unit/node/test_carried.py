@@ -34,12 +34,12 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
             assert time.monotonic() < deadline, (before, now)
             time.sleep(0.02)
         time.sleep(0.06)
-        total, rate, ports, unanswered = traffic.told()
+        total, rate, ports, unanswered, queued = traffic.told()
         assert total is not None
         assert total >= before + 200_000
         assert rate is not None
         assert rate > 0
-        assert unanswered == []
+        assert (unanswered, queued) == ([], [])
         assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
         near.close()
         far.close()
@@ -63,13 +63,13 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     assert len(asked) == 2, "once for each family"
     clock[0] += 0.06
     told = [look.told() for look in looks]
-    assert told == [(100060, 1000.0, [40001], [])] * 8
+    assert told == [(100060, 1000.0, [40001], [], [])] * 8
     assert len(asked) == 4
     late = CarriedBytes(os.getpid())
     clock[0] += 0.02
-    assert late.told() == (100080, None, [40001], []), "too short a while for a rate"
+    assert late.told() == (100080, None, [40001], [], []), "too short a while for a rate"
     clock[0] += 0.08
-    assert late.told() == (100160, 1000.0, [40001], [])
+    assert late.told() == (100160, 1000.0, [40001], [], [])
 
 
 def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
@@ -91,8 +91,8 @@ def diagnosed(inode: int, sent: int, received: int, *, info: int = 136, before: 
 
 def test_counts_are_read_behind_other_attributes() -> None:
     other = struct.pack("=HHI", 8, 8, 77)
-    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "")
-    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "")
+    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "", None)
+    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "", None)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_port_is_told_of_connections_that_leave_the_machine(
     address = socket.inet_pton(family, far).ljust(16, b"\0")
     head = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
     found = counted(head + diagnosed(9, 5, 7)[len(head) :])
-    assert found == (9, 12, port, "")
+    assert found == (9, 12, port, "", None)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,33 @@ def test_the_far_end_is_told_that_acknowledges_nothing(
     assert found.unanswered == told
 
 
+def queueing(far: str, *, unsent: int, times: tuple[int, int, int], info: int = 236) -> bytes:
+    """A connection of 5 acknowledged bytes."""
+    address = socket.inet_pton(socket.AF_INET, far).ljust(16, b"\0")
+    head = struct.pack("=BBBB", socket.AF_INET, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
+    told = b"\0" * 120 + struct.pack("=QQ", 5, 7) + b"\0" * 8 + struct.pack("=I", unsent) + b"\0" * 20
+    told += struct.pack("=QQQ", *times) + b"\0" * 44
+    rest = b"\0" * (68 - len(head)) + struct.pack("=I", 9)
+    return head + rest + struct.pack("=HH", 4 + info, 2) + told[:info]
+
+
+def test_what_waits_to_be_sent_is_told_with_how_long_only_the_path_held_it_up() -> None:
+    found = counted(queueing("10.0.0.7", unsent=70_000, times=(9_000_000, 2_000_000, 500_000)))
+    assert found is not None
+    assert found.queued == (40001, "10.0.0.7:443", 5, 6.5, 70_000)
+
+
+@pytest.mark.parametrize(
+    ("far", "unsent", "info"), [("10.0.0.7", 0, 236), ("127.0.0.1", 70_000, 236), ("10.0.0.7", 70_000, 188)]
+)
+def test_nothing_waits_on_an_empty_queue_on_the_loopback_and_as_far_as_an_old_kernel_tells(
+    far: str, unsent: int, info: int
+) -> None:
+    found = counted(queueing(far, unsent=unsent, times=(9, 0, 0), info=info))
+    assert found is not None
+    assert found.queued is None
+
+
 @pytest.mark.parametrize(("number", "told"), [(PORTS, PORTS), (PORTS + 1, 0)])
 def test_ports_are_told_where_they_are_few(number: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
     every = [Connection(inode, 1, 40000 + inode) for inode in range(number)]
@@ -151,7 +178,7 @@ def test_messages_of_one_answer_are_told_apart() -> None:
     answer = message(20, diagnosed(9, 5, 7)) + message(20, b"short") + message(3, b"\0\0\0\0")
     found = list(parts(answer))
     assert [kind for kind, _ in found] == [20, 20, 3]
-    assert [counted(body) for _, body in found] == [(9, 12, 0, ""), None, None]
+    assert [counted(body) for _, body in found] == [(9, 12, 0, "", None), None, None]
 
 
 @given(st.binary(max_size=400))

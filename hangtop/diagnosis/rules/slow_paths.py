@@ -1,0 +1,100 @@
+"""Connections between nodes of a job that have more to send than they get rid of: the path is slow, not a rank."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from collectors.samples.stacks import QueuedPath
+from hangtop.diagnosis.addresses import nodes_by_name
+from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import duration, ranks_text, size
+from hangtop.diagnosis.tables.thresholds import SLOW_PATH_BYTES_PER_S, SLOW_PATH_S, SLOW_PATH_SHARE
+from hangtop.diagnosis.waits.job_status import JobStatus
+
+LOOKS = 3
+"""Looks that must have met data in the queue."""
+TOLD = 4
+
+Seen: TypeAlias = tuple[float, QueuedPath]
+"""A look at a connection, and when it was."""
+
+
+class SlowPath(NamedTuple):
+    """One connection that is slow."""
+
+    rank: int
+    node: str
+    far: str
+    """Node at its other end."""
+    seconds: float
+    per_s: float
+    """Bytes that were acknowledged, a second."""
+    unsent: int
+
+
+def slow_path(job_status: JobStatus) -> Iterator[Finding]:
+    """slow_link: data wait to be sent between two nodes for seconds on end, and next to nothing gets through.
+
+    Needs several looks at ranks in the node's own network namespace, Linux 4.10, and TCP connections of theirs to other
+    nodes of the job. What the far end does not take, or waits for a buffer here, is no slow path.
+    """
+    job = job_status.job
+    slow = list(_slow(job)) if job.live else []
+    if not slow:
+        return
+    nodes = tuple(sorted({name for one in slow for name in (one.node, one.far)}))
+    ranks = ranks_text(one.rank for one in slow)
+    through, waits = sum(one.per_s for one in slow), sum(one.unsent for one in slow)
+    by_sender: dict[str, list[SlowPath]] = defaultdict(list)
+    for one in slow:
+        by_sender[one.node].append(one)
+    yield Finding(
+        "slow_link", "warning", 0.75,
+        f"between {nodes_text(nodes)} {size(through)}/s get through while {size(waits)} wait to be sent ({ranks})",
+        nodes=nodes,
+        evidence=tuple(_told(job, sender, own) for sender, own in sorted(by_sender.items())[:TOLD]),
+        advice="Look at the link, its speed, errors and whoever shares it; measure the path between these nodes.",
+        next=(next_step("m", "probe", "path", *nodes),),
+    )  # fmt: skip
+
+
+def _told(job: Job, sender: str, own: Sequence[SlowPath]) -> Evidence:
+    said = [
+        f"{ranks_text((one.rank,))} to {one.far}: {size(one.per_s)}/s over {duration(one.seconds)}, {size(one.unsent)}"
+        " not sent yet"
+        for one in own[:TOLD]
+    ]
+    return Evidence(f"sock_diag on {sender}", job.now, "; ".join(said))
+
+
+def _slow(job: Job) -> Iterator[SlowPath]:
+    seen, newest = _seen(job)
+    at: Mapping[str, str] = nodes_by_name(job) if seen else {}
+    for (node, rank, far), looks in sorted(seen.items()):
+        home = at.get(far.rpartition(":")[0].strip("[]"), "")
+        (began, first), (ended, last) = looks[0], looks[-1]
+        span, acked = ended - began, last.acked - first.acked
+        if not home or home == node or len(looks) < LOOKS or span < SLOW_PATH_S:
+            continue
+        busy = last.limited - first.limited >= SLOW_PATH_SHARE * span
+        if busy and 0 < acked < SLOW_PATH_BYTES_PER_S * span and ended == newest[node, rank]:
+            yield SlowPath(rank, node, home, span, acked / span, last.unsent)
+
+
+def _seen(job: Job) -> tuple[Mapping[tuple[str, int, str], list[Seen]], Mapping[tuple[str, int], float]]:
+    """Looks at connections that had something to send, by node, rank and far end, oldest first; when each rank was
+    looked at last."""  # noqa: D205, D209
+    ranks = {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
+    found: dict[tuple[str, int, int, str], list[Seen]] = defaultdict(list)
+    newest: dict[tuple[str, int], float] = {}
+    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
+        rank = ranks.get((node, dump.pid))
+        if rank is not None and dump.pid == dump.rank_pid:
+            newest[node, rank] = max(dump.at, newest.get((node, rank), 0.0))
+            for path in dump.queued:
+                found[node, rank, path.port, path.far].append((dump.at, path))
+    return {(node, rank, far): sorted(looks) for (node, rank, _, far), looks in found.items()}, newest

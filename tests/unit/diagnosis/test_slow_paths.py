@@ -1,0 +1,75 @@
+"""Connections between nodes that have more to send than they get rid of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from collectors.samples.fabric import Interface
+from collectors.samples.stacks import QueuedPath
+from hangtop.diagnosis.job import NetworkUse
+from tests.support.jobs import ALL_REDUCE, MOVING, Sketch, first, kinds
+
+LOOKS = 5
+SPAN = 40.0
+
+
+def path(
+    per_s: float, *, share: float = 1.0, far: str = "10.0.0.2:40001", looks: Sequence[int] = range(LOOKS)
+) -> list[list[QueuedPath]]:
+    """Look by look: so many bytes a second get through, and for that share of the time the path set the pace."""
+    every = [SPAN / (LOOKS - 1) * look for look in range(LOOKS)]
+    return [
+        [QueuedPath(50001, far, 1000 + int(per_s * at), 3.0 + share * at, 2 << 20)] if look in looks else []
+        for look, at in enumerate(every)
+    ]
+
+
+def between(queued: Sequence[Sequence[QueuedPath]]) -> Sketch:
+    """Four ranks in one collective on two nodes; rank 0 sends."""
+    job = Sketch(looks=LOOKS, span=SPAN, patience=60.0, watched=60.0, stood_still=0.5, motion=MOVING)
+    for index in (1, 2):
+        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+    job.ranks().at(ALL_REDUCE).pulse(switches=50)
+    job.ranks(0).at(ALL_REDUCE, queued=queued)
+    return job
+
+
+def test_next_to_nothing_gets_through_while_much_waits() -> None:
+    verdict = between(path(25_000.0)).verdict()
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.nodes, found.ranks) == ("slow", "slow_link", ("node1", "node2"), ())
+    assert "24.4 KiB/s get through while 2.0 MiB wait to be sent (rank 0)" in found.summary
+    assert found.evidence[0].source == "sock_diag on node1"
+    assert "rank 0 to node2: 24.4 KiB/s over 40 s" in found.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    "queued",
+    [
+        path(5e7),
+        path(25_000.0, share=0.5),
+        path(0.0),
+        path(25_000.0, far="10.0.0.9:443"),
+        path(25_000.0, far="10.0.0.1:40001"),
+        path(25_000.0, looks=(0, 4)),
+        path(25_000.0, looks=(0, 1, 2)),
+        path(25_000.0, looks=(3, 4)),
+        [],
+    ],
+    ids=[
+        "quick",
+        "the far end does not take it",
+        "nothing",
+        "a stranger",
+        "the node itself",
+        "seldom",
+        "over",
+        "two looks",
+        "none",
+    ],
+)
+def test_no_path_is_slow_of_which_something_else_explains_the_queue(queued: Sequence[Sequence[QueuedPath]]) -> None:
+    assert "slow_link" not in kinds(between(queued).verdict())
