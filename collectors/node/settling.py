@@ -8,11 +8,12 @@ from collectors.node.commanded import numbers
 from collectors.node.environ import NO_RANK, RankEnvironment
 from collectors.node.family import Kin, is_spawned
 from collectors.node.mapped import rank_of_pipe, takes_part
+from collectors.node.ray_state import RayState
 from collectors.node.search import Search
 from collectors.node.source import Shared
 from collectors.node.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
 
-LATE = ("log", "recorder")
+LATE = ("log", "recorder", "ray")
 """What tells a number until the environment does."""
 
 
@@ -27,12 +28,15 @@ class Settling:
         """Processes of JAX whose commands were asked for a number, the next time at …"""
         self._ask_at = 0.0
         self._pause = FIRST_PAUSE
+        self._ray = RayState(proc)
 
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
         news = self._part_task(tracked, places, moment)
+        ranks = (pid for pid, place in places.items() if place.role == "rank")
+        self._ray.look({pid for pid in ranks if not tracked[pid].settled and not tracked[pid].numbered_by}, moment)
         for pid, one in tracked.items():
-            told = pid in self._shared.told and one.env.rank == NO_RANK
+            told = (pid in self._shared.told or pid in self._ray.told) and one.env.rank == NO_RANK
             if one.settled or (moment < one.settle_at and not told):
                 continue
             one.wait_to_settle(moment)
@@ -99,8 +103,11 @@ class Settling:
         elif told is not None and not numbered_by:
             size = told.world_size if told.world_size is not None else env.world_size
             env, numbered_by = env._replace(rank=told.rank, world_size=size), "log"
-        elif not numbered_by and one.takes_part:
-            env, numbered_by = _by_neighbours(env, tracked)
+        elif not numbered_by:
+            if one.takes_part:
+                env, numbered_by = _by_neighbours(env, tracked)
+            if not numbered_by and one.pid in self._ray.told:
+                env, numbered_by = env._replace(rank=self._ray.told[one.pid]), "ray"
         if (env, found.shown) == (one.env, one.shown):
             return False
         one.env, one.shown, one.numbered_by = env, found.shown, numbered_by

@@ -13,6 +13,17 @@ from itertools import groupby
 
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
+NUMBERED_BY = {
+    "memory": "its environment as it is now",
+    "recorder": "the name of its flight recorder's pipe",
+    "log": "what NCCL or torch wrote into its log",
+    "command": "its command line",
+    "neighbours": "its local rank and its node's number",
+    "ray": "Ray's state",
+    "ras": "NCCL's RAS",
+    "gpus": "its GPU and its place among those started",
+}
+"""Who tells the number of a process that does not say it at its start, by ``RankProcess.numbered_by``."""
 _WRITTEN = re.compile(r"([^\s,:]+):([0-9]+(?:\+[0-9]+)*)")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
@@ -25,7 +26,7 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
     )
     gpus = ", ".join(str(gpu.index) for gpu in scene.gpus_of(row))
     return [
-        ("rank", f"{process.rank} of {number(process.world_size)}" if process.rank >= 0 else _nameless(process)),
+        ("rank", _numbered(process) if process.rank >= 0 else _nameless(process)),
         ("local rank", f"{number(process.local_rank)} of {number(process.local_world_size)} on {row.node.name}"),
         ("gpus", gpus or plural(0, "GPU")),
         ("process", f"pid {process.pid}, parent {process.parent}, user {process.user}"),
@@ -66,6 +67,11 @@ def _told(row: RankRow, scene: Scene) -> list[Fact]:
     step = f"{number(pulse.step)} done" + (f", in {pulse.phase} for {since}" if pulse.phase else "")
     checked = (f"check {one.check}, {age(max(0.0, scene.now - one.at))} ago: {one.summary}" for one in inside.results)
     return [("step", step), *_list("inside", opened.did if opened else ()), *_list("checks", checked)]
+
+
+def _numbered(process: RankProcess) -> str:
+    by = NUMBERED_BY.get(process.numbered_by, "")
+    return f"{process.rank} of {number(process.world_size)}{', by ' if by else ''}{by}"
 
 
 def _nameless(process: RankProcess) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.unnumbered import Unnumbered
+from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session import own_pauses
 from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
@@ -16,8 +16,6 @@ from hangtop.session.trail import Trail
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
 """Processes that one rank forked, at most."""
-_WITNESSES = {"ras": ", as NCCL's RAS says", "gpus": ", by its GPU and its place among those started"}
-"""What a session says of how it came to a number that no node has told it."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
@@ -46,8 +44,8 @@ def process(here: Here, sample: RankProcess) -> None:
             # a witness told it, which the node does not hear
             sample = sample._replace(rank=known.process.rank, numbered_by=known.process.numbered_by)
         if known.process.rank != sample.rank:
-            told = _WITNESSES.get(sample.numbered_by, "")
-            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}{told}")
+            by = NUMBERED_BY.get(sample.numbered_by, "")
+            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}{', by ' if by else ''}{by}")
         known.process = sample
         here.node.roster += 1
         return

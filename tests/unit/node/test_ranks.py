@@ -509,6 +509,27 @@ def test_a_label_in_its_log_numbers_a_process_and_leaves_the_size_as_it_is(bench
     assert (process.rank, process.world_size, process.numbered_by) == (3, 4, "log")
 
 
+def test_rays_own_state_tells_a_number_until_the_environment_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[int, int] = {}
+    monkeypatch.setattr(
+        "collectors.node.ray_state.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
+    )
+    now = [b""]
+    monkeypatch.setattr("collectors.node.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
+    bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=["my", "trainer"])
+    assert numbers(bench.look()) == {50: -1}
+    told[50] = 3
+    bench.look()
+    (process,) = of(bench.look(), RankProcess)
+    assert (process.rank, process.world_size, process.numbered_by) == (3, None, "ray")
+    now[0] = b"RANK=4\0WORLD_SIZE=8\0"
+    for _ in range(4):
+        (process,) = of(bench.look(20.0), RankProcess)
+    assert (process.rank, process.numbered_by) == (4, "memory")
+
+
 def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: Bench) -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "MASTER_PORT": "29500"}
     bench.proc.add(40, env=env)

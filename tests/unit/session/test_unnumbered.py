@@ -113,7 +113,9 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
     watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="memory")], 1)
     (rank,) = watched.session.job().ranks
     assert (rank.rank, len(rank.looks) >= 3) == (3, True)
-    assert "process 51 on node1 is rank 3" in [change.text for change in watched.session.state.changes]
+    assert "process 51 on node1 is rank 3, by its environment as it is now" in [
+        change.text for change in watched.session.state.changes
+    ]
 
 
 def test_a_recording_from_before_holds_numbers_alone() -> None:

@@ -1,0 +1,98 @@
+"""Real jobs of Ray whose workers have no RANK: Ray's own state tells which they are, and the verdict names the rank."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.node.ray_state import ranks_of
+
+JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "ray_job.py"
+WORLD, WHO = 3, 1
+START_S = 150.0
+"""For Ray, its workers and their torch to start on a machine with little room."""
+
+pytestmark = [
+    pytest.mark.nodes,
+    pytest.mark.torch,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.skipif(
+        not all(importlib.util.find_spec(name) for name in ("ray", "setproctitle")),
+        reason="no Ray here: pip install 'ray[default,train]' setproctitle",
+    ),
+]
+
+
+@contextmanager
+def _running(folder: Path, mode: str) -> Iterator[dict[int, int]]:
+    """A job until it is stuck; gives the rank of each process as the job knows it."""
+    own = tempfile.TemporaryDirectory(prefix="hx-ray-", ignore_cleanup_errors=True)
+    env = {
+        **os.environ, "HX_FOLDER": str(folder), "HX_RAY": own.name, "HX_WHO": str(WHO), "HX_WORLD": str(WORLD),
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
+        "RAY_AUTH_MODE": "disabled" if mode == "named" else "token", "RAY_AUTH_TOKEN": "of-this-test-alone",
+    }  # fmt: skip
+    with (folder / "job.out").open("wb") as log:
+        job = subprocess.Popen(
+            [sys.executable, str(JOB), mode], env=env, cwd=folder, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + START_S
+        while not (folder / "struck").exists() or len(list(folder.glob("rank.*"))) < WORLD:
+            assert job.poll() is None, (folder / "job.out").read_text()
+            assert time.monotonic() < deadline, (folder / "job.out").read_text()
+            time.sleep(0.2)
+        yield {int(file.read_text()): int(file.suffix[1:]) for file in folder.glob("rank.*")}
+    finally:
+        job.send_signal(signal.SIGTERM)  # Ray takes down what it has started
+        try:
+            job.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+        own.cleanup()
+
+
+def _triage(folder: Path) -> dict[str, Any]:
+    """What is said of it, over a shell of this machine."""
+    main = "from hangtop.cli.main import main; main()"
+    way = 'sh -c "exec sh" %h'
+    words = ["triage", "here", "--via", way, "--job", f"HX_FOLDER={folder}", "--watch", "5", "--json", "--batch"]
+    done = subprocess.run(
+        [sys.executable, "-c", main, *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["train", "called", "named"])
+def test_ranks_are_numbered_by_rays_state_and_the_stuck_one_is_named(tmp_path: Path, mode: str) -> None:
+    with _running(tmp_path, mode) as ranks:
+        assert ranks_of("/proc", ranks.keys()) == ranks
+        answer = _triage(tmp_path)
+    assert answer["verdict"] == "hung"
+    assert answer["findings"][0]["ranks"] == [WHO]
+    assert answer["job"]["ranks_seen"] == WORLD
+
+
+def test_actors_of_whom_ray_tells_no_number_are_named_by_host_and_pid(tmp_path: Path) -> None:
+    with _running(tmp_path, "plain") as ranks:
+        assert ranks_of("/proc", ranks.keys()) == {}
+        answer = _triage(tmp_path)
+        (stuck,) = [pid for pid, rank in ranks.items() if rank == WHO]
+    assert answer["verdict"] == "hung"
+    assert (answer["findings"][0]["ranks"], answer["findings"][0]["processes"]) == ([], [f"here:{stuck}"])
