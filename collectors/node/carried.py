@@ -2,9 +2,10 @@
 
 A download or an upload by ``recv`` and ``send`` is in no figure of /proc/PID/io, which counts ``read`` and ``write``
 alone. The kernel tells of every socket of a network namespace over netlink (sock_diag(7); ``struct inet_diag_msg`` and
-``tcp_info`` of linux/inet_diag.h and linux/tcp.h; the counts are there since Linux 4.1 and 4.2). Anybody may ask. Where
-the far end does not acknowledge what was sent, it is sent again after 0.2 s, and each time after twice as long: of a
-process that is stopped the kernel still acknowledges, so that this tells of the network or of a machine that is gone.
+``tcp_info`` of linux/inet_diag.h and linux/tcp.h; the counts are there since Linux 4.1 and 4.2). Anybody may ask in our
+own namespace; in a container's, who may enter it. Where the far end does not acknowledge what was sent, it is sent
+again after 0.2 s, and each time after twice as long: of a process that is stopped the kernel still acknowledges, so
+that this tells of the network or of a machine that is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import struct
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.netns import is_elsewhere
+from collectors.node.files import link
+from collectors.node.netns import is_elsewhere, within
 from collectors.node.socket_tables import held_sockets
 from collectors.samples.stacks import QueuedPath
 
@@ -35,6 +37,8 @@ _SENDS_AGAIN = 1
 """``idiag_timer`` of a connection that waits to send once more what was not acknowledged."""
 UNANSWERED = 4
 """Times that something was sent again from which on nobody answers there: three seconds."""
+NAMESPACES = 256
+"""Network namespaces of which a list is kept."""
 PORTS = 64
 """Connections of a process to other machines up to which their ports are told."""
 QUEUES = 8
@@ -46,11 +50,11 @@ _UNSENT = struct.Struct("=I")
 _TIMES = struct.Struct("=QQQ")
 _PORT = struct.Struct(">H")
 _TIMER_AT, _AGAIN_AT = 2, 3
-_PORT_AT, _FAR_PORT_AT, _FAR_AT = 4, 6, 24
+_PORT_AT, _FAR_PORT_AT, _NEAR_AT, _FAR_AT = 4, 6, 8, 24
 _INODE_AT, _ATTRIBUTES_AT, _COUNTS_AT = 68, 72, 120
 _UNSENT_AT, _TIMES_AT = 144, 168
-"""Offsets in struct inet_diag_msg of the timer and how often it ran out, of the near port, the far one and the far
-address, of the inode and of what follows it; in struct tcp_info of ``bytes_acked``, of ``notsent_bytes``, and of
+"""Offsets in struct inet_diag_msg of the timer and how often it ran out, of the near port and the far one, of both
+addresses, of the inode and of what follows it; in struct tcp_info of ``bytes_acked``, of ``notsent_bytes``, and of
 ``busy_time``, ``rwnd_limited`` and ``sndbuf_limited``, in microseconds."""
 
 
@@ -66,10 +70,12 @@ class Connection(NamedTuple):
     """``10.0.0.7:40001``, to which the same was sent :data:`UNANSWERED` times and more; empty for one that answers."""
     queued: Optional[QueuedPath] = None
     """What waits to be sent to another machine; None where nothing does, or an older kernel does not tell."""
+    near: str = ""
+    """This end's address, where it has a ``port``."""
 
 
 class Listing(NamedTuple):
-    """The connections of this network namespace, as they were at one moment."""
+    """The connections of one network namespace, as they were at one moment."""
 
     at: float
     """Of the clock that never goes back."""
@@ -89,6 +95,8 @@ class ProcessTraffic(NamedTuple):
     """Far ends that acknowledge nothing, at most :data:`PORTS`."""
     queued: List[QueuedPath]
     """Connections that have more to send than they get rid of, at most :data:`QUEUES`, those with the most."""
+    addresses: List[str]
+    """This end's, of the connections with these ports, where the process is not in our network namespace."""
 
 
 class TrafficTold(NamedTuple):
@@ -99,32 +107,39 @@ class TrafficTold(NamedTuple):
     ports: List[int] = []  # noqa: RUF012 (never written to)
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
     queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
+    addresses: List[str] = []  # noqa: RUF012 (never written to)
 
 
 class ConnectionLists:
-    """Lists the connections of the node, once for all ranks that are looked at together."""
+    """Lists the connections of a network namespace, once for all its ranks that are looked at together."""
 
     def __init__(self) -> None:
-        self._latest: Optional[Listing] = None
+        self._latest: Dict[str, Listing] = {}
 
-    def listed(self, since: float = float("-inf")) -> Optional[Listing]:
-        """A list that is no older than :data:`SHARED` seconds, and than ``since``; None where there is none to have."""
+    def listed(self, pid: int, since: float = float("-inf"), proc: str = "/proc") -> Optional[Listing]:
+        """A list of where this process is, that is no older than :data:`SHARED` seconds, and than ``since``.
+
+        None where there is none to have: no netlink, or a namespace that may not be entered.
+        """
         now = time.monotonic()
-        latest = self._latest
+        namespace = link("%s/%d/ns/net" % (proc, pid)) if is_elsewhere(pid, proc) else ""
+        latest = self._latest.get(namespace)
         if latest is not None and latest.at >= max(since, now - SHARED):
             return latest
         known: Dict[int, Connection] = {}
         try:
             for family in (socket.AF_INET, socket.AF_INET6):
-                known.update((one.inode, one) for one in _of_family(family))
+                known.update((one.inode, one) for one in _of_family(family, pid, proc))
         except (AttributeError, OSError):
             return None  # no netlink here, or it is refused in this container
-        self._latest = Listing(now, known)
-        return self._latest
+        if len(self._latest) >= NAMESPACES:
+            self._latest.clear()
+        self._latest[namespace] = made = Listing(now, known)
+        return made
 
 
 CONNECTIONS = ConnectionLists()
-"""Those of the node on which this runs."""
+"""Those of the node on which this runs, and of the containers on it."""
 
 
 class CarriedBytes:
@@ -144,19 +159,17 @@ class CarriedBytes:
         rate = None
         if before is not None and now.at - began >= SHORTEST:
             rate = round(max(0, now.carried - before.carried) / (now.at - began), 1)
-        return TrafficTold(now.carried, rate, now.ports, now.unanswered, now.queued)
+        return TrafficTold(now.carried, rate, now.ports, now.unanswered, now.queued, now.addresses)
 
 
 def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Optional[ProcessTraffic]:
     """What its open connections have carried so far.
 
-    None where that is not told: its sockets may not be seen, or are of another network namespace than ours. The list
-    of connections is not older than ``since``, if that is not to come.
+    None where that is not told: its sockets may not be seen, or are in a network namespace that may not be entered. The
+    list of connections is not older than ``since``, if that is not to come.
     """
-    if is_elsewhere(pid, proc):
-        return None
     inodes = held_sockets(proc, pid)
-    listing = CONNECTIONS.listed(since) if inodes else None
+    listing = CONNECTIONS.listed(pid, since, proc) if inodes else None
     if listing is None:
         return None
     mine = [listing.connections[inode] for inode in inodes if inode in listing.connections]
@@ -164,12 +177,14 @@ def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Opti
     silent = sorted({one.unanswered for one in mine if one.unanswered})[:PORTS]
     carries = sum(one.carried for one in mine)
     queued = sorted((one.queued for one in mine if one.queued is not None), key=lambda one: -one.unsent)[:QUEUES]
-    return ProcessTraffic(listing.at, carries, ports if len(ports) <= PORTS else [], silent, queued)
+    told = 0 < len(ports) <= PORTS
+    addresses = sorted({one.near for one in mine if one.port is not None}) if told and is_elsewhere(pid, proc) else []
+    return ProcessTraffic(listing.at, carries, ports if told else [], silent, queued, addresses[:PORTS])
 
 
-def _of_family(family: int) -> Iterator[Connection]:
-    """Every established connection."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asked:
+def _of_family(family: int, pid: int, proc: str = "/proc") -> Iterator[Connection]:
+    """Every established connection of the network namespace in which this process is."""
+    with within(pid, lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG), proc) as asked:
         asked.settimeout(PATIENCE)
         wanted = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _ESTABLISHED)
         asked.send(_HEAD.pack(_HEAD.size + len(wanted), _BY_FAMILY, _DUMP, 1, 0) + wanted)
@@ -210,7 +225,8 @@ def counted(body: bytes) -> Optional[Connection]:
             inode = _INODE.unpack_from(body, _INODE_AT)[0]
             port, info = _outward_port(body), body[at + 4 : at + length]
             queued = _queued(info, port, _far_end(body)) if port is not None else None
-            return Connection(inode, sent + received, port, _unanswered(body), queued)
+            near = "" if port is None else _address(body, _NEAR_AT)
+            return Connection(inode, sent + received, port, _unanswered(body), queued, near)
         at += (length + 3) & ~3
     return None
 
@@ -234,10 +250,18 @@ def _queued(info: bytes, port: int, far: str) -> Optional[QueuedPath]:
 
 def _far_end(body: bytes) -> str:
     port = _PORT.unpack_from(body, _FAR_PORT_AT)[0]
-    far = body[_FAR_AT : _FAR_AT + 16]
-    if body[0] == socket.AF_INET or far[:12] == b"\0" * 10 + b"\xff\xff":
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, far[:4] if body[0] == socket.AF_INET else far[12:]), port)
-    return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, far), port)
+    far = _address(body, _FAR_AT)
+    return ("[%s]:%d" if ":" in far else "%s:%d") % (far, port)
+
+
+def _address(body: bytes, at: int) -> str:
+    """The near or the far address; one of IPv4 that is written as one of IPv6 is one of IPv4."""
+    raw = body[at : at + 16]
+    if body[0] == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, raw[:4])
+    if raw[:12] == b"\0" * 10 + b"\xff\xff":
+        return socket.inet_ntop(socket.AF_INET, raw[12:])
+    return socket.inet_ntop(socket.AF_INET6, raw)
 
 
 def _outward_port(body: bytes) -> Optional[int]:

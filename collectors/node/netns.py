@@ -12,12 +12,14 @@ import os
 import socket
 import struct
 import threading
-from typing import List, Sequence, Union
+from typing import Callable, List, Sequence, TypeVar, Union
 
 from collectors.node.files import link, read_or_none
 from collectors.node.procfs import parse_status
 
 _CLONE_NEWNET = 0x40000000
+
+T = TypeVar("T")
 
 Address = Union["tuple[str, int]", str]
 """Host and port, or the path of a Unix socket."""
@@ -41,15 +43,23 @@ def connect(pid: int, address: Address, timeout: float, *, own: bool = False) ->
             made_here.close()
             raise OSError(errno.EPERM, "the socket is not the process's own", address)
         return made_here
-    if not is_elsewhere(pid):
-        return _connect(address, timeout, own)
-    made: List[socket.socket] = []
+    return within(pid, lambda: _connect(address, timeout, own))
+
+
+def within(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
+    """What ``make`` makes in the network namespace of a process: a socket stays there, whoever uses it.
+
+    Raises :class:`OSError`, also where that namespace may not be entered.
+    """
+    if not is_elsewhere(pid, proc):
+        return make()
+    made: List[T] = []
     failed: List[OSError] = []
 
     def go() -> None:
         try:
-            _enter("/proc/%d/ns/net" % pid)
-            made.append(_connect(address, timeout, own))
+            _enter("%s/%d/ns/net" % (proc, pid))
+            made.append(make())
         except OSError as error:
             failed.append(error)
 

@@ -84,3 +84,5 @@ class StackDump(NamedTuple):
     """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""
     queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
     """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""
+    addresses: List[str] = []  # noqa: RUF012 (never written to)
+    """Its own addresses of the connections with these ``ports``, where its network is a container's, not the node's."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node
 
 
@@ -61,6 +64,18 @@ def nodes_by_name(job: Job) -> dict[str, str]:
     for node in job.nodes.values():
         for name in names_of(node):
             found[name] = node.name if found.get(name, node.name) == node.name else ""
+    return found
+
+
+def nodes_by_address(job: Job, looks: Iterable[tuple[str, StackDump]]) -> dict[str, str]:
+    """The same with the addresses that ranks have in the networks of their containers, by looks with their nodes.
+
+    Empty for one that ranks on several nodes have: bridges of containers are alike everywhere.
+    """
+    found = nodes_by_name(job)
+    for node, dump in looks:
+        for address in dump.addresses:
+            found[address] = node if found.get(address, node) == node else ""
     return found
 
 

@@ -82,6 +82,7 @@ class Ranks:
         ports: Sequence[int] = (),
         unanswered: Sequence[str] = (),
         queued: Sequence[Sequence[QueuedPath]] = (),
+        addresses: Sequence[str] = (),
     ) -> Ranks:
         """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
 
@@ -95,6 +96,7 @@ class Ranks:
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
             own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
             own.ports, own.unanswered, own.queued = list(ports), list(unanswered), [list(each) for each in queued]
+            own.addresses = list(addresses)
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
@@ -167,6 +169,7 @@ class Person:
     unanswered: list[str] = field(default_factory=list)
     queued: list[list[QueuedPath]] = field(default_factory=list)
     """What waits to be sent, look by look."""
+    addresses: list[str] = field(default_factory=list)
     wchan: str = ""
     gil: bool = False
     cores: float = 0.0
@@ -303,7 +306,7 @@ class Sketch:
                     [thread(frames, person.arguments, gil=person.gil, active=person.state == "R")] if frames else [],
                     person.waiting_on, carrying=person.carrying,
                     carried=None if person.carrying is None else 1000 + int(person.carrying * (at - NOW + self.span)),
-                    ports=person.ports, unanswered=person.unanswered,
+                    ports=person.ports, unanswered=person.unanswered, addresses=person.addresses,
                     queued=person.queued[index] if index < len(person.queued) else [],
                 )
             )  # fmt: skip

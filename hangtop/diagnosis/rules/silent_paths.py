@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from hangtop.diagnosis.addresses import nodes_by_name
+from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
@@ -25,8 +25,8 @@ Silent: TypeAlias = Mapping[tuple[str, str], Mapping[int, list[str]]]
 def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     """path_blocked: the job stands still, and the kernels of its nodes send to one another again and again in vain.
 
-    Needs looks at ranks in the node's own network namespace, and TCP connections of theirs to other nodes of the job,
-    as gloo's and those of NCCL's sockets. Of a rank that is stopped the kernel still acknowledges: that is none.
+    Needs looks at ranks whose network namespace may be entered, and TCP connections of theirs to other nodes of the
+    job, as gloo's and those of NCCL's sockets. Of a rank that is stopped the kernel still acknowledges: that is none.
     """
     job = job_status.job
     if not job.live or not (job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after):
@@ -64,7 +64,7 @@ def _silent(job: Job) -> Silent:
     found: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
     if not any(dump.unanswered for dump in newest.values()):
         return found
-    at = nodes_by_name(job)
+    at = nodes_by_address(job, ((node, dump) for (node, _), dump in newest.items()))
     for (node, pid), dump in newest.items():
         for end in dump.unanswered:
             far = at.get(end.rpartition(":")[0].strip("[]"), "")

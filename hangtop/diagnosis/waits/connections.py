@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.addresses import nodes_by_name
+from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
@@ -52,10 +52,11 @@ class _Peers:
         self._by_port: dict[tuple[str, int], int | None] = {}
         for rank in {one.rank for one in living} & dumps.keys():
             node, own = dumps[rank]
-            for port in {port for dump in own if dump.pid == dump.rank_pid for port in dump.ports}:
-                place = node, port
+            mine = [dump for dump in own if dump.pid == dump.rank_pid]
+            # two containers on one node may have one port each, and their own addresses tell them apart
+            for place in {(host, port) for dump in mine for host in dump.addresses or [node] for port in dump.ports}:
                 self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
-        self._nodes = nodes_by_name(job)
+        self._nodes = nodes_by_address(job, ((node, dump) for node, own in dumps.values() for dump in own))
 
     def at(self, node: str, target: str) -> int | None:
         """The rank at the far end of ``tcp 10.0.0.7:40001`` of a node, or ``tcp …, process 71 (python3)``."""
@@ -63,4 +64,9 @@ class _Peers:
         if beside is not None:
             return self._by_pid.get((node, int(beside[1])))
         far = _FAR.match(target)
-        return None if far is None else self._by_port.get((self._nodes.get(far[1], ""), int(far[2])))
+        if far is None:
+            return None
+        place = far[1], int(far[2])
+        if place in self._by_port and self._nodes.get(far[1]):
+            return self._by_port[place]
+        return self._by_port.get((self._nodes.get(far[1], ""), place[1]))

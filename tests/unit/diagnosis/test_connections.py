@@ -83,3 +83,25 @@ def test_the_far_end_on_another_node_is_known_by_its_port(far: str) -> None:
 )  # fmt: skip
 def test_a_server_on_a_node_of_the_job_is_no_rank(far: str, ports: Sequence[int]) -> None:
     assert status_of_job(apart(far, ports=ports).job()).statuses[0].state == "working"
+
+
+def contained(far: str, places: Sequence[tuple[str, int]], *, nodes: int) -> Sketch:
+    """Rank 0 receives from ``far``; each further one is in a container, with an address and a port of its own there."""
+    job = Sketch(world=1 + len(places), nodes=nodes, stood_still=40.0)
+    job.ranks(0).at(RECEIVES, syscall="recvfrom", waiting_on=far, ports=[29500], addresses=["10.244.0.1"])
+    for rank, (address, port) in enumerate(places, 1):
+        job.ranks(rank).at(READING, syscall="read", waiting_on="pipe", ports=[port], addresses=[address])
+    return job
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_the_far_end_in_a_container_is_known_by_its_address_there_and_its_port(nodes: int) -> None:
+    job = contained("tcp 10.244.0.2:40001", [("10.244.0.2", 40001), ("10.244.0.3", 40001)], nodes=nodes)
+    activity = status_of_job(job.job()).statuses[0].activity
+    assert activity is not None
+    assert activity.peer == 1
+
+
+def test_an_address_that_containers_of_several_nodes_have_tells_nobody() -> None:
+    job = contained("tcp 172.17.0.2:40001", [("172.17.0.2", 40001), ("172.17.0.2", 40002)], nodes=3)
+    assert status_of_job(job.job()).statuses[0].state == "working"

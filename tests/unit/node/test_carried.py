@@ -34,12 +34,12 @@ def test_a_real_connection_is_counted_at_both_ends() -> None:
             assert time.monotonic() < deadline, (before, now)
             time.sleep(0.02)
         time.sleep(0.06)
-        total, rate, ports, unanswered, queued = traffic.told()
+        total, rate, ports, unanswered, queued, addresses = traffic.told()
         assert total is not None
         assert total >= before + 200_000
         assert rate is not None
         assert rate > 0
-        assert (unanswered, queued) == ([], [])
+        assert (unanswered, queued, addresses) == ([], [], []), "it is in our own network"
         assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
         near.close()
         far.close()
@@ -51,7 +51,7 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     asked: list[int] = []
     clock = [100.0]
 
-    def of_family(family: int) -> list[Connection]:
+    def of_family(family: int, _pid: int, _proc: str) -> list[Connection]:
         asked.append(family)
         return [Connection(7, int(clock[0] * 1000), 40001)] if family == socket.AF_INET else []
 
@@ -63,13 +63,13 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     assert len(asked) == 2, "once for each family"
     clock[0] += 0.06
     told = [look.told() for look in looks]
-    assert told == [(100060, 1000.0, [40001], [], [])] * 8
+    assert told == [(100060, 1000.0, [40001], [], [], [])] * 8
     assert len(asked) == 4
     late = CarriedBytes(os.getpid())
     clock[0] += 0.02
-    assert late.told() == (100080, None, [40001], [], []), "too short a while for a rate"
+    assert late.told() == (100080, None, [40001], [], [], []), "too short a while for a rate"
     clock[0] += 0.08
-    assert late.told() == (100160, 1000.0, [40001], [], [])
+    assert late.told() == (100160, 1000.0, [40001], [], [], [])
 
 
 def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
@@ -91,26 +91,27 @@ def diagnosed(inode: int, sent: int, received: int, *, info: int = 136, before: 
 
 def test_counts_are_read_behind_other_attributes() -> None:
     other = struct.pack("=HHI", 8, 8, 77)
-    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "", None)
-    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "", None)
+    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "", None, "::")
+    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "", None, "::")
 
 
 @pytest.mark.parametrize(
-    ("family", "far", "port"),
+    ("family", "far", "port", "near"),
     [
-        (socket.AF_INET, "10.0.0.7", 40001), (socket.AF_INET, "127.0.0.2", None),
-        (socket.AF_INET6, "2001:db8::7", 40001), (socket.AF_INET6, "::1", None),
-        (socket.AF_INET6, "::ffff:127.0.0.1", None),
-        (socket.AF_INET6, "::ffff:10.0.0.7", 40001),
+        (socket.AF_INET, "10.0.0.7", 40001, "10.0.0.1"), (socket.AF_INET, "127.0.0.2", None, "127.0.0.1"),
+        (socket.AF_INET6, "2001:db8::7", 40001, "2001:db8::1"), (socket.AF_INET6, "::1", None, "::1"),
+        (socket.AF_INET6, "::ffff:127.0.0.1", None, "::ffff:127.0.0.1"),
+        (socket.AF_INET6, "::ffff:10.0.0.7", 40001, "10.0.0.1"),
     ],
 )  # fmt: skip
-def test_the_port_is_told_of_connections_that_leave_the_machine(
-    family: socket.AddressFamily, far: str, port: int | None
+def test_port_and_address_are_told_of_connections_that_leave_the_machine(
+    family: socket.AddressFamily, far: str, port: int | None, near: str
 ) -> None:
-    address = socket.inet_pton(family, far).ljust(16, b"\0")
-    head = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"\0" * 16 + address
+    mapped = "::ffff:" if family == socket.AF_INET6 and near == "10.0.0.1" else ""
+    ends = [socket.inet_pton(family, end).ljust(16, b"\0") for end in (mapped + near, far)]
+    head = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", 40001, 443) + b"".join(ends)
     found = counted(head + diagnosed(9, 5, 7)[len(head) :])
-    assert found == (9, 12, port, "", None)
+    assert found == (9, 12, port, "", None, near if port else "")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_nothing_waits_on_an_empty_queue_on_the_loopback_and_as_far_as_an_old_ke
 @pytest.mark.parametrize(("number", "told"), [(PORTS, PORTS), (PORTS + 1, 0)])
 def test_ports_are_told_where_they_are_few(number: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
     every = [Connection(inode, 1, 40000 + inode) for inode in range(number)]
-    monkeypatch.setattr(module, "_of_family", lambda family: every if family == socket.AF_INET else [])
+    monkeypatch.setattr(module, "_of_family", lambda family, _pid, _proc: every if family == socket.AF_INET else [])
     monkeypatch.setattr(module, "CONNECTIONS", module.ConnectionLists())
     monkeypatch.setattr(module, "held_sockets", lambda _proc, _pid: set(range(number)))
     found = carried(os.getpid())
@@ -178,7 +179,7 @@ def test_messages_of_one_answer_are_told_apart() -> None:
     answer = message(20, diagnosed(9, 5, 7)) + message(20, b"short") + message(3, b"\0\0\0\0")
     found = list(parts(answer))
     assert [kind for kind, _ in found] == [20, 20, 3]
-    assert [counted(body) for _, body in found] == [(9, 12, 0, "", None), None, None]
+    assert [counted(body) for _, body in found] == [(9, 12, 0, "", None, "::"), None, None]
 
 
 @given(st.binary(max_size=400))

@@ -1,0 +1,130 @@
+"""Ranks that each have a network of their own, as in containers without the host's: what their connections tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.node import netns
+from collectors.node.carried import ProcessTraffic, carried
+
+pytestmark = pytest.mark.nodes
+
+JOB = Path(__file__).parents[1] / "support" / "plain_jobs" / "sockets.py"
+ADDRESSES = ("10.177.0.1", "10.177.0.2")
+SENDER = """\
+import socket, sys, time
+with socket.create_server(("10.177.0.1", 29651)) as server:
+    other = server.accept()[0]
+while True:
+    other.sendall(b"x")
+    time.sleep(0.1)
+"""
+RECEIVER = """\
+import socket, time
+while True:
+    try:
+        other = socket.create_connection(("10.177.0.1", 29651))
+        break
+    except OSError:
+        time.sleep(0.1)
+while other.recv(100):
+    pass
+"""
+
+
+def _in(pid: int, *words: str) -> list[str]:
+    return ["nsenter", "-t", str(pid), "-n", *words]
+
+
+@pytest.fixture
+def networks() -> Iterator[tuple[int, int]]:
+    """Processes that hold two networks which are joined by one cable."""
+    with ExitStack() as stack:
+        holders = []
+        for _ in ADDRESSES:
+            words = ["unshare", "-n", "sh", "-c", "echo ready; exec sleep 600"]
+            holder = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            stack.callback(holder.kill)
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "ready\n"
+            holders.append(holder.pid)
+        first, second = holders
+        subprocess.run(_in(first, *"ip link add eth0 type veth peer name eth0 netns".split(), str(second)), check=True)
+        for pid, address in zip(holders, ADDRESSES, strict=True):
+            subprocess.run(_in(pid, "ip", "addr", "add", f"{address}/24", "dev", "eth0"), check=True)
+            for name in ("lo", "eth0"):
+                subprocess.run(_in(pid, "ip", "link", "set", name, "up"), check=True)
+        yield first, second
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., int]]:
+    """Starts a program in the network of a process and gives its pid; all are ended."""
+    with ExitStack() as stack:
+
+        def start(holder: int, words: Sequence[str], **env: str) -> int:
+            started = subprocess.Popen(_in(holder, *words), env={**os.environ, **env})
+            stack.callback(started.wait)
+            stack.callback(started.kill)
+            return started.pid
+
+        yield start
+
+
+def _until(pid: int, seen: Callable[[ProcessTraffic], bool]) -> ProcessTraffic:
+    deadline = time.monotonic() + 60
+    while True:
+        found = carried(pid)
+        if found is not None and seen(found):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def test_connections_are_counted_and_a_silent_far_end_is_told(
+    networks: tuple[int, int], run: Callable[..., int]
+) -> None:
+    sender, receiver = (
+        run(holder, [sys.executable, "-c", program])
+        for holder, program in zip(networks, (SENDER, RECEIVER), strict=True)
+    )
+    found = _until(sender, lambda one: bool(one.ports))
+    assert netns.is_elsewhere(sender)
+    assert (found.ports, found.addresses, found.unanswered) == ([29651], [ADDRESSES[0]], [])
+    there = _until(receiver, lambda one: one.carried > 10)
+    assert there.addresses == [ADDRESSES[1]]
+    subprocess.run(_in(networks[1], "ip", "link", "set", "eth0", "down"), check=True)
+    silent = _until(sender, lambda one: bool(one.unanswered))
+    assert silent.unanswered == [f"{ADDRESSES[1]}:{there.ports[0]}"]
+
+
+def test_the_rank_in_the_other_container_holds_the_first_one_up(
+    networks: tuple[int, int], run: Callable[..., int], tmp_path: Path
+) -> None:
+    logs = [tmp_path / f"rank{rank}.log" for rank in (0, 1)]
+    for rank, holder in enumerate(networks):
+        env = {"HX_CASE": str(tmp_path), "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0],
+               "MASTER_PORT": "29652"}  # fmt: skip
+        run(holder, ["sh", "-c", f'exec "$0" "$1" > {logs[rank]} 2>&1', sys.executable, str(JOB)], **env)
+    deadline = time.monotonic() + 60
+    while not logs[1].exists() or "struck" not in logs[1].read_text():
+        assert time.monotonic() < deadline, [log.read_text() for log in logs if log.exists()]
+        time.sleep(0.1)
+    main = "from hangtop.cli.main import main; main()"
+    words = ["triage", "here", "--via", 'sh -c "exec sh" %h', "--job", f"HX_CASE={tmp_path}", "--json", "--batch"]
+    done = subprocess.run(
+        [sys.executable, "-c", main, *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    first = answer["findings"][0]
+    assert (answer["verdict"], first["kind"], first["ranks"]) == ("hung", "rank_stuck_in_data", [1])
