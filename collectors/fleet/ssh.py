@@ -15,6 +15,7 @@ from collectors.fleet.channels import Channels
 from collectors.fleet.collected import run_to_end
 from collectors.fleet.connector import Connector
 from collectors.fleet.reasons import explain, explain_loss
+from collectors.fleet.slim import lighten
 from collectors.fleet.ssh_settings import HostSettings
 from collectors.fleet.thin import ThinConnection, patience
 from collectors.fleet.transport import Completed, TransportError
@@ -72,6 +73,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         """The channel is open."""
         self._channel = chan
+        lighten(chan)
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Output came."""

@@ -1,10 +1,10 @@
 """An SSH connection of which there are thousands, without what asyncssh does for every packet and keeps for nothing.
 
 asyncssh sends a packet to be ignored before each of its own, sets its keepalive timer anew for whatever comes, and
-keeps what only the handshake needed. Together that is an eighth of what streams of a packet a second cost, and 12 KB a
-connection. No option of asyncssh chooses the class of its connections, so a connection gets this one when it is there;
-what is overridden is no promise of asyncssh's, so its minor version is pinned and a test says what must be there. Names
-of its insides may be others: then nothing is let go of.
+keeps what only the handshake needed. Together that is an eighth of what streams of a packet a second cost, and 20 KB a
+connection (:mod:`collectors.fleet.slim`). No option of asyncssh chooses the class of its connections, so a connection
+gets this one when it is there; what is overridden is no promise of asyncssh's, so its minor version is pinned and a
+test says what must be there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
 from collectors.fleet.host_keys import certificate_of
+from collectors.fleet.slim import lighten, slim
 
 KEEPALIVE = 2.0
 KEEPALIVES = 3
@@ -27,17 +28,6 @@ TALKATIVE = 2.5
 
 _QUIET_KEEPALIVE = KEEPALIVE - (TALKATIVE + 0.5) / (KEEPALIVES + 1)
 """From then on; together about as long as without, with the half second by which a look comes late on average."""
-
-
-_ALIKE = (
-    "_server_host_key_algs", "_kex_algs", "_enc_algs", "_mac_algs", "_cmp_algs", "_sig_algs", "_server_sig_algs",
-    "_trusted_ca_keys", "_revoked_host_keys", "_x509_revoked_certs",
-)  # fmt: skip
-"""Lists and sets that are alike on all connections to hosts of one kind."""
-MOST = 256
-"""Kinds of each that are remembered."""
-_lists: dict[tuple[bytes, ...], list[bytes]] = {}
-_sets: dict[frozenset[bytes], frozenset[bytes]] = {}
 
 
 def talkative(interval: float) -> float:
@@ -101,31 +91,12 @@ class ThinConnection(asyncssh.SSHClientConnection):
             self.set_keepalive(0 if spare else _QUIET_KEEPALIVE, KEEPALIVES)
 
     def slim(self) -> None:
-        """Let go of what only the handshake needed; a later exchange of keys begins with its own.
-
-        Names of algorithms, the same on every connection, are held once.
-        """
-        options = getattr(self, "_options", None)
-        if isinstance(kwargs := getattr(options, "kwargs", None), dict):
-            kwargs.clear()
-        for name in ("_client_kexinit", "_server_kexinit"):
-            if isinstance(getattr(self, name, None), bytes):
-                setattr(self, name, b"")
-        for name in _ALIKE:
-            if isinstance(names := getattr(self, name, None), list | set):
-                setattr(self, name, _held_once(names))
-
-
-def _held_once(names: list[bytes] | set[bytes]) -> list[bytes] | frozenset[bytes]:
-    """The same names as another connection has: asyncssh only reads them."""
-    if isinstance(names, set):
-        some = frozenset(names)
-        return _sets.setdefault(some, some) if len(_sets) < MOST else _sets.get(some, some)
-    key = tuple(names)
-    return _lists.setdefault(key, names) if len(_lists) < MOST else _lists.get(key, names)
+        """Let go of what only the handshake needed; a later exchange of keys begins with its own."""
+        slim(self)
 
 
 def make_thin(connection: asyncssh.SSHClientConnection) -> None:
     """Make it a :class:`ThinConnection`, in the hook where asyncssh shows it before its first packet."""
     with suppress(TypeError):  # a version with slots would not have it
         connection.__class__ = ThinConnection
+    lighten(connection)

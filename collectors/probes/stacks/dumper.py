@@ -10,6 +10,7 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from collectors.fleet.payload import command, pack
+from collectors.fleet.slim import Bell
 from collectors.fleet.transport import Transport
 from collectors.node.asking import WantsPySpy
 from collectors.node.stackdump import DumpRequest
@@ -32,7 +33,7 @@ class Dumper:
         self._take: Callable[[StackDump], None] = lambda _dump: None
         self.dumped = False
         """A dump of the present request has come."""
-        self._answered = asyncio.Event()
+        self._answered = Bell()
         self._answers = Answers(self._dump, self._wish, self._answered.set)
         # At the lowest priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
