@@ -22,6 +22,7 @@ from tui.ascii import AsciiFilter
 from tui.edges import Edges
 from tui.garbage import REST, TURN, Garbage
 from tui.handlers.scrubbing import advance
+from tui.heap import share_heap
 from tui.host import Host
 from tui.navigation import Stage
 from tui.options import ScreenOptions
@@ -130,6 +131,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self.set_interval(TURN, self._garbage.turn)
         self._arriving = self.set_interval(ARRIVALS, self._draw_arrivals)
         self._garbage.start()
+        share_heap()
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:
             self.say(f"no such action in [keys]: {', '.join(unknown)}", "warning")

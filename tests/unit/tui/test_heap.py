@@ -1,0 +1,50 @@
+"""Threads share one heap where glibc gives memory out."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from tui.heap import share_heap
+
+MANY = """
+import ctypes, re, threading
+from tui.heap import share_heap
+if {shared}:
+    assert share_heap()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+go = threading.Barrier(8)
+def take():
+    go.wait()
+    for _ in range(2000):
+        assert libc.malloc(4000)
+    go.wait()
+threads = [threading.Thread(target=take) for _ in range(8)]
+for one in threads: one.start()
+for one in threads: one.join()
+# a heap of a thread begins at a multiple of 64 MB, and is whole there: what is used of it, and what is not
+heaps = re.findall(r"^(\\w+)-\\w+ rw-p 00000000 00:00 0 *$", open("/proc/self/maps").read(), re.M)
+print(sum(int(begin, 16) % (64 << 20) == 0 for begin in heaps))
+"""
+
+
+def heaps(shared: bool) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", MANY.format(shared=shared)], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc")
+def test_threads_get_no_heaps_of_their_own() -> None:
+    assert heaps(shared=False) > heaps(shared=True)
+
+
+def test_without_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
+    assert not share_heap()
