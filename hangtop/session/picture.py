@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
@@ -23,6 +24,8 @@ T = TypeVar("T", bound=NamedTuple)
 
 HELD = 0.5
 """Seconds after which an unchanged value is worth a second look of the same."""
+_NOTHING: Mapping[int, Mapping[str, int]] = {}
+"""Held once by all GPUs of which nothing grew."""
 STACKS_KEPT = 90.0
 """Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
 it stands still, all since then are."""
@@ -185,7 +188,7 @@ def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
         processes=gpu.processes,
         fault=gpu.fault,
         nvlinks=tuple(gpu.nvlinks.values()),
-        nvlink_grown={link: dict(grown) for link, grown in gpu.nvlink_grown.items() if grown},
+        nvlink_grown={link: dict(grown) for link, grown in gpu.nvlink_grown.items() if grown} or _NOTHING,
     )
 
 
@@ -219,4 +222,10 @@ def _gpus_of(on: Mapping[int, tuple[int, ...]], pid: int, rank: RankState) -> tu
     found = on.get(pid, ())
     for helper in rank.helpers:
         found += on.get(helper, ())
+    return _in_order(found)
+
+
+@lru_cache(maxsize=1024)
+def _in_order(found: tuple[int, ...]) -> tuple[int, ...]:
+    """Indices of GPUs; those of the first rank of each of thousands of nodes are the same object."""
     return tuple(sorted(set(found)))

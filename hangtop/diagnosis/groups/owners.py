@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from collectors.samples.collectives import RasRank, RecorderDump
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, Node
 
 CLOCKS_APART = 5.0
 """Seconds by which the clock in a dump may differ from ours."""
@@ -25,14 +26,34 @@ class Owners:
     """Global ranks by host and pid."""
 
     def __init__(self, job: Job) -> None:
+        # not the job itself, which holds this: what holds itself is freed late, and is a hundred megabytes
+        self._theirs, self._others, self._nodes = job.ranks, job.others, job.nodes
         self._live = job.live and bool(job.ranks)
-        self._by_pid: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        self._ranks = {rank.rank for rank in job.ranks}
-        self._alien = {rank.own_pid for rank in job.others} - {rank.own_pid for rank in job.ranks}
-        for rank in job.ranks:
-            self._by_pid[rank.own_pid].append((rank.node, rank.rank))
-        self._names = {name: _names(job, name) for name in job.nodes} if len(job.nodes) > 1 else {}
         self._largest = max((one.size for one in job.progress), default=0)
+
+    # Worked out for who asks: of most jobs no log and no RAS tells of members, and tables of 16,384 ranks take memory.
+
+    @cached_property
+    def _ranks(self) -> frozenset[int]:
+        return frozenset(rank.rank for rank in self._theirs)
+
+    @cached_property
+    def _alien(self) -> frozenset[int]:
+        """Processes of other jobs, by pid."""
+        return frozenset(rank.own_pid for rank in self._others) - {rank.own_pid for rank in self._theirs}
+
+    @cached_property
+    def _by_pid(self) -> Mapping[int, Sequence[tuple[str, int]]]:
+        found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for rank in self._theirs:
+            found[rank.own_pid].append((rank.node, rank.rank))
+        return found
+
+    @cached_property
+    def _names(self) -> Mapping[str, frozenset[str]]:
+        """What each node may be called, where there are several."""
+        nodes = self._nodes
+        return {name: _names(name, node) for name, node in nodes.items()} if len(nodes) > 1 else {}
 
     def of(self, host: str, pid: int) -> tuple[int, ...]:
         """Ranks of the processes with this pid; where there are several nodes, of those that may be that host."""
@@ -67,9 +88,8 @@ class Owners:
         return tuple(sorted({rank for member in members for rank in self.of(member.host, member.pid)}))
 
 
-def _names(job: Job, node: str) -> frozenset[str]:
+def _names(name: str, known: Node) -> frozenset[str]:
     """Everything that NCCL or RAS may call a node: its addresses and its names."""
-    known = job.nodes[node]
     addresses = {address.partition("/")[0] for interface in known.network.interfaces for address in interface.addresses}
     hostname = known.hello.hostname if known.hello else ""
-    return frozenset({*addresses, node, hostname, hostname.partition(".")[0]} - {""})
+    return frozenset({*addresses, name, hostname, hostname.partition(".")[0]} - {""})

@@ -75,22 +75,15 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
-    on_it = set(job.once(_by_gpu).get((node.name, index), ()))
+    ranks = job.ranks_of(node.name)
+    on_it = {rank.rank for rank in ranks if index in rank.gpus}
     if not on_it:
         on_it = {
             rank.rank
-            for rank in job.ranks_of(node.name)
+            for rank in ranks
             if not rank.gpus and rank.process.local_rank == index and "CUDA_VISIBLE_DEVICES" not in rank.process.env
         }
     return tuple(sorted(on_it))
-
-
-def _by_gpu(job: Job) -> Mapping[tuple[str, int], Sequence[int]]:
-    found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for rank in job.ranks:
-        for index in rank.gpus:
-            found[rank.node, index].append(rank.rank)
-    return found
 
 
 def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
