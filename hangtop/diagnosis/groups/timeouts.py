@@ -7,7 +7,7 @@ process, which several groups may share. Silence means something only of a membe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
@@ -19,7 +19,7 @@ from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 from hangtop.diagnosis.witnesses.unlabelled import with_ranks
 
-TIMEOUT, STATUS = "torch.watchdog_timeout", "torch.watchdog_status"
+TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Timed:
 
 def timed_out(job: Job) -> tuple[Timed, ...]:
     """Groups with time-outs, the first to time out first."""
-    events = with_ranks((*said(job, TIMEOUT), *said(job, STATUS)))
+    events = _without_errors(job, with_ranks((*said(job, TIMEOUT), *said(job, STATUS))))
     named = _named(events)
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events:
@@ -77,6 +77,19 @@ def timed_out(job: Job) -> tuple[Timed, ...]:
         members = None if several else _members(job, name, description, own, events)
         found.append(Timed(name, description, tuple(own), members, several))
     return tuple(sorted(found, key=lambda group: (group.since, group.name)))
+
+
+def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
+    """Those of ranks that ran into a time-out: a watchdog tells the same of what NCCL failed with, peers that ended.
+
+    It calls that a collective time-out as well, "from this local rank", and so do the others that it tells to dump
+    (ProcessGroupNCCL.cpp of torch 2.11).
+    """
+    failed = {(event.source, event.rank) for event in with_ranks(said(job, ERROR))}
+    late = {(event.source, event.rank) for event in events if event.kind == TIMEOUT}
+    if failed and not late:
+        return []
+    return [event for event in events if (event.source, event.rank) in late or (event.source, event.rank) not in failed]
 
 
 def enqueued(group: Timed) -> dict[int, int]:

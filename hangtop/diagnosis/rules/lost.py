@@ -42,7 +42,8 @@ def left_no_word(
 
     ``launcher``: its words that they are gone, where it has any. Says of a kill for want of memory there and then.
     """
-    victims = {words[0].rank for words in ended if not of_children([words])} | set(ranks_in(closed))
+    spoke = {words[0].rank for words in ended if not of_children([words])} - {None}
+    victims = spoke | set(ranks_in(closed))
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     proof = [*launcher[:1], *closed] if closed else [words[0].event for words in ended]
     nodes = (wordless.node,) if wordless.node else homes(job, wordless.ranks)
