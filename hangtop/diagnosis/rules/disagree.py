@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text
 from hangtop.diagnosis.rules.stuck import COMING_UP
-from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.network_threads import none_under_way
+from hangtop.diagnosis.waits.network_threads import NOT_LAUNCHED, none_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
@@ -18,6 +18,8 @@ OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""
 
 
+BY_THREADS = 0.72
+"""Most weight where the threads of NCCL decide who is odd: ranks of one node need none of them for one another."""
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
     "at the fabric panel and for Xid lines."
@@ -26,10 +28,6 @@ UNNAMED = (
     "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
     "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
     "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
-)
-NOT_LAUNCHED = (
-    "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
-    "kernel before that, Xid lines, power), and at its stack."
 )
 
 
@@ -46,13 +44,19 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
         return  # they wait at different steps of one start: that is init_hang
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
+    beside_gpus = any(point.kind == "device" for point in graph.points)
+    apart = none_under_way((*graph.culprits, *graph.waiters)) if beside_gpus else None
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
     yield Finding(
-        "collective_mismatch", "critical", _sureness(graph),
+        "collective_mismatch", "critical", min(_sureness(graph), BY_THREADS if apart else 1.0),
         f"ranks wait at different operations: {odd}" + (f", {others}" if others else ""),
         ranks=tuple(culprit.rank for culprit in graph.culprits),
         nodes=nodes_of(graph.culprits),
-        evidence=(*_stacks(graph.culprits), *waiters_of(graph), watch_of(graph, _looks(graph))),
+        evidence=(
+            *_stacks(graph.culprits), *waiters_of(graph),
+            *((threads_of(job_status, (*graph.culprits, *graph.waiters), apart),) if apart else ()),
+            watch_of(graph, _looks(graph)),
+        ),
         advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
         "branches that depend on the data.",
         next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
@@ -122,25 +126,12 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         ranks=ranks,
         nodes=nodes_of(members),
         evidence=(
-            *_stacks(members[:2]), *waiters_of(graph), *_load_proof(load), *_threads_proof(job_status, members, apart),
+            *_stacks(members[:2]), *waiters_of(graph), *_load_proof(load),
+            *((threads_of(job_status, members, apart),) if apart else ()),
             watch_of(graph, _looks(graph)),
         ),
         advice=UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED,
         next=(next_step("a", "probe", *(nodes_of(members) or ("NODES",))),),
-    )  # fmt: skip
-
-
-def _threads_proof(
-    job_status: JobStatus, members: tuple[RankStatus, ...], apart: RankStatus | None
-) -> Iterator[Evidence]:
-    if apart is None:
-        return
-    others = sorted(one.motion.threads or 0.0 for one in members if one is not apart)
-    own = apart.motion.threads or 0.0
-    figures = f"{rank_text(apart.rank)} {own:.2f} cores, the others {others[0]:.2f} to {others[-1]:.2f}"
-    yield Evidence(
-        f"/proc of {count(len(members), 'rank')}", job_status.job.now,
-        f"threads beside the main one (NCCL's for the network never sleeps while an operation is under way): {figures}",
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.children import children_told
-from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work
+from hangtop.diagnosis.waits.network_threads import NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, thread_told
@@ -159,6 +160,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
         nodes=nodes_of(members),
         evidence=(
             *evidence_of(first),
+            *((threads_of(job_status, (first, *graph.waiters), first),) if in_a_kernel(first) else ()),
             *((event_line(failed.event),) if failed else ()),
             *waiters_of(graph),
             watch_of(graph, len(first.readings)),
@@ -170,6 +172,8 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
 
 def _advice(kind: str, status: RankStatus) -> str:
     doing = status.activity
+    if in_a_kernel(status):
+        return NOT_LAUNCHED
     if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
         if doing.waits == "helper":
             return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
@@ -185,6 +189,8 @@ def _advice(kind: str, status: RankStatus) -> str:
 def _manner(status: RankStatus) -> str:
     """Say whether it computes or hangs in a call, where that is known."""
     doing = status.activity
+    if in_a_kernel(status):
+        return ", in a kernel that does not end, with nothing under way in the network while all others have"
     if status.busy:
         return ", busy"
     if status.blocked:
@@ -205,6 +211,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.12
     if any(may_work(member) for member in members):
         sure -= 0.15
+    if any(in_a_kernel(member) for member in members):
+        sure = min(sure, BY_NAME)  # ranks of one node may wait for one another without a word in the network
     if any(in_c_code(member) for member in members):
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hangtop.diagnosis.finding import Evidence
-from hangtop.diagnosis.phrasing import duration, rank_text, ranks_on, ranks_text, size
+from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FRAMES_SHOWN = 8
@@ -67,6 +70,17 @@ def watch_of(graph: WaitGraph, looks: int) -> Evidence:
         return Evidence("watch", None, "one look: it tells where each was, not for how long")
     moved = "nothing moved" if graph.frozen else "the same picture"
     return Evidence("watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
+
+
+def threads_of(job_status: JobStatus, members: Sequence[RankStatus], apart: RankStatus) -> Evidence:
+    """Return what the threads beside the main one use, of the rank that is unlike the others and of those."""
+    others = sorted(one.motion.threads or 0.0 for one in members if one.rank != apart.rank)
+    own = f"{rank_text(apart.rank)} {apart.motion.threads or 0.0:.2f} cores"
+    figures = f"{own}, the others {others[0]:.2f} to {others[-1]:.2f}"
+    return Evidence(
+        f"/proc of {count(len(members), 'rank')}", job_status.job.now,
+        f"threads beside the main one (NCCL's for the network never sleeps while an operation is under way): {figures}",
+    )  # fmt: skip
 
 
 def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:

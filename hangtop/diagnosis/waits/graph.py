@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
+from hangtop.diagnosis.waits.network_threads import none_under_way
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
@@ -55,8 +56,9 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     waiting = [status for status in waits if status.frozen is not False]
     if not waiting or len(waits) - len(waiting) > len(waiting):
         return None
-    empty = _empty_gpus(waiting)
-    waiting = [status for status in waiting if status not in empty]
+    empty = _empty_gpus(waiting) or _not_launched(waiting)
+    aside = {status.rank for status in empty}
+    waiting = [status for status in waiting if status.rank not in aside]
     points = points_of(waiting)
     hard = in_state(statuses, *HARD)
     working = [*in_state(statuses, "working", "leaving"), *empty]
@@ -78,6 +80,18 @@ def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:
     empty = [one for one in waiting if one.state == "on_gpu" and one.load == "idle"]
     full = sum(one.load == "spinning" for one in waiting)
     return empty if empty and full * 2 > len(waiting) else []
+
+
+def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
+    """The one that waits for its own GPU at a line of its own, and has nothing under way in the network as all others.
+
+    Its GPU is in a kernel before the one that they wait in.
+    """
+    apart = none_under_way(waiting)
+    if apart is None or apart.activity is None or apart.activity.kind != "device" or not apart.activity.where:
+        return []
+    alone = all(one.where != apart.where for one in waiting if one is not apart)
+    return [apart._replace(state="on_gpu")] if alone else []
 
 
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
@@ -138,7 +152,8 @@ def _went_on(outer: Sequence[WaitPoint], others: Sequence[WaitPoint]) -> bool:
 def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
     """All wait, some of them for their own GPU: that kernel may be the very collective that the others are in.
 
-    So nobody is odd for being at another line, except where the GPUs contradict: full ones among empty ones.
+    So nobody is odd for being at another line, except where the GPUs contradict, full ones among empty ones, or what
+    NCCL has under way: who is in a collective at a line of its own, with nothing in the network, left the others' one.
     """
     on_gpu = next(point for point in points if point.kind == "device")
     others = [one for one in waiting if one not in on_gpu.members]
@@ -148,6 +163,10 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     if others and full and all(one.load == "idle" for one in others):
         odd = tuple(point for point in points if point is not on_gpu)
         return _split("mismatch", waiting, points, odd, {one.rank for one in others})
+    apart = none_under_way(waiting)
+    alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
+    if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
+        return _split("mismatch", waiting, points, alone, {apart.rank})
     return _graph("stalled", (), waiting, points, points)
 
 

@@ -17,6 +17,10 @@ AT_REST = 0.1
 """Cores that they use at the most where all of them sleep."""
 ENOUGH = 3
 """Ranks among which one can be unlike the others."""
+NOT_LAUNCHED = (
+    "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
+    "kernel before that, Xid lines, power), and at its stack."
+)
 
 
 def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
@@ -30,3 +34,8 @@ def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
     working = sum(cores is not None and cores >= UNDER_WAY for _, cores in threads)
     alone = len(waiting) >= ENOUGH and len(resting) == 1 and working == len(waiting) - 1
     return resting[0] if alone else None
+
+
+def in_a_kernel(status: RankStatus) -> bool:
+    """True for who holds others up by its GPU, which is full of something that is not the others' collective."""
+    return status.state == "on_gpu" and status.load == "spinning"

@@ -10,8 +10,9 @@ import pytest
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import first
-from tests.unit.diagnosis.test_own_gpu import spinning
+from tests.unit.diagnosis.test_own_gpu import SYNCHRONIZE, spinning
 
+C10D = "/env/point-packages/torch/distributed/distributed_c10d.py"
 APART = "alone has nothing under way in the network"
 
 
@@ -47,6 +48,31 @@ def test_the_one_rank_whose_network_threads_sleep_is_told() -> None:
     assert line.endswith("rank 1 0.02 cores, the others 0.99 to 1.01")
     assert found.ranks == (0, 1, 2, 3), "it may wait for a rank of its own node: it is not accused"
     assert "has not launched what the others wait in" in found.advice
+
+
+def elsewhere(*stack: str) -> Any:
+    """The same job with rank 1 at this stack; all but its NCCL have something under way in the network."""
+    job = spinning()
+    job.ranks(1).at(list(stack), state="R").pulse(cores=1.0)
+    return first(diagnose(with_threads(job.job(), 1.0, 0.02, 0.99, 1.01)))
+
+
+def test_who_waits_for_its_gpu_at_a_line_of_its_own_holds_the_others_up() -> None:
+    found = elsewhere(SYNCHRONIZE[0], "forward train.py:70", "main train.py:9")
+    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (1,), "likely")
+    assert "in a kernel that does not end" in found.summary
+    assert any(line.text.endswith("rank 1 0.02 cores, the others 0.99 to 1.01") for line in found.evidence)
+
+
+def test_who_is_in_a_collective_at_a_line_of_its_own_left_that_of_the_others() -> None:
+    found = elsewhere(f"barrier {C10D}:4000", "finish train.py:120", "main train.py:9")
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "likely")
+
+
+def test_who_comes_to_send_or_receive_waits_for_its_peer() -> None:
+    """Two ranks make a communicator of their own for it, and before that nothing is under way."""
+    found = elsewhere(f"recv {C10D}:2000", "exchange train.py:90", "main train.py:9")
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
 
 
 @pytest.mark.parametrize(

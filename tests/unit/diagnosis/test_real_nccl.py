@@ -1,0 +1,72 @@
+"""Recordings of a real job: torch 2.11 over NCCL 2.28.9, three ranks on one H200, each a host of its own to NCCL.
+
+``hangtop triage --record``, a few seconds each, with one thing gone wrong, as their names say. ``extra`` called a
+collective that the others did not, which NCCL took for the next one of theirs; ``lit`` is Lightning. Folders have logs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
+from hangtop.session.replay import replay_session, run_to
+
+H200 = Path(__file__).parents[2] / "fixtures" / "h200"
+OWN = ("gpu_assignment_conflict", "env_debug_left_on", "gpu_xid")
+"""What is true of all of them: they share a GPU, use no InfiniBand, and one had an assertion fail before the next."""
+EXPECTED = {
+    "reader": ("hung", "rank_stuck_in_data", (1,)),
+    "queue": ("hung", "rank_stuck_in_data", (1,)),
+    "init": ("hung", "init_hang", (1,)),
+    "fsdp": ("hung", "rank_stuck_in_data", (1,)),
+    "pipe": ("hung", "rank_stuck_in_data", (1,)),
+    "graph": ("hung", "rank_stuck_in_data", (1,)),
+    "stop": ("hung", "rank_stopped", (1,)),
+    "kill": ("crashed", "rank_killed", (1,)),
+    "gpu2": ("hung", "rank_stuck_in_code", (1,)),
+    "uneven": ("hung", "collective_mismatch", (1,)),
+    "gpu": ("hung", "collective_stalled", (0, 1, 2)),
+    "circle": ("hung", "collective_stalled", (0, 1, 2)),
+    "first": ("healthy", "", ()),
+    "eval": ("healthy", "", ()),
+    "extra": ("healthy", "", ()),
+    "lit": ("hung", "rank_stuck_in_data", (1,)),
+}
+
+
+def verdict_of(name: str) -> Verdict:
+    session, feed = replay_session(H200 / f"{name}.rec")
+    run_to(session, feed, feed.recording.span[1])
+    assert not feed.recording.damage
+    return session.diagnose()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_a_real_job_hangs_in_is_named(name: str) -> None:
+    verdict = verdict_of(name)
+    first = next((found for found in verdict.findings if found.kind not in OWN), None)
+    told = ("", ()) if first is None else (first.kind, first.ranks)
+    assert (verdict.outcome, *told) == EXPECTED[name]
+
+
+def test_each_recording_is_looked_at() -> None:
+    """But that of a straggler, of which four seconds saw two steps."""
+    assert {path.stem for path in H200.glob("*.rec")} == {*EXPECTED, "slow"}
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "kind"),
+    [
+        ("kill", "crashed", "rank_killed"),  # no word of a time-out: the watchdogs tell of a peer that is gone
+        ("ima", "crashed", "rank_crashed"),
+        ("wd", "hung", "collective_mismatch"),
+    ],
+)
+def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: str) -> None:
+    found = diagnose(job_of(read([H200 / name])))
+    assert (found.outcome, found.findings[0].kind, found.findings[0].ranks) == (outcome, kind, (1,))
+    assert ("watchdog_timeout" in [one.kind for one in found.findings]) is (name == "wd")
