@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from collectors.samples.stacks import QueuedPath
-from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import duration, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import SLOW_PATH_BYTES_PER_S, SLOW_PATH_S, SLOW_PATH_SHARE
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.witnesses.queues import queues
 
 LOOKS = 3
 """Looks that must have met data in the queue."""
 TOLD = 4
-
-Seen: TypeAlias = tuple[float, QueuedPath]
-"""A look at a connection, and when it was."""
 
 
 class SlowPath(NamedTuple):
@@ -72,29 +68,11 @@ def _told(job: Job, sender: str, own: Sequence[SlowPath]) -> Evidence:
 
 
 def _slow(job: Job) -> Iterator[SlowPath]:
-    seen, newest = _seen(job)
-    at: Mapping[str, str] = nodes_by_name(job) if seen else {}
-    for (node, rank, far), looks in sorted(seen.items()):
-        home = at.get(far.rpartition(":")[0].strip("[]"), "")
-        (began, first), (ended, last) = looks[0], looks[-1]
+    for queue in queues(job):
+        (began, first), (ended, last) = queue.looks[0], queue.looks[-1]
         span, acked = ended - began, last.acked - first.acked
-        if not home or home == node or len(looks) < LOOKS or span < SLOW_PATH_S:
+        if len(queue.looks) < LOOKS or span < SLOW_PATH_S:
             continue
         busy = last.limited - first.limited >= SLOW_PATH_SHARE * span
-        if busy and 0 < acked < SLOW_PATH_BYTES_PER_S * span and ended == newest[node, rank]:
-            yield SlowPath(rank, node, home, span, acked / span, last.unsent)
-
-
-def _seen(job: Job) -> tuple[Mapping[tuple[str, int, str], list[Seen]], Mapping[tuple[str, int], float]]:
-    """Looks at connections that had something to send, by node, rank and far end, oldest first; when each rank was
-    looked at last."""  # noqa: D205, D209
-    ranks = {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
-    found: dict[tuple[str, int, int, str], list[Seen]] = defaultdict(list)
-    newest: dict[tuple[str, int], float] = {}
-    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
-        rank = ranks.get((node, dump.pid))
-        if rank is not None and dump.pid == dump.rank_pid:
-            newest[node, rank] = max(dump.at, newest.get((node, rank), 0.0))
-            for path in dump.queued:
-                found[node, rank, path.port, path.far].append((dump.at, path))
-    return {(node, rank, far): sorted(looks) for (node, rank, _, far), looks in found.items()}, newest
+        if busy and 0 < acked < SLOW_PATH_BYTES_PER_S * span:
+            yield SlowPath(queue.rank, queue.node, queue.far, span, acked / span, last.unsent)

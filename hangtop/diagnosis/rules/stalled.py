@@ -12,6 +12,7 @@ from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UN
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work, visibly_works
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import load_proof
+from hangtop.diagnosis.witnesses.queues import creeps
 
 ENOUGH = 3
 """Ranks among which one that is unlike all others may be told."""
@@ -38,7 +39,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
-    if still < _due(job_status, present):
+    if still < _due(job_status, present) or creeps(job):
         return
     odd, why = _odd(present)
     groups = _groups(present)

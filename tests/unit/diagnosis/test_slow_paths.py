@@ -8,8 +8,8 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.stacks import QueuedPath
-from hangtop.diagnosis.job import NetworkUse
-from tests.support.jobs import ALL_REDUCE, MOVING, Sketch, first, kinds
+from hangtop.diagnosis.job import JobMotion, NetworkUse
+from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch, first, kinds
 
 LOOKS = 5
 SPAN = 40.0
@@ -73,3 +73,29 @@ def test_next_to_nothing_gets_through_while_much_waits() -> None:
 )
 def test_no_path_is_slow_of_which_something_else_explains_the_queue(queued: Sequence[Sequence[QueuedPath]]) -> None:
     assert "slow_link" not in kinds(between(queued).verdict())
+
+
+def standing(queued: Sequence[Sequence[QueuedPath]]) -> Sketch:
+    """The same of a job that stands still in every look."""
+    job = between(queued)
+    job.patience, job.stood_still, job.motion = 10.0, 50.0, JobMotion(moving=False)
+    job.ranks().pulse()
+    return job
+
+
+def test_a_collective_whose_data_are_on_their_way_is_not_stalled() -> None:
+    assert standing([]).verdict().outcome == "hung"
+    verdict = standing(path(25_000.0)).verdict()
+    assert (verdict.outcome, kinds(verdict)) == ("slow", ["slow_link"])
+    assert standing(path(25_000.0, looks=(3, 4))).verdict().outcome == "unknown", "two looks do not make it slow"
+
+
+@pytest.mark.parametrize("queued", [path(0.0), path(25_000.0, looks=(0, 1, 2)), path(25_000.0, looks=(4,)), path(5e7)])
+def test_one_that_has_come_to_rest_is(queued: Sequence[Sequence[QueuedPath]]) -> None:
+    assert first(standing(queued).verdict()).kind == "collective_stalled"
+
+
+def test_who_is_waited_for_is_named_however_much_gets_through() -> None:
+    job = standing(path(25_000.0))
+    job.ranks(2).at(READING)
+    assert first(job.verdict()).ranks == (2,)
