@@ -119,8 +119,8 @@ class _Watching:
                 return await self._with_recorders(await self._with_ras(verdict, say), say)
 
     def _settled(self, verdict: Verdict, past: float) -> bool:
-        one_more = THEN_EVERY if verdict.names_nobody else 0.0  # another look may know whose hang it is
         sure = proven(verdict)
+        one_more = THEN_EVERY if verdict.outcome == "hung" and not sure else 0.0  # it may know whose hang it is
         if not (sure or past >= self._watch + one_more) or not self._all_heard(past):
             return False
         job_status = status_of_job(self._session.job())
@@ -242,13 +242,14 @@ def stands_since(verdict: Verdict, still: float, now: float) -> bool:
 
 
 def proven(verdict: Verdict) -> bool:
-    """A hang or a crash whose culprit is named: watching on would only make it older."""
+    """A hang or a crash whose culprit is named, not merely possible: watching on would only make it older."""
     first = verdict.findings[0] if verdict.findings else None
     return (
         first is not None
         and verdict.outcome in {"hung", "crashed"}
         and first.severity == "critical"
         and not verdict.names_nobody
+        and first.certainty != "possible"
         and word_of(first.kind) == verdict.outcome
         and bool(first.ranks)
     )

@@ -7,7 +7,7 @@ from hangtop.session.deciding import proven, stands_since
 from hangtop.session.past import gpu_rows
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, NOW, READING, Sketch, first
+from tests.support.jobs import ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, MOVING, NOW, READING, Sketch, first
 
 
 def held_up_by(stack: list[str]) -> Sketch:
@@ -28,6 +28,19 @@ def test_where_nobody_is_named_nothing_is_proven() -> None:
     job.ranks().at(ALL_REDUCE)
     assert not proven(job.verdict())
     assert not proven(Sketch(motion=MOVING).verdict())
+
+
+def test_of_two_ranks_either_of_which_may_be_the_odd_one_nothing_is_proven() -> None:
+    """A third one was met on its way: another look may know where it stays."""
+    job = Sketch()
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).at(BARRIER)
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "collective_mismatch", (0, 1, 2, 3))
+    assert not proven(verdict)
+    job.ranks(2).at(ALL_REDUCE)
+    assert first(job.verdict()).ranks == (3,)
+    assert proven(job.verdict())
 
 
 def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:
