@@ -9,12 +9,13 @@ from hangtop.diagnosis.finding import Finding, KnownSlow
 from hangtop.diagnosis.phrasing import duration
 from hangtop.diagnosis.rules.slow import judged, no_longer_data_bound, no_longer_late
 from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt, no_longer_behind
+from hangtop.diagnosis.rules.slow_paths import no_longer_queued
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-STACKS, GPUS = "py-spy", "nvidia-smi"
+STACKS, GPUS, SOCKETS = "py-spy", "nvidia-smi", "sock_diag"
 """Witnesses that are asked again and again, by what their evidence begins with: what they said once may not hold."""
-KINDS = frozenset({"straggler_rank", "data_bound"})
+KINDS = frozenset({"straggler_rank", "data_bound", "slow_link"})
 
 
 def known_slow(job_status: JobStatus, found: Sequence[Finding]) -> tuple[KnownSlow, ...]:
@@ -31,7 +32,7 @@ def known_slow(job_status: JobStatus, found: Sequence[Finding]) -> tuple[KnownSl
 
 
 def still_slow(job_status: JobStatus, slow: Iterable[KnownSlow]) -> Iterator[Finding]:
-    """straggler_rank, data_bound: as looks told it a while ago; none since has refuted it."""
+    """straggler_rank, data_bound, slow_link: as looks told it a while ago; none since has refuted it."""
     for finding, at in slow:
         age = job_status.job.now - at
         if age > 0.0:
@@ -44,9 +45,9 @@ def slowness_judged(job_status: JobStatus) -> bool:
 
 
 def _witness(finding: Finding) -> str:
-    """By whom a rank was seen to be slow; empty for others than :data:`STACKS` and :data:`GPUS`."""
+    """By whom it was seen to be slow; empty for others than these three."""
     sources = [line.source for line in finding.evidence]
-    return next((word for word in (STACKS, GPUS) if any(source.startswith(word) for source in sources)), "")
+    return next((word for word in (STACKS, GPUS, SOCKETS) if any(source.startswith(word) for source in sources)), "")
 
 
 def _refuted(job_status: JobStatus, known: KnownSlow) -> bool:
@@ -56,6 +57,8 @@ def _refuted(job_status: JobStatus, known: KnownSlow) -> bool:
         return True  # it has ended, or is another process by now
     if finding.kind == "data_bound":
         return no_longer_data_bound(job_status)
+    if finding.kind == "slow_link":
+        return no_longer_queued(job_status, finding.nodes, known.at)
     if _witness(finding) == GPUS:
         return no_longer_behind(job_status, finding.ranks)
     return no_longer_late(job_status, finding.ranks)

@@ -10,6 +10,7 @@ from hangtop.diagnosis.job import Job, JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, first, kinds
 from tests.unit.diagnosis.test_slow_gpu import COMPUTE, LATE, SPIN, WAITS, steps
+from tests.unit.diagnosis.test_slow_paths import between, path
 
 SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
 
@@ -98,6 +99,16 @@ def test_a_job_that_loads_data_less_often_is_still_bound_by_it_for_a_while() -> 
     assert "data_bound" not in kinds(diagnose(loading(5)))
     assert "data_bound" in kinds(after(loading(5), before))
     assert "data_bound" not in kinds(after(loading(2), before))
+
+
+def test_a_path_is_slow_until_looks_meet_nothing_that_waits_on_it() -> None:
+    before = between(path(25_000.0)).verdict()
+    assert first(before).kind == "slow_link"
+    assert "slow_link" in kinds(after(between(path(25_000.0, looks=(0, 1, 2, 3))).job(), before, 60.0)), (
+        "the step is over"
+    )
+    assert "slow_link" in kinds(after(between([]).job(), before, 15.0)), "two looks since are too few"
+    assert "slow_link" not in kinds(after(between([]).job(), before, 60.0))
 
 
 def test_a_gpu_that_the_others_wait_for_is_refuted_by_gpus() -> None:
