@@ -5,37 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import AbstractSet, Dict, List, Set, Tuple
 
-from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read_or_none
 from collectors.node.procfs import parse_status
 from collectors.node.ray_worker import RayWorker, node_of, told_rank, worker_of
-from collectors.node.tracked import FIRST_PAUSE, LONGEST_PAUSE
-
-PATIENCE = 3.0
-"""Seconds for files that may lie on a network, and for the dashboard."""
-
-
-class RayState:
-    """Looks with growing pauses, and anew when others than before are without a number."""
-
-    def __init__(self, proc: str) -> None:
-        self._proc = proc
-        self._guard: "BlockingGuard[Dict[int, int]]" = BlockingGuard(PATIENCE)
-        self._nameless: AbstractSet[int] = frozenset()
-        self._look_at = 0.0
-        self._pause = FIRST_PAUSE
-        self.told: Dict[int, int] = {}
-        """Ranks by pid."""
-
-    def look(self, nameless: AbstractSet[int], moment: float) -> None:
-        """Look after these processes, which say no number themselves, if it is time to; others are forgotten."""
-        if not nameless or (nameless == self._nameless and moment < self._look_at):
-            return
-        self._pause = FIRST_PAUSE if nameless != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
-        self._nameless, self._look_at = set(nameless), moment + self._pause
-        answer = self._guard.ask({"ray": lambda: ranks_of(self._proc, nameless)}).get("ray")
-        if isinstance(answer, dict):
-            self.told = answer
 
 
 def ranks_of(proc: str, pids: AbstractSet[int]) -> Dict[int, int]:

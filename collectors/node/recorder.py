@@ -1,10 +1,8 @@
 """Finds the flight recorder dumps of the ranks on this node, and asks running ranks for one where they can be asked.
 
-torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (since 2.9) or
-TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in older
-releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
-``<stem><rank>.pipe``: one byte makes it dump, and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of
-torch 2.13). A rank with torch's debug server is asked for the same as JSON there.
+Where a rank's dump and its pipe are, :mod:`collectors.node.recorder_places` tells. One byte in the pipe makes it dump,
+and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of torch 2.13). A rank with torch's debug server is
+asked for the same as JSON there.
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import debug_server, environ, owner, pages, watchdog
-from collectors.node.files import link, opened, read_or_none, regular
-from collectors.node.rooted import seen_by
+from collectors.node.files import opened, read_or_none, regular
+from collectors.node.recorder_places import DumpPlaces, places
 from collectors.node.say import say
 from collectors.samples.asked import RecorderFile
 
-STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-PIPES = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",)
 SIZE_LIMIT = 64 << 20
 """A dump of 2,000 entries with stacks has some megabytes."""
 NODE_LIMIT = 128 << 20
@@ -34,33 +30,6 @@ ANSWER_SECONDS = 6.0
 """A rank looks at its pipe once a second and writes in one go."""
 DONE = -1
 """Rank of the line that ends the answer."""
-
-
-class DumpPlaces(NamedTuple):
-    """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
-
-    files: Tuple[str, ...]
-    pipe: str
-
-    def seen_by(self, pid: int) -> "DumpPlaces":
-        """The same as this side can open them: a rank in a container, or with a relative path, names others."""
-        return DumpPlaces(tuple(_here(pid, path) for path in self.files), _here(pid, self.pipe) if self.pipe else "")
-
-
-def _here(pid: int, path: str) -> str:
-    if not path.startswith("/"):
-        path = os.path.join(link("/proc/%d/cwd" % pid), path)
-    return seen_by(pid, path)
-
-
-def places(env: Dict[str, str], rank: int) -> DumpPlaces:
-    """Paths that a rank's environment makes its dump and its pipe."""
-    stems = [env[name] for name in STEMS if env.get(name)]
-    if not stems:
-        cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
-        stems = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
-    pipes = [env[name] for name in PIPES if env.get(name)]
-    return DumpPlaces(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipes[0], rank) if pipes else "")
 
 
 def modified(path: str) -> float:

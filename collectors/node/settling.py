@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Set, Tuple
+from typing import Dict, Mapping, Set, Tuple
 
 from collectors.node.commanded import numbers
 from collectors.node.environ import NO_RANK, RankEnvironment
 from collectors.node.family import Kin, is_spawned
 from collectors.node.mapped import rank_of_pipe, takes_part
-from collectors.node.ray_state import RayState
+from collectors.node.procfs import CLOCK_TICKS, boot_time
 from collectors.node.search import Search
 from collectors.node.source import Shared
 from collectors.node.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
+from collectors.node.written import WrittenRanks
 
 LATE = ("log", "recorder", "ray")
 """What tells a number until the environment does."""
@@ -28,15 +29,15 @@ class Settling:
         """Processes of JAX whose commands were asked for a number, the next time at …"""
         self._ask_at = 0.0
         self._pause = FIRST_PAUSE
-        self._ray = RayState(proc)
+        self._written = WrittenRanks(proc)
+        self._booted = boot_time()
 
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
         news = self._part_task(tracked, places, moment)
-        ranks = (pid for pid, place in places.items() if place.role == "rank")
-        self._ray.look({pid for pid in ranks if not tracked[pid].settled and not tracked[pid].numbered_by}, moment)
+        self._written.look(self._unknown(tracked, places), moment)
         for pid, one in tracked.items():
-            told = (pid in self._shared.told or pid in self._ray.told) and one.env.rank == NO_RANK
+            told = (pid in self._shared.told or pid in self._written.told) and one.env.rank == NO_RANK
             if one.settled or (moment < one.settle_at and not told):
                 continue
             one.wait_to_settle(moment)
@@ -45,6 +46,14 @@ class Settling:
             if one.env.rank == NO_RANK or one.numbered_by in LATE:
                 news = self._number(one, tracked) or news
         return self._by_commands(tracked, places, moment) or news
+
+    def _unknown(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin]) -> Dict[int, float]:
+        """Those whose environment has told no number yet, with the time of their start (wall clock)."""
+        return {
+            pid: self._booted + one.stat.start_ticks / CLOCK_TICKS
+            for pid, one in ((pid, tracked[pid]) for pid, place in places.items() if place.role == "rank")
+            if not one.settled and one.numbered_by in ("", *LATE)
+        }
 
     def _by_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Number JAX's processes by what they were started with; True when that numbered one.
@@ -106,8 +115,9 @@ class Settling:
         elif not numbered_by:
             if one.takes_part:
                 env, numbered_by = _by_neighbours(env, tracked)
-            if not numbered_by and one.pid in self._ray.told:
-                env, numbered_by = env._replace(rank=self._ray.told[one.pid]), "ray"
+            written = None if numbered_by else self._written.told.get(one.pid)
+            if written is not None:
+                env, numbered_by = env._replace(rank=written.rank), written.by
         if (env, found.shown) == (one.env, one.shown):
             return False
         one.env, one.shown, one.numbered_by = env, found.shown, numbered_by

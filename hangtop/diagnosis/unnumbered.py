@@ -15,7 +15,7 @@ _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
 NUMBERED_BY = {
     "memory": "its environment as it is now",
-    "recorder": "the name of its flight recorder's pipe",
+    "recorder": "the name of its flight recorder's pipe or dump",
     "log": "what NCCL or torch wrote into its log",
     "command": "its command line",
     "neighbours": "its local rank and its node's number",

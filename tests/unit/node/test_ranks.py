@@ -514,7 +514,7 @@ def test_rays_own_state_tells_a_number_until_the_environment_does(
 ) -> None:
     told: dict[int, int] = {}
     monkeypatch.setattr(
-        "collectors.node.ray_state.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
+        "collectors.node.written.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
     )
     now = [b""]
     monkeypatch.setattr("collectors.node.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])

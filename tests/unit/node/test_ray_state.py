@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collectors.node import ray_actors, ray_state
+from collectors.node import ray_actors
 from collectors.node.ray_actors import Actor
-from collectors.node.ray_state import RayState, ranks_of
+from collectors.node.ray_state import ranks_of
 from collectors.node.ray_worker import rank_in, worker_of
 from tests.support.fake_proc import FakeProc
 
@@ -205,21 +205,3 @@ def test_only_a_dashboard_of_the_same_session_user_and_network_is_asked(
     workers.proc.link(workers.proc.root / "50" / "ns" / "net", "net:[1]")
     assert ray_actors.actors(50, str(workers.session), str(workers.proc.root)) == actors("w_0")
     assert asked == [8265]
-
-
-def test_it_looks_with_growing_pauses_and_anew_at_others(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[frozenset[int]] = []
-
-    def look(_proc: str, pids: frozenset[int]) -> dict[int, int]:
-        looks.append(frozenset(pids))
-        return {50: len(looks)}
-
-    monkeypatch.setattr(ray_state, "ranks_of", look)
-    state = RayState(str(workers.proc.root))
-    for moment in (0.0, 1.0, 1.5, 3.0, 4.1):
-        state.look(frozenset({50}), moment)
-    assert (len(looks), state.told) == (3, {50: 3})
-    state.look(frozenset({51}), 4.2)
-    assert looks[-1] == {51}
-    state.look(frozenset(), 4.3)
-    assert len(looks) == 4

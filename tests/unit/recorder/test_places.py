@@ -17,7 +17,8 @@ import pytest
 
 from collectors.fleet import payload
 from collectors.node import recorder
-from collectors.node.recorder import ask, places
+from collectors.node.recorder import ask
+from collectors.node.recorder_places import places
 from collectors.samples.asked import RecorderFile
 
 
