@@ -1,4 +1,7 @@
-"""Which process of a JAX job a process is, by its command line.
+"""Which process of a job a process is, by its command line.
+
+Scripts of torch that are started once for each rank take it as ``--rank`` (PyTorch's ImageNet example, Megatron's older
+scripts) and hand it to ``init_process_group``; others give themselves a title with it (``trainer: rank 3``).
 
 ``jax.distributed.initialize`` takes the number of a process as an argument, and scripts take that from their own: as an
 option with a telling name (``--process_id``, ``--process_index``: T5X, AXLearn), or as a bare word. Of a bare word only
@@ -11,8 +14,11 @@ import re
 from typing import Dict, Hashable, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from collectors.node.files import link
+from collectors.node.ray_worker import rank_in
 from collectors.node.socket_tables import ESTABLISHED, LISTEN, TcpSocket, held_sockets, read_tables, sockets
 
+RANK_OPTIONS = ("rank", "global_rank", "world_rank", "dist_rank", "distributed_rank")
+WORLD_OPTIONS = ("world_size", "dist_world_size", "distributed_world_size", "nranks", "n_ranks", "num_ranks")
 NUMBER_OPTIONS = ("process_id", "process_index", "process_idx", "process_rank", "proc_id", "host_index", "host_idx")
 SIZE_OPTIONS = ("num_processes", "process_count", "n_processes", "num_procs", "num_hosts", "host_count")
 COORDINATOR_OPTIONS = ("coordinator_address", "distributed_coordinator", "server_addr", "coordinator")
@@ -55,7 +61,34 @@ def numbers(proc: str, commands: Mapping[int, Sequence[str]]) -> Dict[int, Comma
     return found
 
 
-def _by_option(words: Sequence[str]) -> Optional[CommandedNumber]:
+def ranks_by_words(commands: Mapping[int, Sequence[str]]) -> Dict[int, CommandedNumber]:
+    """Ranks of processes that have torch mapped and do not say theirs, by pid; none where two would have one number.
+
+    An option counts beside the size of the job, or another's number: a lone ``--rank=16`` may be that of a matrix.
+    """
+    found: Dict[int, CommandedNumber] = {}
+    bare = 0
+    for pid, words in commands.items():
+        option = _by_option(words, RANK_OPTIONS, WORLD_OPTIONS)
+        told = option or _by_title(words)
+        bare += option is not None and option.world_size is None
+        if told is not None:
+            found[pid] = told
+    alike = len({told.rank for told in found.values()}) < len(found)
+    sizes = {told.world_size for told in found.values()}
+    return {} if alike or len(sizes) > 1 or (bare and len(found) == 1) else found
+
+
+def _by_title(words: Sequence[str]) -> Optional[CommandedNumber]:
+    """By a title that a process gave itself: it is one text, and no path."""
+    title = " ".join(words).strip()
+    rank = rank_in(title) if len(words) == 1 and not title.startswith(("/", ".")) else None
+    return None if rank is None else CommandedNumber(rank, None)
+
+
+def _by_option(
+    words: Sequence[str], numbers: Sequence[str] = NUMBER_OPTIONS, sizes: Sequence[str] = SIZE_OPTIONS
+) -> Optional[CommandedNumber]:
     """By ``--process_id=3``, ``--process-index 3``, ``--jax_distributed.process_id=3``."""
     given: Dict[str, int] = {}
     port: Optional[int] = None
@@ -71,8 +104,8 @@ def _by_option(words: Sequence[str]) -> Optional[CommandedNumber]:
             given.setdefault(name, number)
         elif end is not None and name in COORDINATOR_OPTIONS:
             port = int(end.group(1))
-    rank = next((given[name] for name in NUMBER_OPTIONS if name in given), None)
-    size = next((given[name] for name in SIZE_OPTIONS if name in given), None)
+    rank = next((given[name] for name in numbers if name in given), None)
+    size = next((given[name] for name in sizes if name in given), None)
     if rank is None or (size is not None and rank >= size):
         return None
     return CommandedNumber(rank, size, port)

@@ -30,7 +30,7 @@ _OF_A_GROUP = frozenset(
     (
         "local", "node", "group", "host", "device", "tp", "pp", "dp", "cp", "sp", "ep", "mp", "etp", "edp", "dcp",
         "fsdp", "tensor", "pipeline", "data", "model", "context", "sequence", "expert", "parallel", "replica", "shard",
-        "stage",
+        "stage", "lora", "low",
     )
 )  # fmt: skip
 """Words before "rank" that make it the number in something smaller than the job."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Set, Tuple
 
-from collectors.node.commanded import numbers
+from collectors.node.commanded import numbers, ranks_by_words
 from collectors.node.environ import NO_RANK, RankEnvironment
 from collectors.node.family import Kin, is_spawned
 from collectors.node.mapped import rank_of_pipe, takes_part
@@ -26,7 +26,7 @@ class Settling:
         self._search = search
         self._shared = shared
         self._nameless: Set[int] = set()
-        """Processes of JAX whose commands were asked for a number, the next time at …"""
+        """Processes whose commands were asked for a number, the next time at …"""
         self._ask_at = 0.0
         self._pause = FIRST_PAUSE
         self._written = WrittenRanks(proc)
@@ -56,27 +56,29 @@ class Settling:
         }
 
     def _by_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
-        """Number JAX's processes by what they were started with; True when that numbered one.
+        """Number processes by what they were started with, or call themselves; True when that numbered one.
 
         Asked when others than before are without a number, and again with growing pauses: they meet after a while.
         """
         nameless = {
             pid: tracked[pid]
             for pid, place in places.items()
-            if place.role == "rank" and tracked[pid].library == "jax" and tracked[pid].env.rank == NO_RANK
+            if place.role == "rank" and tracked[pid].library in ("jax", "torch") and tracked[pid].env.rank == NO_RANK
         }
         if not nameless or (nameless.keys() == self._nameless and moment < self._ask_at):
             return False
         self._pause = FIRST_PAUSE if nameless.keys() != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
         self._nameless, self._ask_at = set(nameless), moment + self._pause
-        found = numbers(self._proc, {pid: one.words for pid, one in nameless.items() if one.words})
+        said = {pid: one.words for pid, one in nameless.items() if one.words}
+        found = numbers(self._proc, {pid: words for pid, words in said.items() if nameless[pid].library == "jax"})
+        found.update(ranks_by_words({pid: words for pid, words in said.items() if nameless[pid].library == "torch"}))
         for pid, told in found.items():
             one = nameless[pid]
             one.env = one.env._replace(
                 rank=told.rank,
                 world_size=told.world_size or one.env.world_size,
                 master_port=told.port or one.env.master_port,
-                launcher="jax",
+                launcher="jax" if one.library == "jax" else "env",
                 assigned=True,
             )
             one.numbered_by, one.facts_at = "command", 0.0

@@ -45,10 +45,10 @@ class RankProcess(NamedTuple):
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"
     """What tells its number: ``environment`` (as it was at its start), ``memory`` (the environment as the program set
-    it since), ``recorder`` (the name of its pipe or of its dump), ``log`` (NCCL's lines), ``command`` (options of JAX's
-    processes, or where their commands differ), ``neighbours`` (node, local rank, and how many are on a node), ``ray``
-    (Ray's files and its list of actors); in a session also ``ras``, and ``gpus`` (started one after another, each on
-    the next GPU); empty without a number."""
+    it since), ``recorder`` (the name of its pipe or of its dump), ``log`` (NCCL's lines), ``command`` (an option or a
+    title, or where commands of JAX's processes differ), ``neighbours`` (node, local rank, and how many are on a node),
+    ``ray`` (Ray's files and its list of actors); in a session also ``ras``, and ``gpus`` (started one after another,
+    each on the next GPU); empty without a number."""
     library: str = ""
     """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
     label: str = ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.commanded import CommandedNumber, numbers
+from collectors.node.commanded import CommandedNumber, numbers, ranks_by_words
 from tests.support.fake_proc import PYTHON, FakeProc
 
 COORDINATOR = 45671
@@ -143,3 +143,35 @@ def test_two_jobs_on_one_node_have_numbers_of_their_own(node: Node) -> None:
     for pid, rank, port in ((50, 0, 45671), (51, 1, 45671), (52, 0, 45672), (53, 1, 45672)):
         node.start(pid, str(rank), str(port), connected=port)
     assert node.ranks() == {50: 0, 51: 1, 52: 0, 53: 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([PYTHON, "main.py", "--rank", "3", "--world-size=8"], CommandedNumber(3, 8)),
+        ([PYTHON, "tune.py", "--rank=16"], None),
+        (["trainer: rank 3"], CommandedNumber(3, None)),
+        (["my run [global rank 3 of 8]"], CommandedNumber(3, None)),
+        ([PYTHON, "main.py", "--rank", "8", "--world-size=8"], None),
+        ([PYTHON, "main.py", "--lora-rank", "16"], None),
+        ([PYTHON, "main.py", "--node-rank=1", "--local_rank=3"], None),
+        ([PYTHON, "rank_3.py"], None),
+        (["/opt/rank_3"], None),
+        (["VLLM::Worker_TP1"], None),
+        (["worker (TP rank 1)"], None),
+        ([], None),
+    ],
+)
+def test_a_rank_of_torchs_is_told_by_an_option_or_a_title(words: list[str], told: CommandedNumber | None) -> None:
+    assert ranks_by_words({50: words}) == ({} if told is None else {50: told})
+
+
+def test_options_of_two_tell_each_other_to_be_ranks() -> None:
+    commands = {50 + rank: [PYTHON, "a.py", f"--rank={rank}"] for rank in (4, 5)}
+    assert {pid: told.rank for pid, told in ranks_by_words(commands).items()} == {54: 4, 55: 5}
+
+
+@pytest.mark.parametrize("other", ["--rank=3", "--rank=2 --world-size=4"])
+def test_an_option_that_two_share_or_of_two_sizes_is_no_rank(other: str) -> None:
+    """``--rank`` of fine-tuning by LoRA is that of a matrix."""
+    assert ranks_by_words({50: [PYTHON, "a.py", "--rank=3"], 51: [PYTHON, "a.py", *other.split()]}) == {}

@@ -509,6 +509,15 @@ def test_a_label_in_its_log_numbers_a_process_and_leaves_the_size_as_it_is(bench
     assert (process.rank, process.world_size, process.numbered_by) == (3, 4, "log")
 
 
+def test_ranks_of_torchs_are_numbered_by_their_commands(bench: Bench) -> None:
+    for pid in (50, 51):
+        words = [PYTHON, "main.py", f"--rank={pid - 50}", "--world-size", "2"]
+        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_runloop"], argv=words)
+    bench.look()
+    told = [(one.rank, one.world_size, one.numbered_by, one.launcher) for one in of(bench.look(), RankProcess)]
+    assert told == [(0, 2, "command", "env"), (1, 2, "command", "env")]
+
+
 def test_rays_own_state_tells_a_number_until_the_environment_does(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
