@@ -118,14 +118,21 @@ async def test_an_exec_that_stands_still_is_given_up(cluster: Cluster, server: A
         await seen.until(PODS[0], "live", timeout=60)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 async def test_a_pod_that_goes_and_comes_back_is_the_same_node(
-    cluster: Cluster, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, server: ApiServer, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
+    """``at_once``: the shell there ends with all else; else it lives to say that its command was killed."""
     monkeypatch.setattr(way_module, "_FRESH", 0.5)
     seen = Seen()
     async with fleet(seen):
         await ticks(seen)
-        server.end_pod(PODS[0])
+        if at_once:
+            server.end_pod(PODS[0])
+        else:
+            server.pods.pop(PODS[0])
+            for process in cluster.nodes[0].matching(" hangtop "):
+                cluster.nodes[0].kill(process.pid)
         await seen.until(PODS[0], "lost", "its pod is gone, and no other has come in its place", timeout=30)
         again = pod_of(cluster.nodes[0], "train-0-bbbbb", 0)
         server.pods[again.name] = again

@@ -97,9 +97,12 @@ class Piped:
         try:
             async with self._opening:
                 await self._open(process)
-        except BaseException:
+        except BaseException as error:
             channels.give_back()
             process.kill()
+            if isinstance(error, TransportError) and not any(one.running for one in self._processes - {process}):
+                # whoever was there may have gone, and another come in its place: the next attempt asks anew
+                self._connected, self.why = False, str(error).removeprefix(f"{self.name}: ")
             raise
         self._processes.add(process)
         process.on_end = self._ended

@@ -108,6 +108,24 @@ async def test_a_broken_channel_leaves_the_others_and_the_last_one_the_node() ->
         assert states == [True, False]
 
 
+async def test_where_no_shell_comes_any_more_who_plays_the_part_is_asked_anew(tmp_path: Path) -> None:
+    """A command of a pod that was ended comes to its end like any, and the pod that comes has another name."""
+    there = tmp_path / "pod"
+    there.touch()
+    async with node(f"sh -c 'test -e {there} && exec sh' %h") as made:
+        beside = await made.start(["cat"], on_stdout=print, on_stderr=print)
+        assert (await made.run(["sh", "-c", "kill -9 $$"])).status == -9
+        there.unlink()
+        with pytest.raises(TransportError, match="before a shell answered"):
+            await made.run(["true"])
+        assert made.connected, "another channel is open yet"
+        beside.kill()
+        await beside.wait()
+        with pytest.raises(TransportError, match="before a shell answered"):
+            await made.run(["true"])
+        assert not made.connected
+
+
 async def test_silence_is_the_end_of_it() -> None:
     async with node("sh -c 'exec sh' %h") as made:
         process = await made.start(["sleep", "60"], on_stdout=print, on_stderr=print)
