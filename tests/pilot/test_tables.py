@@ -265,3 +265,19 @@ async def test_where_all_ranks_are_named_or_nothing_is_wrong_the_cursor_stands_a
         session.verdict = replace(session.verdict, outcome="healthy")
         await shown.draw()
         assert table_of(shown).cursor == 11
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_what_a_rank_does_is_told_whole(width: int) -> None:
+    paper = Paper(slow=11)
+    session = paper.session()
+    session.publish(hung())
+    for node, dumps in paper.stacks():
+        session.stacks(node, [dumps])
+    session.tick()
+    async with screen(session, size=(width, 32)) as shown:
+        await shown.press("2")
+        await shown.draw()
+        text = "\n".join(shown.lines())
+        assert "waits in all_reduce at step (train.py:207)" in text
+        assert "in read_shard (data.py:88)" in text

@@ -152,7 +152,7 @@ def verdict_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         return (UNKNOWN, Tone.DIM) if text is None else (text, Tone.BAD if blamed else Tone.TEXT)
 
     return (
-        Column("doing", "doing", 30, doing, show, least=16, grow=2, roomy=48,
+        Column("doing", "doing", 30, doing, show, least=16, grow=2, roomy=46,
                help="where it is, behind the letter of its box in the picture of waits; A is who holds the others up"),
     )  # fmt: skip
 

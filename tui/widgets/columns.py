@@ -19,7 +19,7 @@ from tui.widgets.runs import Runs
 
 R = TypeVar("R")
 
-ROOMY = 140
+ROOMY = 78
 """Cells of a line from which on columns take the width that suits them."""
 
 
@@ -45,6 +45,8 @@ class Column(Generic[R]):
     """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width."""
     most: int = 0
     """Not 0: as wide as the longest of its texts, up to this; for texts that do not change by the tick."""
+    seen: int = 0
+    """Not 0: from its width on as wide as the longest of its texts in view, up to this; for what changes seldom."""
     roomy: int = 0
     """Not 0: its width where a line has :data:`ROOMY` cells, for texts that are worth more than a further column."""
     also: tuple[str, ...] = ()
@@ -136,6 +138,15 @@ def widths_of(columns: Sequence[Column[R]], rows: Sequence[R]) -> dict[str, int]
             longest = max((cells_of(text) for text in {column.drawn(row)[0] for row in looked}), default=0)
             found[column.key] = max(cells_of(column.title) + 1, min(column.most, longest))
     return found
+
+
+def in_view_of(columns: Sequence[Column[R]], rows: Sequence[R]) -> dict[str, int]:
+    """Widths, by key, of the columns that are as wide as what of them is in view."""
+    return {
+        column.key: max(column.width, *(min(column.seen, cells_of(column.drawn(row)[0])) for row in rows))
+        for column in columns
+        if column.seen and rows
+    }
 
 
 def lay_out(

@@ -82,6 +82,7 @@ class Table(Lines, Generic[R]):
             self._arrange_now()
         elif not same or (not self._busy and time.perf_counter() - self._arranged_at > self._cost / BUSY_SHARE):
             self._arrange()
+        self.in_view.see(self.rows[self.top : self.top + self.size.height])
         self.redraw()
 
     def _arrange(self) -> None:
