@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import comb
 
 from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import (
@@ -22,6 +23,8 @@ from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
+from hangtop.diagnosis.waits.same_point import waits_for_gpu
+from hangtop.diagnosis.witnesses.gpu_load import FEW, spins_at
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
@@ -160,12 +163,33 @@ def _seen(job_status: JobStatus) -> list[RankStatus]:
     Nor where all looks lie within one step, as far as one knows how long these take: they met one and the same wait.
     """
     job = job_status.job
-    often = _often(job_status.read)
+    read = _told_by_gpus(job, job_status.read)
+    often = _often(read)
     if job.pauses and often:
-        often = _often([one._replace(readings=_of_different_waits(job_status, one)) for one in job_status.read])
+        often = _often([one._replace(readings=_of_different_waits(job_status, one)) for one in read])
     ats = [look.at for one in often for look in one.readings]
     takes = min(A_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []
+
+
+def _told_by_gpus(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
+    """The same, with looks that met a rank in a call that Python does not show, while its GPU spun, as waits for that.
+
+    A job that goes on is not stopped for its native frames, and over NCCL most of its waits are such calls.
+    """
+    if not job.live or len(statuses) > FEW:
+        return statuses
+    told = []
+    for one in statuses:
+        owner = one.process
+        looks = [
+            waits_for_gpu(look)
+            if owner is not None and look.native_would_tell and look.state == "R" and spins_at(job, owner, look.at)
+            else look
+            for look in one.readings
+        ]
+        told.append(one._replace(readings=looks))
+    return told
 
 
 def _often(dumped: Sequence[RankStatus]) -> list[RankStatus]:

@@ -55,7 +55,9 @@ def told_by_gpu(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatu
         return {}
     present = [one for one in statuses if one.present]
     unread = [one for one in present if one.state == "unseen"]
-    found = {one.rank: told_by(job, one, _on_gpu(one.activity)) for one in present if _in_a_call(one) and one.activity}
+    found = {
+        one.rank: told_by(job, one, waits_for_gpu(one.activity)) for one in present if _in_a_call(one) and one.activity
+    }
     spinning = sum(one.load == "spinning" for one in present)
     if not unread or spinning * 2 < len(present):
         return found
@@ -74,7 +76,8 @@ def _in_a_call(status: RankStatus) -> bool:
     return full and doing is not None and doing.native_would_tell and not doing.moving
 
 
-def _on_gpu(doing: Activity) -> Activity:
+def waits_for_gpu(doing: Activity) -> Activity:
+    """The same as a wait for its own GPU, as that tells."""
     return doing._replace(
         kind="device", waits="device", label="most likely waits for its GPU, which is full", native_would_tell=False
     )

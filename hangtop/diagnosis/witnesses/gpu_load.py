@@ -28,6 +28,8 @@ from hangtop.diagnosis.tables.thresholds import (
 
 FEW = 256
 """GPUs whose past is read: it is kept packed."""
+NEAR, HALF = 1.5, 50
+"""Seconds from one look to another that still tells of the same; per cent of utilisation of a GPU that was in use."""
 LAST = 8
 """Looks that are compared, at the most."""
 Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
@@ -133,6 +135,25 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
         if not lasted["unknown"]:
             found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
     return found
+
+
+def spins_at(job: Job, rank: Rank, at: float) -> bool:
+    """Whether the GPUs of a rank were in use at that time, all of them at little power: they waited, or did not strain.
+
+    By the look nearest to it. In a job that goes on a GPU is seldom full for a whole second, so half of it is enough.
+    """
+    gpus = gpus_of(job, rank)
+    found = [min(gpu.looks, key=lambda look: abs(look.at - at), default=None) for gpu in gpus]
+    return bool(gpus) and all(
+        look is not None and abs(look.at - at) <= NEAR and _strains_little(gpu, look)
+        for gpu, look in zip(gpus, found, strict=True)
+    )
+
+
+def _strains_little(gpu: Gpu, look: Look[GpuSample]) -> bool:
+    limit = gpu.facts.power_limit if gpu.facts else None
+    used, power = look.value.utilization, look.value.power
+    return bool(limit and power is not None and used is not None and used >= HALF and power <= SPIN_POWER_SHARE * limit)
 
 
 def _given(rank: Rank) -> int | None:
