@@ -18,14 +18,19 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
 
+OWN_GPU = (
+    "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors. A "
+    "CUDA core dump tells which kernel it is in."
+)
 CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."
 
 
 def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
-    """collective_mismatch, collective_size_mismatch, p2p_deadlock and collective_stalled by flight recorder dumps.
+    """collective_mismatch, collective_size_mismatch, p2p_deadlock and collective_stalled by recorder dumps.
 
-    Needs dumps of the job's ranks, as many as there are; a rank without one is named where others wait for it. Live, a
-    collective must have been open for longer than this job's pauses and the patience.
+    Needs dumps of the job's ranks, as many as there are; a rank without one is named where others wait for it; one that
+    waits for its own GPU and for nothing else has not erred. Live, a collective must have been open for longer than
+    this job's pauses and the patience.
     """
     if not job_status.job.recorders:
         return
@@ -119,18 +124,33 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         if pair
         else f"{first.operation} #{first.seq} of group {first.group}"
     )
+    own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
+    why = (
+        f", as {'they wait' if len(culprits) > 1 else 'it waits'} for what its own GPU does not finish"
+        if own_gpu
+        else ""
+    )
+    kind, weight = ("collective_stalled", 0.8) if own_gpu else ("collective_mismatch", _sureness(matched, direct))
     yield Finding(
-        "collective_mismatch", "critical", _sureness(matched, direct),
+        kind, "critical", weight,
         ranks_on(culprits, homes(job, culprits))
-        + f" did not {'launch' if pair else 'join'} {what}{finished}{undumped}; "
+        + f" did not {'launch' if pair else 'join'} {what}{finished}{undumped}{why}; "
         f"{count(len(waiting - set(culprits)), 'other')} wait{waited}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(
             *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.dumped),
             *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
         ),
-        advice=CODE,
+        advice=OWN_GPU if own_gpu else CODE,
     )  # fmt: skip
+
+
+def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
+    """Whether a rank is met waiting for its GPU while no collective of its own is open: its code has not erred."""
+    status, last = job_status.statuses.get(rank), last_of(matched.given).get(rank)
+    doing = status.activity if status is not None else None
+    on_gpu = status is not None and doing is not None and doing.kind == "device" and status.load != "idle"
+    return on_gpu and last is not None and last.condition == "done"
 
 
 def _sureness(matched: Matched, direct: Sequence[Waits]) -> float:

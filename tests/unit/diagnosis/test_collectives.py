@@ -13,7 +13,7 @@ from hangtop.diagnosis.groups.recorder import match
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.groups.witnesses import matched_dumps, waits_of
 from hangtop.diagnosis.job import Look
-from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, after, alarms, collective, first, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, after, alarms, collective, first, gpu, kinds
 
 
 def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None = None) -> RecorderDump:
@@ -55,6 +55,21 @@ def test_the_stack_says_why_one_did_not_join() -> None:
     verdict = job.verdict()
     assert (first(verdict).kind, first(verdict).ranks) == ("rank_stuck_in_data", (3,))
     assert [f.cause for f in verdict.findings if f.kind == "collective_mismatch"] == ["rank_stuck_in_data"]
+
+
+@pytest.mark.parametrize(("load", "kind"), [(None, "collective_stalled"), ("idle", "collective_mismatch")])
+def test_who_did_not_join_as_its_own_gpu_does_not_finish_has_not_erred(load: str | None, kind: str) -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(["synchronize /env/site-packages/torch/cuda/__init__.py:985", "train train.py:50"], state="R")
+    if load == "idle":
+        row = {"utilization": 0, "power": 75.0}
+        for index in (1, 2):
+            pids = [998 + 2 * index, 999 + 2 * index]
+            job.node(f"node{index}", gpus=tuple(gpu(i, [row] * 4, pids=[pid]) for i, pid in enumerate(pids)))
+    job.recorders.extend([*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 2)), dump(3, *history(3, 6))])
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == (kind, (3,))
+    assert ("what its own GPU does not finish" in found.summary) == (kind == "collective_stalled")
 
 
 def test_rank_0_joined_something_else() -> None:
