@@ -78,3 +78,5 @@ def test_they_are_numbered_where_their_gpus_come_in_the_order_of_their_start(tmp
     assert (answer["verdict"], first["kind"]) == ("hung", "rank_stuck_in_data")
     told = (first["ranks"], first["processes"])
     assert told == (([WHO], []) if in_order else ([], [f"here:{pids[WHO]}"]))
+    if not in_order:
+        assert f"process {pids[WHO]} on here (GPU 0) holds up" in first["summary"]

@@ -25,6 +25,7 @@ from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_
 from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
 from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
+from hangtop.diagnosis.verdict.on_gpus import with_gpus
 from hangtop.diagnosis.verdict.other_jobs import other_jobs
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
@@ -54,7 +55,7 @@ def diagnose(job: Job) -> Verdict:
     found += job_stalled(job_status, found)
     slow = known_slow(job_status, found)
     findings = rank_findings((*found, *still_slow(job_status, slow), *hearsay(job, found)))
-    findings = with_whereabouts(job, with_way_in(job_status, with_drain(job, findings)))
+    findings = with_gpus(job, with_whereabouts(job, with_way_in(job_status, with_drain(job, findings))))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
