@@ -21,7 +21,10 @@ def numbers_of(report: RasReport, state: JobState) -> list[tuple[RankState, int]
         return []
     ranks = [rank for rank in one_job(every).ranks if rank.gone_at is None]
     names = {node.name: _names(node) for node in state.nodes.values()}
-    told = [_places(one, ranks, names) for one in _whole(report)]
+    own: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for node, dump in state.stacks:
+        own[node, dump.rank_pid].update(dump.addresses)
+    told = [_places(one, ranks, names, own) for one in _whole(report)]
     if not told or any(one != told[0] for one in told) or len(told[0]) < len(ranks):
         return []
     numbers = [told[0][rank.node, rank.process.pid] for rank in ranks]
@@ -42,9 +45,15 @@ def _who(member: RasRank) -> tuple[str, int]:
 
 
 def _places(
-    one: RasCommunicator, ranks: Sequence[RankState], names: Mapping[str, Collection[str]]
+    one: RasCommunicator,
+    ranks: Sequence[RankState],
+    names: Mapping[str, Collection[str]],
+    own: Mapping[tuple[str, int], Collection[str]],
 ) -> dict[tuple[str, int], int]:
-    """Place in the communicator by node and pid, of those ranks whose process is told without doubt."""
+    """Place in the communicator by node and pid, of those ranks whose process is told without doubt.
+
+    ``own`` are the addresses of processes in networks of their own: in containers pids are alike, and these are not.
+    """
     found: dict[tuple[str, int], int] = {}
     by_pid: dict[int, list[RankState]] = defaultdict(list)
     for rank in ranks:
@@ -52,7 +61,10 @@ def _places(
     several = len(names) > 1 or len({member.host for member in one.ranks}) > 1
     for member in one.ranks:
         alike = by_pid.get(member.pid, [])
-        if several:
+        exact = [rank for rank in alike if member.host in own.get((rank.node, rank.process.pid), ())]
+        if exact:
+            alike = exact
+        elif several:
             alike = [rank for rank in alike if member.host in names[rank.node]]
         if len(alike) == 1:
             key = alike[0].node, alike[0].process.pid

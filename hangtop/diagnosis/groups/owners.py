@@ -29,6 +29,7 @@ class Owners:
         # not the job itself, which holds this: what holds itself is freed late, and is a hundred megabytes
         self._theirs, self._others, self._nodes = job.ranks, job.others, job.nodes
         self._live = job.live and bool(job.ranks)
+        self._own = _own_addresses(job)
         self._largest = max((one.size for one in job.progress), default=0)
 
     # Worked out for who asks: of most jobs no log and no RAS tells of members, and tables of 16,384 ranks take memory.
@@ -56,8 +57,12 @@ class Owners:
         return {name: _names(name, node) for name, node in nodes.items()} if len(nodes) > 1 else {}
 
     def of(self, host: str, pid: int) -> tuple[int, ...]:
-        """Ranks of the processes with this pid; where there are several nodes, of those that may be that host."""
-        return tuple(
+        """Ranks of the processes with this pid; where there are several nodes, of those that may be that host.
+
+        In containers, where all have the same pids, the one that is seen to have that address there.
+        """
+        exact = tuple(rank for _, rank in self._by_pid.get(pid, ()) if host in self._own.get(rank, ()))
+        return exact or tuple(
             rank for node, rank in self._by_pid.get(pid, ()) if node not in self._names or host in self._names[node]
         )
 
@@ -86,6 +91,18 @@ class Owners:
     def of_members(self, members: Iterable[RasRank]) -> tuple[int, ...]:
         """Ranks of these members, as far as their processes are known."""
         return tuple(sorted({rank for member in members for rank in self.of(member.host, member.pid)}))
+
+
+def _own_addresses(job: Job) -> dict[int, frozenset[str]]:
+    """Addresses that ranks have in networks of their own, by looks at them."""
+    looks = [(node, dump) for node, dump in zip(job.stack_nodes, job.stacks, strict=False) if dump.addresses]
+    ranks = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks} if looks else {}
+    found: dict[int, frozenset[str]] = {}
+    for node, dump in looks:
+        rank = ranks.get((node, dump.rank_pid))
+        if rank is not None:
+            found[rank] = found.get(rank, frozenset()) | frozenset(dump.addresses)
+    return found
 
 
 def _names(name: str, known: Node) -> frozenset[str]:

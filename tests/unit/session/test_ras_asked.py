@@ -12,6 +12,7 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.ranks import RankProcess
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session import deciding
 from hangtop.session.options import SessionOptions
@@ -160,3 +161,30 @@ def test_of_a_job_of_which_a_part_is_seen_its_places_are_numbers() -> None:
     session = without_numbers(*PLACES[2:])
     session.witness(report(STRANGER))
     assert numbers(session) == {("node2", 11): 2, ("node2", 12): 3}
+
+
+def in_containers(session: Session, *addresses: str) -> None:
+    """Looks at the processes, each of which has the pid 7 and an address of its own in its container."""
+    for (node, rank), address in zip(((rank.node, rank) for rank in session.living()), addresses, strict=True):
+        pid = rank.process.pid
+        session.samples(node, [rank.process._replace(own_pid=7, rank=-1)], 1)
+        looked = StackDump(pid, pid, 1000.0, "", "S", "", "", 0.0, "", [], addresses=[address] if address else [])
+        session.stacks(node, [looked])
+
+
+IN_PODS = communicator((0, "10.244.0.9", 7), (1, "10.244.0.8", 7), (2, "10.244.1.9", 7), (3, "10.244.1.8", 7))
+
+
+def test_in_containers_ranks_are_told_apart_by_the_addresses_that_they_have_there() -> None:
+    session = without_numbers(*PLACES)
+    in_containers(session, "10.244.0.8", "10.244.0.9", "10.244.1.8", "10.244.1.9")
+    session.witness(report(IN_PODS))
+    assert numbers(session) == {("node1", 11): 1, ("node1", 12): 0, ("node2", 11): 3, ("node2", 12): 2}
+
+
+def test_in_containers_of_unknown_or_equal_addresses_nobody_is_numbered() -> None:
+    for addresses in (("10.244.0.8", "10.244.0.9", "10.244.1.8", ""), ("10.244.0.8",) * 4):
+        session = without_numbers(*PLACES)
+        in_containers(session, *addresses)
+        session.witness(report(IN_PODS))
+        assert numbers(session) == {}
