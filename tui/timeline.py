@@ -10,11 +10,11 @@ from hangtop.session.history.marks import Mark, marks
 from tui.format import age, clock
 from tui.subject import Subject
 
-ZOOMS = (60, 300, 900, 3600, 21_600, 86_400, 604_800)
+ZOOMS = (60, 120, 300, 900, 3600, 21_600, 86_400, 604_800)
 """Seconds that can be on view."""
-USUAL = 2
+USUAL = 3
 """Place of the longest stretch that is shown without being asked for."""
-NAMES = ("1m", "5m", "15m", "1h", "6h", "1d", "7d")
+NAMES = ("1m", "2m", "5m", "15m", "1h", "6h", "1d", "7d")
 
 
 class Window(NamedTuple):

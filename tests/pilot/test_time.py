@@ -87,9 +87,9 @@ async def test_nobody_is_asked_in_the_past_and_it_says_why(monkeypatch: pytest.M
 
 async def test_zoom_shows_more_and_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch) as shown:
-        assert "[ ] 5m " in shown.text()
+        assert "[ ] 2m " in shown.text()
         await shown.press("right_square_bracket")
-        assert "[ ] 15m " in shown.text()
+        assert "[ ] 5m " in shown.text()
         await shown.press(*["right_square_bracket"] * 9)
         assert "[ ] 7d " in shown.text()
         await shown.press(*["left_square_bracket"] * 9)

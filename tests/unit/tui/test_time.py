@@ -111,7 +111,9 @@ def test_the_moment_that_is_shown_is_on_view_and_columns_stand_still(passed: int
 def test_as_much_is_shown_as_there_is_until_somebody_zooms() -> None:
     line, paper = timeline(seconds=10)
     assert line.name == "1m"
-    paper.clock.now += 200
+    paper.clock.now += 60
+    assert line.name == "2m", "a job that began a while ago does not stand in a corner of five minutes"
+    paper.clock.now += 140
     assert line.name == "5m"
     paper.clock.now += 100_000
     assert line.name == "15m"
