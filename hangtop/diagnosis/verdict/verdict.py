@@ -40,6 +40,8 @@ SOURCE_NAMES = {
     "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
 }  # fmt: skip
 UNSEEN = {"node_unreachable"}
+BLINDING = {"ptrace_denied", "node_limited", "waiting"}
+"""Kinds that are no word on the job, and say why there is none."""
 ENDED_BY_WATCHDOG = {"watchdog_timeout"}
 FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", "node_unreachable"}
 """What is broken and ends the ranks that use it."""
@@ -198,7 +200,9 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         if last:
             return f"{none}; {last}; for other logs add --log GLOB"
         return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"
-    serious = [finding.summary for finding in findings if finding.severity != "info"]
+    serious = [
+        finding.summary for finding in findings if finding.severity != "info" and (not ranks or _blinds(finding))
+    ]
     if serious:
         return serious[0]
     if not job.live:
@@ -209,6 +213,11 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
     if not job.ranks and job.motion.moving:
         return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
     return f"{seen}{watched}: nothing was seen to move and nothing is known to be wrong{_would_settle(job_status)}"
+
+
+def _blinds(finding: Finding) -> bool:
+    """It is a reason for which nothing is known of ranks that are alive: a setting that could be better is none."""
+    return word_of(finding.kind) != "none" or finding.kind in BLINDING
 
 
 def _would_settle(job_status: JobStatus) -> str:

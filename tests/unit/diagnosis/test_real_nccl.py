@@ -70,3 +70,11 @@ def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: st
     found = diagnose(job_of(read([H200 / name])))
     assert (found.outcome, found.findings[0].kind, found.findings[0].ranks) == (outcome, kind, (1,))
     assert ("watchdog_timeout" in [one.kind for one in found.findings]) is (name == "wd")
+
+
+def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
+    session, feed = replay_session(H200 / "gpu.rec")
+    run_to(session, feed, feed.recording.span[0] + 2.0)
+    verdict = session.diagnose()
+    assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "gpu_assignment_conflict")
+    assert "nothing was seen to move" in verdict.summary
