@@ -40,6 +40,8 @@ class Stamp(NamedTuple):
 def find(text: str, now: float) -> Optional[Stamp]:
     """The first time near the beginning of a line; ``now`` gives the year where the line has none."""
     head = text[:_HEAD]
+    if head.count(":") < 2:
+        return None  # a clock has two, and lines that tell steps come many a second
     best: Optional[Match[str]] = None
     for pattern in _PATTERNS:
         match = pattern.search(head)
