@@ -113,6 +113,20 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         assert "■ all that was written" in words
 
 
+async def test_files_that_tell_of_no_process_are_no_job_of_no_ranks(tmp_path: Path) -> None:
+    log = tmp_path / "rank2.log"
+    log.write_text("step 1 loss 0.3\nstep 2 loss 0.2\n", encoding="utf-8")
+    contents = read([log])
+    session = shown_session(contents, job_of(contents), "logs")
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        line = "".join(s.text for s in app.screen._compositor.render_strips()[0])
+        assert "0 nodes" not in line
+        assert "0 ranks" not in line
+        assert line.rstrip().endswith("FILES logs")
+
+
 async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_and_no_rank_started_just_now(
     tmp_path: Path,
 ) -> None:

@@ -72,8 +72,9 @@ class Totals:
         lows = [figures.low for figures in found if figures.low is not None]
         highs = [figures.high for figures in found if figures.high is not None]
         if lows and highs:
-            pieces += [("from ", Tone.DIM), (f"{min(lows):.0f}", Tone.TEXT)]
-            pieces += [(" to ", Tone.DIM), (f"{max(highs):.0f}", Tone.TEXT)]
+            least, most = f"{min(lows):.0f}", f"{max(highs):.0f}"
+            pieces += [("from " if least != most else "all ", Tone.DIM), (least, Tone.TEXT)]
+            pieces += [(" to ", Tone.DIM), (most, Tone.TEXT)] if least != most else []
         more: list[list[Piece]] = []
         missing = sum(figures.missing for figures in found)
         if missing:

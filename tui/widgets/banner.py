@@ -138,7 +138,11 @@ class Banner(Bar):
             up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
             nodes = f"{count.nodes_up}/{count.nodes}" if self.scene.session.live else str(count.nodes)
             ranks = f"{count.ranks_alive}{whole} rank{'' if (count.world_size or count.ranks_alive) == 1 else 's'}"
-            parts.append([(f"{nodes} node{'' if count.nodes == 1 else 's'}", up), (f" {ranks}", Tone.DIM)])
+            # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
+            live, several = self.scene.session.live, "" if count.nodes == 1 else "s"
+            said: list[Piece] = [(f"{nodes} node{several}", up)] if live or count.nodes else []
+            said += [(f" {ranks}", Tone.DIM)] if live or count.ranks or count.world_size else []
+            parts += [said] if said else []
         if self.scene.session.options.read_only and self.scene.session.can_act:
             parts.append([("read-only", Tone.INFO)])
         last = self._last(brief=False)
