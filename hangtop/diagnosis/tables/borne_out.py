@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RIGHT_OF: Final = {
-    "proven": (315, 315),
-    "likely": (116, 116),
-    "possible": (51, 72),
+    "proven": (338, 338),
+    "likely": (123, 123),
+    "possible": (61, 81),
 }
