@@ -80,7 +80,7 @@ async def test_another_way_in_time_leaves_no_crumb_of_a_moment_that_is_not_shown
         assert "Overview › 02:48:00 hang" in shown.text()
         await shown.press(key)
         await settled(shown)
-        assert shown.app.scene.timeline.at == (NOW + HANG - 5 if key == "comma" else None)
+        assert shown.app.scene.timeline.at == (NOW + HANG - 2 if key == "comma" else None)
         assert "Esc goes back" not in shown.text()
 
 

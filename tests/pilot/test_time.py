@@ -22,7 +22,7 @@ async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: py
     async with watched(monkeypatch) as shown:
         assert "■ HUNG" in shown.lines()[0]
         assert "⏸" not in shown.text()
-        await shown.press(*["left"] * 12)
+        await shown.press("right_square_bracket", *["left"] * 12)
         await settled(shown)
         timeline = shown.app.scene.timeline
         assert timeline.at is not None
