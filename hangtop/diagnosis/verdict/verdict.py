@@ -202,7 +202,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"
     serious = [
         finding.summary for finding in findings if finding.severity != "info" and (not ranks or _blinds(finding))
-    ]
+    ] or _unanswered(job)
     if serious:
         return serious[0]
     if not job.live:
@@ -218,6 +218,14 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
 def _blinds(finding: Finding) -> bool:
     """It is a reason for which nothing is known of ranks that are alive: a setting that could be better is none."""
     return word_of(finding.kind) != "none" or finding.kind in BLINDING
+
+
+def _unanswered(job: Job) -> list[str]:
+    """What to say where every node of a live job is only connecting, as at the begin of a recording."""
+    if not (job.live and job.nodes and all(node.link == "connecting" for node in job.nodes.values())):
+        return []
+    whole = len(job.nodes)
+    return ["the node has not answered yet" if whole == 1 else f"none of {whole} nodes has answered yet"]
 
 
 def _would_settle(job_status: JobStatus) -> str:

@@ -252,6 +252,13 @@ def test_nobody_answers() -> None:
     assert {unknown.why for unknown in job.verdict().unknown} == {"connection refused"}
 
 
+def test_nobody_has_answered_yet() -> None:
+    job = Sketch(world=0)
+    for name in ("node1", "node2"):
+        job.node(name, link="connecting", why="", seen_at=None)
+    assert (job.verdict().outcome, job.verdict().summary) == ("unknown", "none of 2 nodes has answered yet")
+
+
 def test_a_wait_of_an_earlier_attempt_is_history() -> None:
     """The newest process of a rank counts; dumps of the one before are not its own."""
     job = Sketch()
