@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from shlex import quote
@@ -32,6 +32,8 @@ class CoreOrder:
     """Who is asked."""
 
     asked: tuple[Rank, ...]
+    hosts: Mapping[str, str]
+    """What each node calls itself, by its name here."""
     seconds: float = SECONDS
     title: str = "A CUDA core dump"
 
@@ -42,12 +44,17 @@ class CoreOrder:
     def command(self) -> str:
         """What is done on the nodes."""
         return "\n".join(
-            f"on {rank.node}: head -c 1M /dev/zero > "
-            f"{quote(rank.process.env.get(PIPE) or 'corepipe.cuda.%h.%p')}  # process {rank.process.pid}, "
-            f"then cuda-gdb --batch -ex "
-            + quote(f"target cudacore {rank.process.env.get(FILE) or 'core_%t_%h_%p.nvcudmp'}")
+            f"on {rank.node}: head -c 1M /dev/zero > {quote(self._path(rank, PIPE, 'corepipe.cuda.%h.%p'))}"
+            f"  # process {rank.process.pid}, then cuda-gdb --batch -ex "
+            + quote(f"target cudacore {self._path(rank, FILE, 'core_%t_%h_%p.nvcudmp')}")
             for rank in self.asked
         )
+
+    def _path(self, rank: Rank, setting: str, usual: str) -> str:
+        """The file that a setting names, as the driver fills it in (``%t`` it alone knows)."""
+        named = rank.process.env.get(setting) or usual
+        whole = named if named.startswith("/") else f"{rank.process.cwd.rstrip('/')}/{named}"
+        return whole.replace("%p", str(rank.own_pid)).replace("%h", self.hosts.get(rank.node) or "%h")
 
     def risk(self) -> str:
         """What it may do to the job."""
@@ -91,4 +98,5 @@ def core_dumps(session: WitnessSession, ranks: Collection[int]) -> CoreOrder:
     if not able:
         why = next(iter(whys.values()))
         raise WitnessRefused(f"{count(len(living), 'rank')} cannot be asked: {why}; {NEXT_RUN}")
-    return CoreOrder(able)
+    nodes = session.job().nodes
+    return CoreOrder(able, {name: node.hello.hostname for name, node in nodes.items() if node.hello is not None})

@@ -99,7 +99,8 @@ async def test_a_dump_names_the_kernels(tmp_path: Path) -> None:
     with driver(tmp_path, ARMED) as rank:
         session = local_session(rank)
         order = core_dumps(session, [3])
-        assert f"head -c 1M /dev/zero > {tmp_path}/pipe_%h_%p" in order.command()
+        assert f"head -c 1M /dev/zero > {tmp_path}/pipe_node1_{rank.pid}" in order.command()
+        assert f"target cudacore {tmp_path}/core_node1_{rank.pid}" in order.command()
         assert MAY_END in order.risk()
         assert cores(tmp_path) == [], "nothing is asked before a yes"
         (line,) = await order.carry_out(session)
