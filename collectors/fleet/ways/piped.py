@@ -100,7 +100,8 @@ class Piped:
         except BaseException as error:
             channels.give_back()
             process.kill()
-            if isinstance(error, TransportError) and not any(one.running for one in self._processes - {process}):
+            others = any(one.running for one in self._processes - {process})
+            if isinstance(error, TransportError) and process.begun and not others:
                 # whoever was there may have gone, and another come in its place: the next attempt asks anew
                 self._connected, self.why = False, str(error).removeprefix(f"{self.name}: ")
             raise

@@ -42,6 +42,11 @@ class PipedProcess(LocalProcess):
         self.on_end: Callable[[PipedProcess], None] | None = None
         super().__init__(self._hear, self._complain)
 
+    @property
+    def begun(self) -> bool:
+        """The local program was started."""
+        return self._transport is not None
+
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def kill(self) -> None:

@@ -10,7 +10,7 @@ from tests.support.screens import Paper
 
 
 def pictures() -> int:
-    return sum(isinstance(one, Job) for one in gc.get_objects())
+    return sum(type(one) is Job for one in gc.get_objects())
 
 
 def test_a_judged_picture_holds_nothing_that_holds_it() -> None:
