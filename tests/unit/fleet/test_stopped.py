@@ -6,11 +6,11 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from collectors.fleet import payload, stopped
+from tests.support.node_agent import wait_gone
 from tests.support.orphans import wait_for_state
 
 
@@ -74,4 +74,4 @@ def test_all_of_ours_that_its_sshd_has_started_end_and_nothing_else(shell: list[
     assert gone == [-signal.SIGKILL] * 3
     assert other is None
     assert inner
-    assert not Path(f"/proc/{inner[0]}").exists() or Path(f"/proc/{inner[0]}/stat").read_text().split()[2] == "Z"
+    wait_gone(inner)
