@@ -25,7 +25,7 @@ _OUTPUT = re.compile(r"/logs/worker-([0-9a-f]{56})-[0-9a-f]{8}-\d+\.(?:out|err)$
 _TRAIN = re.compile(r"/logs/train/ray-train-(?:sys|app)-worker-([0-9a-f]{56})\.log$")
 _CORE = re.compile(r"/logs/python-core-worker-([0-9a-f]{56})_\d+\.log$")
 _NAME = re.compile(r"^:actor_name:([^\n]{1,200})$", re.MULTILINE)
-_RANK = re.compile(r"([a-z]*)[ _-]?rank[ _:=#-]{0,3}(\d{1,6})(?!\d)", re.IGNORECASE)
+_RANK = re.compile(r"(?<![a-z])([a-z]{0,24})[ _-]?rank[ _:=#-]{0,3}(\d{1,6})(?!\d)", re.IGNORECASE)
 _OF_A_GROUP = frozenset(
     (
         "local", "node", "group", "host", "device", "tp", "pp", "dp", "cp", "sp", "ep", "mp", "etp", "edp", "dcp",
