@@ -7,6 +7,7 @@ while all others are full and idle in power is the one that has not launched wha
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,12 +143,22 @@ def spins_at(job: Job, rank: Rank, at: float) -> bool:
 
     By the look nearest to it. In a job that goes on a GPU is seldom full for a whole second, so half of it is enough.
     """
-    gpus = gpus_of(job, rank)
-    found = [min(gpu.looks, key=lambda look: abs(look.at - at), default=None) for gpu in gpus]
-    return bool(gpus) and all(
-        look is not None and abs(look.at - at) <= NEAR and _strains_little(gpu, look)
-        for gpu, look in zip(gpus, found, strict=True)
-    )
+    known = job.once(_strained)
+    if rank.rank not in known:
+        known[rank.rank] = [[(look.at, _strains_little(gpu, look)) for look in gpu.looks] for gpu in gpus_of(job, rank)]
+    looks = [_nearest(rows, at) for rows in known[rank.rank]]
+    return bool(looks) and all(look is not None and abs(look[0] - at) <= NEAR and look[1] for look in looks)
+
+
+def _strained(_job: Job) -> dict[int, list[list[tuple[float, bool]]]]:
+    """For each GPU of a rank that was asked about, when it was looked at, and whether it strained little: by rank."""
+    return {}
+
+
+def _nearest(rows: Sequence[tuple[float, bool]], at: float) -> tuple[float, bool] | None:
+    """The look nearest to a time, of looks in order; of two as near the older."""
+    place = bisect_left(rows, (at, False))
+    return min(rows[max(0, place - 1) : place + 1], key=lambda look: abs(look[0] - at), default=None)
 
 
 def _strains_little(gpu: Gpu, look: Look[GpuSample]) -> bool:
