@@ -52,8 +52,12 @@ def list_command(ctx: click.Context, options: SessionOptions, json: bool) -> Non
     ctx.exit(0 if rungs else 1)
 
 
-async def _versions(session: Session) -> None:
-    """Wait until the ranks' libraries are known: a look after the source that reads them ranks are told with them."""
+async def _ready(session: Session) -> None:
+    """Wait until the ranks' libraries are known: a look after the source that reads them ranks are told with them.
+
+    Raises :class:`~hangtop.cli.connecting.NoNode` where no node could be reached.
+    """
+    need_a_node(session)
     for _ in range(round(VERSIONS / 0.1)):
         if any(rank.process.versions for rank in session.living()):
             return
@@ -63,8 +67,7 @@ async def _versions(session: Session) -> None:
 async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
     status = Status()
     async with connected_session(options, status, _NEEDS) as session:
-        need_a_node(session)
-        await _versions(session)
+        await _ready(session)
         status.say("asking what lies there")
         await session.witnesses.recorders()
         if not options.read_only:
@@ -159,8 +162,7 @@ def _carry_out(options: SessionOptions, make: Callable[[Session], WitnessOrder],
 async def _asked(options: SessionOptions, make: Callable[[Session], WitnessOrder], *, yes: bool) -> list[str]:
     status = Status()
     async with connected_session(options, status, _NEEDS) as session:
-        need_a_node(session)
-        await _versions(session)
+        await _ready(session)
         try:
             order = make(session)
             click.echo(f"{order.command()}\n{order.risk()}", err=True)

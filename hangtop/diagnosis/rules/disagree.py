@@ -10,7 +10,7 @@ from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.network_threads import NOT_LAUNCHED, none_under_way
+from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
@@ -18,8 +18,6 @@ OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""
 
 
-BY_THREADS = 0.72
-"""Most weight where the threads of NCCL decide who is odd: ranks of one node need none of them for one another."""
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
     "at the fabric panel and for Xid lines."

@@ -14,7 +14,7 @@ from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, may_work
-from hangtop.diagnosis.waits.network_threads import NOT_LAUNCHED, in_a_kernel
+from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, thread_told
@@ -212,7 +212,7 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
     if any(may_work(member) for member in members):
         sure -= 0.15
     if any(in_a_kernel(member) for member in members):
-        sure = min(sure, BY_NAME)  # ranks of one node may wait for one another without a word in the network
+        sure = min(sure, BY_THREADS)
     if any(in_c_code(member) for member in members):
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):

@@ -17,6 +17,8 @@ AT_REST = 0.1
 """Cores that they use at the most where all of them sleep."""
 ENOUGH = 3
 """Ranks among which one can be unlike the others."""
+BY_THREADS = 0.72
+"""Most weight where the threads of NCCL decide who is odd: ranks of one node need none of them for one another."""
 NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."

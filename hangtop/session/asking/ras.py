@@ -49,9 +49,7 @@ class RasOrder:
 
     def command(self) -> str:
         """The line, and where it goes."""
-        host, port = self.where
-        there = f"on {self.asked.node}, from the network namespace of process {self.asked.process.pid}"
-        return f"{there}: echo '{self.line}' | nc {quote(host)} {port}"
+        return line_to(self.asked, self.where, self.line)
 
     def risk(self) -> str:
         """What it may do to the job."""
@@ -74,6 +72,13 @@ class RasOrder:
         if lines[0].startswith(("ERROR", "BUSY")):
             raise WitnessRefused(f"RAS answers {lines[0]}")
         return _report(lines) if self.whole else [f"RAS answers {lines[0]}: it tells all processes of the job"]
+
+
+def line_to(asked: Rank, where: tuple[str, int], line: str) -> str:
+    """How a person would send this line to the RAS of that rank."""
+    host, port = where
+    there = f"on {asked.node}, from the network namespace of process {asked.process.pid}"
+    return f"{there}: echo '{line}' | nc {quote(host)} {port}"
 
 
 def _report(lines: list[str]) -> list[str]:

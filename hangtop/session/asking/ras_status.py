@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 from collectors.fleet.transport import TransportError
 from collectors.probes import ras
@@ -19,7 +18,7 @@ from hangtop.diagnosis.groups.ras import AWAY, POLLS, behind
 from hangtop.diagnosis.job import Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_text
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
-from hangtop.session.asking.ras import asked_rank
+from hangtop.session.asking.ras import asked_rank, line_to
 from hangtop.session.ras_watch import release
 from hangtop.session.witnesses import RAS_SAFE, RAS_SINCE, about
 
@@ -58,9 +57,7 @@ class RasStatusOrder:
 
     def command(self) -> str:
         """The line, and where it goes."""
-        host, port = self.where
-        there = f"on {self.asked.node}, from the network namespace of process {self.asked.process.pid}"
-        return f"{there}: echo 'VERBOSE STATUS' | nc {quote(host)} {port}"
+        return line_to(self.asked, self.where, "VERBOSE STATUS")
 
     def risk(self) -> str:
         """What it may do to the job."""
