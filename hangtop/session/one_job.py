@@ -49,6 +49,8 @@ class Parted(NamedTuple, Generic[P]):
     """Living ones that claim a rank in another run."""
     bystanders: tuple[P, ...]
     """Living ones without a number that belong to something else."""
+    ended: tuple[P, ...] = ()
+    """Ranks of other runs that are gone."""
 
 
 def one_job(processes: Iterable[P]) -> Parted[P]:
@@ -64,7 +66,7 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
     living = [p.process for p in processes if p.gone_at is None]
     one = len(living) == len({p.rank for p in living}) and not _strange(living)
-    mine = processes if one else _largest_run(processes)
+    mine = _but_another_run(processes, living) if one else _largest_run(processes)
     best: dict[int, P] = {}
     for p in mine:
         known = best.get(p.process.rank)
@@ -78,11 +80,23 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
         joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
     kept = {id(p) for p in best.values()}
+    runs = {run_key(p.process) for p in best.values()}
     return Parted(
         tuple(best[rank] for rank in sorted(best)),
         tuple(p for p in processes if p.gone_at is None and id(p) not in kept),
         tuple(p for p in without if p.gone_at is None and id(p) not in kept),
+        tuple(p for p in processes if p.gone_at is not None and runs and run_key(p.process) not in runs),
     )
+
+
+def _but_another_run(processes: Sequence[P], living: Sequence[RankProcess]) -> list[P]:
+    """All but those of a run of which nobody is left, and of which one had the number of a rank that lives.
+
+    A rank that looked for another master and is gone stays: nobody else has its number.
+    """
+    runs, numbers = {run_key(p) for p in living}, {p.rank for p in living}
+    over = {run_key(p.process) for p in processes if p.process.rank in numbers} - runs
+    return [p for p in processes if run_key(p.process) not in over]
 
 
 def _strange(processes: Sequence[RankProcess]) -> bool:

@@ -99,7 +99,8 @@ class Sheet:
     def job(self) -> Job:
         """Make the picture."""
         frame = self.frame
-        ranks, others, bystanders = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        ranks, others, bystanders, ended = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        events = _of_the_job(self.events, ranks, (*others, *ended))
         return Job(
             now=frame.now,
             watched=frame.watched,
@@ -110,8 +111,8 @@ class Sheet:
             stacks=tuple(dump for _, dump in self.stacks),
             stack_ranks={(r.node, r.process.pid): r.rank for r in ranks},
             stack_nodes=tuple(node for node, _ in self.stacks),
-            events=tuple(event for _, event in self.events),
-            event_nodes=tuple(node for node, _ in self.events),
+            events=tuple(event for _, event in events),
+            event_nodes=tuple(node for node, _ in events),
             progress=self.progress,
             recorders=self.recorders,
             ras=self.ras,
@@ -124,11 +125,30 @@ class Sheet:
             motion=frame.motion,
             collective_timeout=own_timeout(
                 (rank.process.command for rank in ranks),
-                (e.data.get("timeout_ms") for _, e in self.events if e.kind == "torch.watchdog_timeout"),
+                (e.data.get("timeout_ms") for _, e in events if e.kind == "torch.watchdog_timeout"),
             ),
             others=others,
             bystanders=bystanders,
         )
+
+
+def _of_the_job(
+    events: Sequence[tuple[str, LogEvent]], ranks: Iterable[Rank], strangers: Iterable[Rank]
+) -> Sequence[tuple[str, LogEvent]]:
+    """Those that do not stand in a file which ranks of other runs alone write."""
+    theirs = _written(strangers)
+    theirs -= _written(ranks) if theirs else set()
+    return [told for told in events if (told[0], told[1].source) not in theirs] if theirs else events
+
+
+def _written(ranks: Iterable[Rank]) -> set[tuple[str, str]]:
+    """(node, path) of the files that these processes write."""
+    return {
+        (rank.node, path)
+        for rank in ranks
+        for path in (rank.process.stdout, rank.process.stderr, rank.process.nccl_log)
+        if path
+    }
 
 
 def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: PictureContext) -> list[tuple[str, StackDump]]:

@@ -8,6 +8,7 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankGone
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job, Rank
@@ -83,20 +84,20 @@ def _rank(rank: int, *, gone_at: float | None = None, node: str = "node1", **fie
 def test_the_newest_process_of_each_rank_is_the_job() -> None:
     old = [_rank(r, pid=10 + r, gone_at=90.0) for r in range(2)]
     new = [_rank(r, pid=20 + r, started=100.0) for r in range(2)]
-    ranks, others, _ = one_job([*old, *new])
+    ranks, others, *_ = one_job([*old, *new])
     assert [r.process.pid for r in ranks] == [20, 21]
     assert others == ()
 
 
 def test_a_rank_that_died_is_still_a_rank_of_the_job() -> None:
-    ranks, _, _ = one_job([_rank(0), _rank(1, gone_at=90.0)])
+    ranks, *_ = one_job([_rank(0), _rank(1, gone_at=90.0)])
     assert [(r.rank, r.gone_at) for r in ranks] == [(0, None), (1, 90.0)]
 
 
 def test_living_orphans_of_an_earlier_run_are_others() -> None:
     orphans = [_rank(r, pid=10 + r, master_port=29400) for r in (1, 3)]
     job = [_rank(r, pid=20 + r, started=100.0) for r in range(4)]
-    ranks, others, _ = one_job([*orphans, *job])
+    ranks, others, *_ = one_job([*orphans, *job])
     assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
     assert [r.process.pid for r in others] == [11, 13]
 
@@ -104,7 +105,7 @@ def test_living_orphans_of_an_earlier_run_are_others() -> None:
 def test_two_jobs_are_told_apart_and_the_larger_is_the_job() -> None:
     small = [_rank(r, pid=10 + r, env={"SLURM_JOB_ID": "1"}, world_size=2, started=200.0) for r in range(2)]
     large = [_rank(r, pid=20 + r, env={"SLURM_JOB_ID": "2"}) for r in range(4)]
-    ranks, others, _ = one_job([*small, *large])
+    ranks, others, *_ = one_job([*small, *large])
     assert [r.process.pid for r in ranks] == [20, 21, 22, 23]
     assert len(others) == 2
 
@@ -112,19 +113,51 @@ def test_two_jobs_are_told_apart_and_the_larger_is_the_job() -> None:
 def test_ranks_that_rendezvous_elsewhere_are_another_job_though_no_rank_is_claimed_twice() -> None:
     rest = [_rank(r, pid=10 + r, master_port=29600) for r in (2, 3)]
     job = [_rank(r, pid=20 + r, started=100.0) for r in (0, 1)]
-    ranks, others, _ = one_job([*rest, *job])
+    ranks, others, *_ = one_job([*rest, *job])
     assert [r.process.pid for r in ranks] == [20, 21]
     assert [r.process.pid for r in others] == [12, 13]
 
 
+def test_a_run_that_ended_while_the_job_lacks_a_rank_lends_it_none() -> None:
+    """Its ranks had the numbers of those that live: it is another run, also in what it had of a number that is free."""
+    before = [_rank(r, pid=10 + r, master_port=29400, gone_at=90.0) for r in range(3)]
+    job = [_rank(r, pid=20 + r) for r in (0, 2)]
+    parted = one_job([*before, *job])
+    assert [r.process.pid for r in parted.ranks] == [20, 22]
+    assert [r.process.pid for r in parted.ended] == [10, 11, 12]
+
+
+def test_a_rank_that_looked_for_another_master_and_is_gone_is_of_the_job() -> None:
+    parted = one_job([_rank(0), _rank(1, master_port=29501, gone_at=90.0), _rank(2)])
+    assert [r.rank for r in parted.ranks] == [0, 1, 2]
+    assert parted.ended == ()
+
+
+def _said(path: str, rank: int) -> LogEvent:
+    return LogEvent("torch.taken_down", 999.0, rank, "node1", None, path, 1, "taken down", {})
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["beside it", "ended"])
+def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: bool) -> None:
+    other = [process(r, pid=50 + r, master_port=29400, stdout="/b.log", stderr="/all.log") for r in range(2)]
+    job = [process(r, stdout="/a.log", stderr="/all.log") for r in range(3)]
+    gone = [RankGone(50 + r, r, 999.5) for r in range(2)] if over else []
+    words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
+    watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)], 1)
+    told = watched.job()
+    assert [r.process.pid for r in told.ranks] == [1000, 1001, 1002]
+    assert [event.source for event in told.events] == ["/a.log", "/all.log", "dmesg"]
+    assert len(told.event_nodes) == len(told.events)
+
+
 def test_ranks_of_one_start_that_look_for_different_masters_are_one_job() -> None:
     """A fault of the job, which is told; not two jobs."""
-    ranks, others, _ = one_job([_rank(0), _rank(1), _rank(2, master_port=29501, started=52.0)])
+    ranks, others, *_ = one_job([_rank(0), _rank(1), _rank(2, master_port=29501, started=52.0)])
     assert ([r.rank for r in ranks], others) == ([0, 1, 2], ())
 
 
 def test_a_master_that_nodes_name_differently_is_one_job() -> None:
-    ranks, others, _ = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
+    ranks, others, *_ = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
     assert len(ranks) == 2
     assert others == ()
 
