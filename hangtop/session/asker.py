@@ -24,6 +24,9 @@ class AskingSession(Protocol):
     def living(self) -> list[RankState]:
         """The living ranks of the job."""
 
+    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Take that a look which pauses these processes begins, or is over."""
+
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look brought."""
 

@@ -34,7 +34,7 @@ BLOCK_SECONDS = 5.0
 LEVEL = 3
 
 What: TypeAlias = Literal[
-    "samples", "link", "bad_line", "stacks", "recorder", "ras", "ras_event", "mark", "about"
+    "samples", "link", "bad_line", "pause", "stacks", "recorder", "ras", "ras_event", "mark", "about"
 ]  # fmt: skip
 
 
@@ -62,6 +62,13 @@ class Stacks(NamedTuple):
     dumps: list[StackDump]
 
 
+class RecordedPause(NamedTuple):
+    """A look of ours that pauses processes began, or is over: what they show meanwhile is not their own doing."""
+
+    pids: list[int]
+    over: bool
+
+
 class RecordedMark(NamedTuple):
     """What somebody marked on the line of time, on this machine's clock: at the entry's time, of this moment."""
 
@@ -71,7 +78,9 @@ class RecordedMark(NamedTuple):
 
 Witness: TypeAlias = RecorderDump | RasReport | RasEvent
 """What a job's own libraries said when they were asked."""
-Payload: TypeAlias = Sequence[NamedTuple] | LinkChange | RecordedBadLine | Stacks | Witness | RecordedMark | About
+Payload: TypeAlias = (
+    Sequence[NamedTuple] | LinkChange | RecordedBadLine | RecordedPause | Stacks | Witness | RecordedMark | About
+)
 
 
 class RecordedEntry(NamedTuple):
@@ -103,6 +112,7 @@ PAYLOADS: dict[What, Callable[[msgspec.Raw], Payload]] = {
     "samples": _decode_samples,
     "link": msgspec.msgpack.Decoder(LinkChange).decode,
     "bad_line": msgspec.msgpack.Decoder(RecordedBadLine).decode,
+    "pause": msgspec.msgpack.Decoder(RecordedPause).decode,
     "stacks": msgspec.msgpack.Decoder(Stacks).decode,
     "recorder": msgspec.msgpack.Decoder(RecorderDump).decode,
     "ras": msgspec.msgpack.Decoder(RasReport).decode,
@@ -151,6 +161,10 @@ class BlockWriter:
     def bad_line(self, at: float, node: str, text: str, why: str) -> None:
         """Add a line that did not decode."""
         self.add(at, node, "bad_line", RecordedBadLine(secrets.shapes(text), why))
+
+    def pause(self, at: float, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Add that a look which pauses processes began, or is over."""
+        self.add(at, node, "pause", RecordedPause(list(pids), over))
 
     def stacks(self, at: float, node: str, dumps: Sequence[StackDump]) -> None:
         """Add what a look at stacks brought."""

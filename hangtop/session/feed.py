@@ -34,6 +34,9 @@ class Receiver(Sink, Protocol):
     def located(self, plan: FloorPlan) -> None:
         """Take where a witness says that the nodes hang."""
 
+    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Take that a look which pauses these processes begins, or is over."""
+
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
 

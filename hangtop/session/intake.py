@@ -79,6 +79,12 @@ class Intake:
             self.state.changes.append(Change(self.now(), "", text, "hangtop"))
         self._locator.learn(plan)
 
+    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Take that a look which pauses these processes begins, or is over."""
+        if node in self.state.nodes:
+            (own_pauses.end if over else own_pauses.begin)(self.state.nodes[node], pids, self.now())
+        self.keeping.take(lambda keeper: keeper.pause(self.now(), node, pids, over=over))
+
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, shared_stack(dump)) for dump in dumps]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
-from hangtop.session import own_pauses
 from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
@@ -75,13 +74,13 @@ class StackLooks:
         self._looking[node] += 1
         pauses = request.native or not request.unasked
         if pauses:
-            own_pauses.begin(self._session.state.nodes[node], pids, self._session.now())
+            self._session.pause(node, pids, over=False)
         try:
             dumps = await dump_node(self._feed, node, pids, request)
         finally:
             self._looking[node] -= 1
             if pauses:
-                own_pauses.end(self._session.state.nodes[node], pids, self._session.now())
+                self._session.pause(node, pids, over=True)
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
         # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.

@@ -10,7 +10,7 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, Stacks
+from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
 from hangtop.session.changes import Changes
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
@@ -86,6 +86,8 @@ class Moment(Session):
             self.bad_line(entry.node, payload.text, payload.why)
         elif isinstance(payload, RecorderDump | RasReport | RasEvent):
             self.witness(payload)
+        elif isinstance(payload, RecordedPause):
+            self.pause(entry.node, payload.pids, over=payload.over)
         elif not isinstance(payload, Stacks | RecordedMark | About):
             rest = [sample for sample in payload if not isinstance(sample, KEPT)]
             self.samples(entry.node, rest, 0)

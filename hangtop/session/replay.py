@@ -11,7 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
-from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, Stacks
+from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
@@ -103,6 +103,8 @@ class ReplayFeed:
             receiver.link(payload)
         elif isinstance(payload, RecordedBadLine):
             receiver.bad_line(entry.node, payload.text, payload.why)
+        elif isinstance(payload, RecordedPause):
+            receiver.pause(entry.node, payload.pids, over=payload.over)
         elif isinstance(payload, Stacks):
             receiver.stacks(entry.node, payload.dumps)
         elif isinstance(payload, RecorderDump | RasReport | RasEvent):

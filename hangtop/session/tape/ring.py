@@ -105,6 +105,10 @@ class Ring:
         """Add a line that did not decode."""
         self._writer.bad_line(at, node, text, why)
 
+    def pause(self, at: float, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Add that a look which pauses processes began, or is over."""
+        self._writer.pause(at, node, pids, over=over)
+
     def stacks(self, at: float, node: str, dumps: Sequence[StackDump]) -> None:
         """Add what a look at stacks brought."""
         self._writer.stacks(at, node, dumps)

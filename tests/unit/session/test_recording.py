@@ -82,6 +82,31 @@ async def test_what_was_watched_without_a_word_is_part_of_it(tmp_path: Path) -> 
     assert replayed.job().watched == session.job().watched
 
 
+async def test_what_a_look_of_ours_does_to_a_wait_is_known_in_a_recording_too(tmp_path: Path) -> None:
+    """A look is recorded when it has answered; what a rank shows while it is held came before."""
+    path, now = tmp_path / "x.hangtop", 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.keeping.record(path)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now), process(0), pulse(1000, idle_since=900.0), tick(now)], 1)
+    for idle_since in (900.0, 900.0, None, None):
+        now += 1.0
+        if idle_since is None:
+            session.pause("node1", [1000], over=False)
+        session.samples("node1", [pulse(1000, idle_since=idle_since), tick(now)], 1)
+        session.tick()
+    now += 0.2
+    session.stacks("node1", [stack(1000, "read_shard", at=now, method="native")])
+    session.pause("node1", [1000], over=True)
+    session.tick()
+    await session.close()
+    replayed, feed = replay_session(path)
+    run_to(replayed, feed, feed.recording.span[1])
+    assert session.progress.stood_still == pytest.approx(now - 900.0)
+    assert replayed.progress.stood_still == session.progress.stood_still
+    assert replayed.state.nodes["node1"].held == session.state.nodes["node1"].held
+
+
 async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
     path, now = tmp_path / "x.hangtop", 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
