@@ -142,7 +142,10 @@ class _Watching:
         say("fetching what flight recorders hold")
         assert self._dumps is not None, "they are asked for before anything is judged"
         await asyncio.wait([self._dumps], timeout=LAST_LOOK)
-        found = any(dump.size for dump in self._dumps.result()) if self._dumps.done() else False
+        dumps = self._dumps.result() if self._dumps.done() else []
+        found = any(dump.size for dump in dumps)
+        if found and not all(dump.size for dump in dumps):
+            await session.witnesses.recorders()  # ranks of one time-out write theirs seconds apart
         if verdict.names_nobody and not session.options.read_only:
             found |= any(dump.size for dump in await session.witnesses.recorders(fresh=True))
         return await session.judge() if found else verdict

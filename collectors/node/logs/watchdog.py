@@ -49,6 +49,11 @@ _DOWN = re.compile(
     r"|Some NCCL operations have failed or timed out"
     r"|Terminating the process after attempting to dump"
 )
+_AT_EXIT = re.compile(
+    r"destroy_process_group\(\) was not called before program exit"
+    r"|process group has NOT been destroyed before (?:we destruct|it is being destructed)"
+)
+"""At the end of a program that leaves its groups alone: torch 2.4 and later."""
 _THREAD = re.compile(
     r"(?:raised the following async exception|(?:watchdog thread terminated with|Found async"
     r"|caught) exception(?: when checking for NCCL errors)?:?|NCCL error in:|NCCL error:"
@@ -80,6 +85,8 @@ def read(text: str) -> Iterator[Said]:
     yield from _dumps(text)
     if _DOWN.search(text):
         yield Said("torch.taken_down", {})
+    if _AT_EXIT.search(text):
+        yield Said("torch.program_exit", {})
     if timed_out is None and _THREAD.search(text):
         error = _ERRORS.search(text)
         if error is not None:

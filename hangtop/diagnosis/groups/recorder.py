@@ -192,6 +192,15 @@ def _readers(entries: Mapping[int, Collective]) -> Sequence[tuple[Literal["op", 
     return (types, ("size", _sizes)) if ops <= SAME_INPUT else (types,)
 
 
+def odd_sizes(given: Recorded, stop: NotJoined) -> Vote[str] | None:
+    """Who gave an operation whose sizes may differ another size than all others, which gave it one; None where none."""
+    if stop.op in SAME_INPUT or stop.op in WITHOUT_SIZE:
+        return None
+    tracks = given.tracks[stop.group]
+    counted = vote({rank: _sizes(tracks[rank].entries[stop.seq]) for rank in stop.waiting})
+    return counted if counted is not None and len(counted.odd) == 1 and not counted.tied else None
+
+
 def _op(entry: Collective) -> str:
     return entry.op
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, ranks_on, ranks_text
 from hangtop.diagnosis.roster import started_twice, world_size
@@ -12,6 +13,7 @@ from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.devices import event_line
+from hangtop.diagnosis.witnesses.exits import left_at_exit
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
 from hangtop.diagnosis.witnesses.log_reading import logs_read_to
 from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_of_absent, kill_told
@@ -31,8 +33,9 @@ UNSEEN_LINKS = ("connecting", "stale", "lost")
 def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
-    Needs the environment of the living ranks, every node in view, and stacks that show the wait. While the processes
-    are younger than a start may take, it is a warning. Says of a kill for want of memory on the node where it belongs.
+    It is rank_left_early where those that are not said so at the end of their programs. Needs the environment of the
+    living ranks, every node in view, and stacks that show the wait. While the processes are younger than a start may
+    take, it is a warning. Says of a kill for want of memory on the node where it belongs.
     """
     absent = job_status.of("missing")
     graph = job_status.graph
@@ -40,6 +43,10 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     if any(node.link in UNSEEN_LINKS for node in job_status.job.nodes.values()):
         return  # they may well live on the node that does not answer: that is node_unreachable
+    exits = left_at_exit(job_status.job)
+    if exits and all(status.rank in exits for status in absent):
+        yield _left_early(job_status, absent, [exits[status.rank] for status in absent])
+        return
     others = [culprit for culprit in graph.culprits if culprit.state != "missing"]
     age = min(
         (job_status.job.now - rank.process.started for rank in job_status.job.ranks if rank.gone_at is None),
@@ -98,14 +105,20 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
     """rank_killed and rank_left_early of a rank that was seen, is gone without a word, and that the others wait for.
 
     Needs the process to have been seen; a rank whose log says how it failed is a matter of the rules on failures. One
-    that was last seen shutting down left by itself, any other was most likely killed.
+    that was last seen shutting down, or that said so at its program's end, left by itself; any other was most likely
+    killed.
     """
     told = by_rank(failures(job_status.job))
     gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
     staying = job_status.present
     if not gone or not staying or not (job_status.graph and job_status.graph.waiters):
         return
-    left = [status for status in gone if status.activity and status.activity.kind == "shutdown"]
+    exits = left_at_exit(job_status.job)
+    left = [
+        status
+        for status in gone
+        if status.rank in exits or (status.activity is not None and status.activity.kind == "shutdown")
+    ]
     for status in gone:
         if status in left:
             continue
@@ -130,7 +143,7 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
             "ended by itself: look at the kernel log of its node and at its launcher's last lines.",
         )  # fmt: skip
     if left:
-        yield _left_early(job_status, left)
+        yield _left_early(job_status, left, [exits[status.rank] for status in left if status.rank in exits])
 
 
 def leaving(job_status: JobStatus) -> Iterator[Finding]:
@@ -154,18 +167,19 @@ def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankS
     return [status for status in ended if job_status.job.now - status.held <= read_to]
 
 
-def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus]) -> Finding:
+def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Sequence[LogEvent] = ()) -> Finding:
     graph = job_status.graph
     waiters = graph.waiters if graph else ()
     numbers = tuple(status.rank for status in leavers)
-    doing = listed(sorted({status.where for status in leavers if status.where}))
+    doing = listed(sorted({status.where for status in leavers if status.where and not exits}))
+    ended = "its program is over" if len(leavers) == 1 else "their programs are over"
     return Finding(
         "rank_left_early", "critical", 0.85,
         ranks_on(numbers, (s.node for s in leavers)) + " left training"
-        f"{f' ({doing})' if doing else ''} while {count(len(waiters), 'other')} wait in it",
+        f"{f' ({doing})' if doing else f' ({ended})' if exits else ''} while {count(len(waiters), 'other')} wait in it",
         ranks=numbers,
         nodes=nodes_of(leavers),
-        evidence=(*evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
+        evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
         advice=RAN_OUT,
     )  # fmt: skip
 

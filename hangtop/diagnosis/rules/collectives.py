@@ -10,13 +10,16 @@ from hangtop.diagnosis.groups import launched, ras
 from hangtop.diagnosis.groups.counters import told_by_ras
 from hangtop.diagnosis.groups.edges import Waits, last_of
 from hangtop.diagnosis.groups.owners import Owners
-from hangtop.diagnosis.groups.recorder import Differs, Matched
+from hangtop.diagnosis.groups.recorder import Differs, Matched, odd_sizes
 from hangtop.diagnosis.groups.witnesses import matched_dumps
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text, who
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.ended import ended_ranks
+from hangtop.diagnosis.rules.uneven_sizes import of_another_size
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.witnesses.exits import left_at_exit
 
 OWN_GPU = (
     "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors. A "
@@ -42,6 +45,11 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
         yield from found
     for stop in matched.stalled:
         if _old_enough(job_status, stop.age) and not found and not matched.differs:
+            odd = odd_sizes(matched.given, stop)
+            if odd is not None:
+                told = (_dump(matched, rank, f"#{stop.seq}: {odd.odd.get(rank, odd.usual)}") for rank in stop.waiting)
+                yield of_another_size(job_status.job, stop, odd, told)
+                continue
             yield Finding(
                 "collective_stalled", "critical", 0.8,
                 f"all {count(len(stop.waiting), 'rank')} joined {stop.op} #{stop.seq} of group {stop.group.label}, and "
@@ -104,6 +112,8 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
     job = job_status.job
     culprits = matched.culprits or matched.undumped
+    if not matched.culprits and set(culprits) <= _known_to_be_gone(job_status):
+        return  # why they are is what holds the others up
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.operation in ("send", "recv"), edge.since or 0.0, edge.waiter))
     if not direct or not _old_enough(job_status, _age(matched, direct)):
@@ -143,6 +153,14 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         ),
         advice=OWN_GPU if own_gpu else CODE,
     )  # fmt: skip
+
+
+def _known_to_be_gone(job_status: JobStatus) -> set[int]:
+    """Ranks of which something else tells why they wrote no dump: they failed by themselves, or spoke at their exit."""
+    failed = {
+        words[0].rank for words in ended_ranks(job_status) if not words[0].consequence and words[0].rank is not None
+    }
+    return failed | left_at_exit(job_status.job).keys()
 
 
 def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:

@@ -12,6 +12,7 @@ from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.witnesses.exits import came_to_their_end
 from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
@@ -197,7 +198,7 @@ def left_early(job: Job) -> Iterator[Finding]:
     largest = max(sizes, default=0)
     ends = [
         event
-        for event in (*said(job, "job.finished"), *said(job, "nccl.end"))
+        for event in (*came_to_their_end(job), *said(job, "nccl.end"))
         if event.rank is not None and event.rank not in waiting and _is_end(event, largest)
         and (event.at is None or timed_out is None or event.at < timed_out)
     ]  # fmt: skip
@@ -215,6 +216,6 @@ def left_early(job: Job) -> Iterator[Finding]:
 
 def _is_end(event: LogEvent, largest: int) -> bool:
     """The end of training, or of the communicator of all ranks: others come and go in a run."""
-    if event.kind == "job.finished":
+    if event.kind != "nccl.end":
         return True
     return text_of(event, "phase") == "destroy" and largest > 1 and number_of(event, "size") == largest

@@ -12,6 +12,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of, world_or_logged
+from hangtop.diagnosis.witnesses.exits import came_to_their_end
 from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 
@@ -96,10 +97,8 @@ def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]
     victims = set(ranks_in(closed))
     return tuple(
         event
-        for event in said(job, "job.finished")
-        if event.rank is not None
-        and event.rank not in victims
-        and (event.at is None or lost is None or event.at <= lost)
+        for event in came_to_their_end(job)
+        if event.rank not in victims and (event.at is None or lost is None or event.at <= lost)
     )
 
 

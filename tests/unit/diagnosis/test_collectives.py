@@ -92,6 +92,38 @@ def test_uneven_all_to_all_is_right() -> None:
     assert "collective_size_mismatch" not in kinds(recorded(*dumps).verdict())
 
 
+def of_sizes(*sizes: int) -> Sketch:
+    """Ranks that stand in one all-to-all, each with this size."""
+    return recorded(
+        *(dump(r, *history(r, 6, op="all_to_all", input_sizes=[[size, 8]])) for r, size in enumerate(sizes))
+    )
+
+
+@pytest.mark.parametrize(("truncated", "sure"), [(False, 0.5), (True, 0.72)])
+def test_one_alone_gave_an_all_to_all_another_size(truncated: bool, sure: float) -> None:
+    job = of_sizes(16, 4096, 16, 16)
+    if truncated:
+        job.says("nccl.warn", None, ago=50.0, signature="truncated", message="truncated", bytes=9, expected=4)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.weight) == ("collective_size_mismatch", (1,), sure)
+    assert "rank 1 alone gave all_to_all #7 of group default_pg another size: 4096×8, the others 16×8" in found.summary
+
+
+@pytest.mark.parametrize("sizes", [(16, 4096, 16, 4096), (16, 4096, 99, 16), (16, 16, 16, 16)])
+def test_sizes_of_an_all_to_all_that_accuse_nobody(sizes: tuple[int, ...]) -> None:
+    found = first(of_sizes(*sizes).verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+
+
+def test_who_failed_by_itself_wrote_no_dump_for_that() -> None:
+    """That it did not join says nothing more, and is no hang."""
+    job = recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3)))
+    job.says("python.exception", 2, ago=70.0, type="KeyError", message="'lr'", signature="user", consequence=False)
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("crashed", "rank_crashed", (2,))
+    assert "collective_mismatch" not in kinds(verdict)
+
+
 def test_a_rank_without_a_dump_is_evidence() -> None:
     found = first(recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3))).verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (2,))

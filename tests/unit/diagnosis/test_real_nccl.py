@@ -1,7 +1,9 @@
 """Recordings of a real job: torch 2.11 over NCCL 2.28.9, three ranks on one H200, each a host of its own to NCCL.
 
 ``hangtop triage --record``, a few seconds each, with one thing gone wrong, as their names say. ``extra`` called a
-collective that the others did not, which NCCL took for the next one of theirs; ``lit`` is Lightning. Folders have logs.
+collective that the others did not, which NCCL took for the next one of theirs, as it did with ``kinds`` and ``sizes``;
+``lit`` is Lightning. Beside ``early``, ``raises`` and ``slowcpu`` another run was there, or ended meanwhile; ``early``
+was recorded before torch's word at exit was read. Folders have logs.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from hangtop.session.folder import job_of, read
 from hangtop.session.replay import replay_session, run_to
 
 H200 = Path(__file__).parents[2] / "fixtures" / "h200"
-OWN = ("gpu_assignment_conflict", "env_debug_left_on", "gpu_xid")
-"""What is true of all of them: they share a GPU, use no InfiniBand, and one had an assertion fail before the next."""
+OWN = ("gpu_assignment_conflict", "env_debug_left_on", "env_invalid", "gpu_xid", "zombie_process")
+"""What is true of all of them: they share a GPU, over the loopback, and some with another run, or after an assertion
+had failed."""
 EXPECTED = {
     "reader": ("hung", "rank_stuck_in_data", (1,)),
     "queue": ("hung", "rank_stuck_in_data", (1,)),
@@ -36,6 +39,25 @@ EXPECTED = {
     "eval": ("healthy", "", ()),
     "extra": ("healthy", "", ()),
     "lit": ("hung", "rank_stuck_in_data", (1,)),
+    "oom": ("hung", "collective_mismatch", (1,)),
+    "accelerate": ("hung", "collective_mismatch", (1,)),
+    "objects": ("hung", "collective_mismatch", (1,)),
+    "moe": ("hung", "collective_size_mismatch", ()),
+    "worker": ("hung", "rank_stuck_in_data", (1,)),
+    "transformers": ("hung", "rank_stuck_in_data", (1,)),
+    "stages": ("hung", "rank_stuck_in_code", (1,)),
+    "evaluate": ("hung", "rank_stuck_on_lock", (0,)),
+    "newgroup": ("hung", "rank_stuck_in_code", (1,)),
+    "early": ("hung", "rank_missing", (1,)),
+    "raises": ("crashed", "rank_crashed", (1,)),
+    "vanish": ("crashed", "rank_killed", (1,)),
+    "order": ("hung", "collective_stalled", (0, 2)),
+    "jax": ("hung", "rank_stuck_in_data", (1,)),
+    "jaxskip": ("hung", "job_stalled", (1,)),
+    "slowcpu": ("slow", "straggler_rank", (1,)),
+    "jaxok": ("healthy", "", ()),
+    "saves": ("healthy", "waiting", (0,)),
+    "kinds": ("healthy", "", ()),
 }
 
 
@@ -64,12 +86,15 @@ def test_each_recording_is_looked_at() -> None:
         ("kill", "crashed", "rank_killed"),  # no word of a time-out: the watchdogs tell of a peer that is gone
         ("ima", "crashed", "rank_crashed"),
         ("wd", "hung", "collective_mismatch"),
+        ("early", "hung", "rank_left_early"),
+        ("raises", "crashed", "rank_crashed"),
+        ("moe", "hung", "collective_size_mismatch"),
     ],
 )
 def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: str) -> None:
     found = diagnose(job_of(read([H200 / name])))
     assert (found.outcome, found.findings[0].kind, found.findings[0].ranks) == (outcome, kind, (1,))
-    assert ("watchdog_timeout" in [one.kind for one in found.findings]) is (name == "wd")
+    assert ("watchdog_timeout" in [one.kind for one in found.findings]) is (name not in ("kill", "ima"))
 
 
 def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:

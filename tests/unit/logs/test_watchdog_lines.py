@@ -131,6 +131,20 @@ def test_what_else_it_says() -> None:
     assert events[8].data["consequence"] is True
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.",
+        "Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal exit",
+        "WARNING: process group has NOT been destroyed before it is being destructed. On normal program exit, the",
+    ],
+    ids=["2.7 and later", "2.5", "2.4"],
+)
+def test_a_program_that_ends_and_leaves_its_groups_alone(words: str) -> None:
+    (event,) = parse(f"[rank1]:[W1126 04:36:50.757374454 ProcessGroupNCCL.cpp:1575] {words}\n")
+    assert (event.kind, event.rank) == ("torch.program_exit", 1)
+
+
 def test_the_stack_of_the_failed_collective() -> None:
     head = "[rank1]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:632] Stack trace of the failed collective: \n"
     text = head + (

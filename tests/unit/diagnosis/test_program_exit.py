@@ -1,0 +1,69 @@
+"""Ranks that said at the end of their programs that they had not destroyed their groups: they left by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.jobs import ALL_REDUCE, Sketch, after, first, kinds
+
+RAISED: dict[str, Any] = {"type": "KeyError", "message": "'lr'", "signature": "user", "consequence": False}
+
+
+def waiting(*, seen: bool) -> Sketch:
+    """Three ranks wait for rank 2, which is gone: since ten seconds, or from before anybody looked."""
+    job = Sketch()
+    job.ranks(0, 1, 3).at(ALL_REDUCE)
+    if seen:
+        job.ranks(2).gone(ago=10.0)
+    else:
+        job.ranks(2).absent()
+    return job
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "never seen"])
+def test_who_said_so_left_by_itself(seen: bool) -> None:
+    job = waiting(seen=seen).says("torch.program_exit", 2, ago=11.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_left_early", (2,))
+    assert "its program is over" in found.summary
+    assert "3 others wait" in found.summary
+    assert "line of torch.program_exit" in [line.text for line in found.evidence]
+
+
+@pytest.mark.parametrize(("seen", "kind"), [(True, "rank_killed"), (False, "rank_missing")])
+def test_who_did_not_say_so_may_have_been_killed(seen: bool, kind: str) -> None:
+    job = waiting(seen=seen).says("torch.program_exit", 1, ago=11.0)
+    assert first(job.verdict()).kind == kind
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "never seen"])
+def test_who_raised_says_so_too_and_crashed(seen: bool) -> None:
+    job = waiting(seen=seen).says("python.exception", 2, ago=12.0, **RAISED).says("torch.program_exit", 2, ago=11.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_crashed", (2,))
+
+
+def timed_out(job: Sketch, *ranks: int) -> Sketch:
+    for rank in ranks:
+        job.says("torch.watchdog_timeout", rank, ago=5.0, op="ALLREDUCE", seq=7, timeout_ms=600000, ran_ms=600001)
+    return job
+
+
+def test_a_log_tells_who_left_before_others_timed_out() -> None:
+    found = first(timed_out(after().says("torch.program_exit", 2, ago=600.0), 0, 1, 3).verdict())
+    assert (found.kind, found.ranks) == ("rank_left_early", (2,))
+
+
+@pytest.mark.parametrize("rank", [None, 2], ids=["of nobody known", "its own"])
+def test_an_exception_in_the_log_may_be_why(rank: int | None) -> None:
+    job = after().says("python.exception", rank, ago=601.0, **RAISED).says("torch.program_exit", 2, ago=600.0)
+    assert "rank_left_early" not in kinds(timed_out(job, 0, 1, 3).verdict())
+
+
+def test_all_who_end_without_destroying_their_groups_are_no_fault() -> None:
+    job = after()
+    for rank in range(4):
+        job.says("torch.program_exit", rank, ago=3.0 - 0.1 * rank)
+    assert kinds(job.verdict()) == []
