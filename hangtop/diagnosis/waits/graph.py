@@ -56,6 +56,8 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     waiting = [status for status in waits if status.frozen is not False]
     if not waiting or len(waits) - len(waiting) > len(waiting):
         return None
+    places = {point_of(one.activity) for one in waiting}  # one that woke for a moment waits with those beside it
+    waiting = [one for one in waits if one.frozen is not False or point_of(one.activity) in places]
     empty = _empty_gpus(waiting) or _not_launched(waiting)
     aside = {status.rank for status in empty}
     waiting = [status for status in waiting if status.rank not in aside]
@@ -64,8 +66,6 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     working = [*in_state(statuses, "working", "leaving"), *empty]
     if hard or working:
         culprits = (*hard, *_least_moving(working, alone=not hard))
-        places = {point_of(one.activity) for one in waiting}  # one that woke for a moment waits with those beside it
-        waiting += [one for one in waits if one.frozen is False and point_of(one.activity) in places]
         return _graph("held_up", waiting, culprits, points_of(waiting), ())
     if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, (), points, ())

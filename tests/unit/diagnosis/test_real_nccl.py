@@ -51,7 +51,7 @@ EXPECTED = {
     "early": ("hung", "rank_missing", (1,)),
     "raises": ("crashed", "rank_crashed", (1,)),
     "vanish": ("crashed", "rank_killed", (1,)),
-    "order": ("hung", "collective_stalled", (0, 2)),
+    "order": ("hung", "collective_stalled", (0, 1, 2)),
     "jax": ("hung", "rank_stuck_in_data", (1,)),
     "jaxskip": ("hung", "job_stalled", (1,)),
     "slowcpu": ("slow", "straggler_rank", (1,)),
