@@ -145,7 +145,7 @@ def python(options: SessionOptions, ranks: frozenset[int] | None, yes: bool) -> 
 def cuda(options: SessionOptions, ranks: frozenset[int], yes: bool) -> None:
     """Have CUDA write a light core dump of the GPUs of these ranks, and name the kernels in it.
 
-    The last resort: stops those GPUs for a moment, and may end the ranks. Only where the job was started for it. Asks
+    The last resort: stops those GPUs, and ends the ranks. Only where the job was started for it. Asks
     first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
     """
     from hangtop.session.asking.cuda_core import core_dumps

@@ -146,7 +146,7 @@ def _core_dump() -> Iterator[_Wish]:
         "skip_nonrelocated_elf_images,skip_global_memory,skip_shared_memory,skip_local_memory,skip_constbank_memory,"
         "skip_abort"
     )
-    yield _Wish(Setting(FLAGS, light, "without the GPU's memory, and the rank goes on"),
+    yield _Wish(Setting(FLAGS, light, "without the GPU's memory"),
                 enough=lambda value: is_light({FLAGS: value}))  # fmt: skip
 
 

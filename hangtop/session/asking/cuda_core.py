@@ -8,9 +8,10 @@ from functools import partial
 from shlex import quote
 
 from collectors.fleet.transport import TransportError
-from collectors.samples.core_dump import FILE, FLAGS, PIPE, refusal
+from collectors.samples.core_dump import FILE, PIPE, refusal
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, size
+from hangtop.session.asking.odd_kernels import odd_kernels
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, ask_by_node, refuse_read_only, running
 
 SECONDS = 60.0
@@ -18,11 +19,9 @@ SECONDS = 60.0
 NEXT_RUN = "hangtop repair launch prints what the next run needs"
 RISK = (
     "The driver stops everything on these GPUs until the dump is written. What is written holds registers and stacks "
-    "of the kernels, no memory of the GPU, and stays where CUDA_COREDUMP_FILE says."
-)
-MAY_END = (
-    " Without skip_abort among its flags this may end the rank: on an H200 with driver 580.159 it ended half a second "
-    "after the dump was written, as NVIDIA says of dumps by an exception."
+    "of the kernels, no memory of the GPU, and stays where CUDA_COREDUMP_FILE says. It ends the rank: on an H200 with "
+    "driver 580.159 CUDA gave it 'unspecified launch failure' within a second, with skip_abort among its flags or "
+    "without."
 )
 ENDED = "; the rank has ended since"
 
@@ -57,16 +56,20 @@ class CoreOrder:
         return whole.replace("%p", str(rank.own_pid)).replace("%h", self.hosts.get(rank.node) or "%h")
 
     def risk(self) -> str:
-        """What it may do to the job."""
-        safe = all("skip_abort" in rank.process.env.get(FLAGS, "").lower() for rank in self.asked)
-        return RISK + ("" if safe else MAY_END)
+        """What it does to the job."""
+        return RISK
 
     async def carry_out(self, session: WitnessSession) -> list[str]:
-        """Ask all at once; what each gave. Raises :class:`WitnessRefused` in a session that may only look."""
+        """Ask all at once; what each gave, and who is odd. Raises :class:`WitnessRefused` in one that may only look."""
         refuse_read_only(session, self.title)
-        return await ask_by_node(self.asked, partial(self._of_node, session))
+        seen: dict[int, tuple[str, ...]] = {}
+        told = await ask_by_node(self.asked, partial(self._of_node, session, seen))
+        odd = odd_kernels(seen)
+        return [*([odd] if odd else []), *told]
 
-    async def _of_node(self, session: WitnessSession, node: str, ranks: Collection[Rank]) -> list[str]:
+    async def _of_node(
+        self, session: WitnessSession, seen: dict[int, tuple[str, ...]], node: str, ranks: Collection[Rank]
+    ) -> list[str]:
         from collectors.probes.cuda_core.run import ask, kernels  # the payload's machinery is not for the first frame
 
         pairs = [(rank.rank, rank.process.pid) for rank in ranks]
@@ -81,6 +84,8 @@ class CoreOrder:
                 told.append(f"{who}: {one.why}")
                 continue
             names = kernels(one.shown)
+            if one.shown and not one.why:
+                seen[one.rank] = names
             said = f"in {listed(names, 8)}" if names else one.why or "cuda-gdb names no kernel: the GPU is empty"
             told.append(f"{who}: {said}  ({one.path}, {size(one.size)}){ENDED if one.ended else ''}")
         missing = {rank.rank for rank in ranks} - {one.rank for one in found}

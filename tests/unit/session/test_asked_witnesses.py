@@ -19,7 +19,7 @@ from collectors.probes.cuda_core.remote import ask
 from collectors.probes.cuda_core.run import kernels
 from collectors.samples.core_dump import FLAGS, LIGHT, refusal
 from collectors.samples.ranks import RankProcess
-from hangtop.session.asking.cuda_core import MAY_END, core_dumps
+from hangtop.session.asking.cuda_core import core_dumps
 from hangtop.session.asking.orders import WitnessRefused
 from tests.support.local_session import local_session
 from tests.support.made import process
@@ -101,7 +101,7 @@ async def test_a_dump_names_the_kernels(tmp_path: Path) -> None:
         order = core_dumps(session, [3])
         assert f"head -c 1M /dev/zero > {tmp_path}/pipe_node1_{rank.pid}" in order.command()
         assert f"target cudacore {tmp_path}/core_node1_{rank.pid}" in order.command()
-        assert MAY_END in order.risk()
+        assert "It ends the rank" in order.risk()
         assert cores(tmp_path) == [], "nothing is asked before a yes"
         (line,) = await order.carry_out(session)
     (core,) = cores(tmp_path)
@@ -115,7 +115,7 @@ async def test_a_dump_that_nobody_reads_is_still_told(tmp_path: Path, monkeypatc
     with driver(tmp_path, {**ARMED, **flags}) as rank:
         session = local_session(rank)
         order = core_dumps(session, [3])
-        assert MAY_END not in order.risk()
+        assert "It ends the rank" in order.risk(), "also where it was told not to"
         (line,) = await order.carry_out(session)
     assert "no cuda-gdb on this node reads it" in line
     assert "504 B" in line
