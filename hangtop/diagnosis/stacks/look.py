@@ -9,7 +9,7 @@ from typing import NamedTuple
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.stacks.doing import Role
 from hangtop.diagnosis.stacks.folding import folded
-from hangtop.diagnosis.stacks.frames import place
+from hangtop.diagnosis.stacks.frames import function, is_in, place
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.diagnosis.stacks.system import system
@@ -17,6 +17,7 @@ from hangtop.diagnosis.stacks.threads import thread_that_counts
 
 NO_FILE = "<string>"
 """File of the frames of ``python -c``: of a helper, it is how it was started."""
+_RUN, _STARTED_IN = "run", "multiprocessing/process.py"
 
 
 class StackLook(NamedTuple):
@@ -86,7 +87,7 @@ def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> StackLook | None
 
 
 def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:
-    """The helper that a rank waits for: one that is in user code, rather than one that waits for work."""
+    """The helper that a rank waits for: one that is in user code, rather than one that waits for its orders."""
     if reading.waits != "helper":
         return None, None
     for dump in helpers:
@@ -94,6 +95,14 @@ def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump |
         if main is None:
             continue
         found = read(main.frames, system(dump))
-        if any(frame.file != NO_FILE for frame in found.user):
+        if any(frame.file != NO_FILE for frame in found.user) and not _awaits_orders(found):
             return dump, found
     return None, None
+
+
+def _awaits_orders(reading: Reading) -> bool:
+    """Whether a helper waits at its pipe or queue in the very function that it was started to run: for the rank."""
+    if reading.waits != "helper" or len(reading.user) != 1:
+        return False
+    outside = reading.frames[reading.frames.index(reading.user[0]) + 1 :]
+    return bool(outside) and function(outside[0].name) == _RUN and is_in(outside[0].file, _STARTED_IN)

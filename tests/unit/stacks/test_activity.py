@@ -242,6 +242,25 @@ def test_a_helper_that_only_shows_how_it_was_started_is_not_where_the_rank_is() 
     assert "[child process 102]" in doing.frames
 
 
+def test_a_worker_that_waits_for_its_orders_is_not_where_the_rank_is() -> None:
+    """Of two workers one was killed: the other, at its pipe in the function that it was started to run, is idle."""
+    processes = f"{STDLIB}/multiprocessing"
+    received = (f"_recv {processes}/connection.py:395", f"recv {processes}/connection.py:250")
+    rank = main_dump(*received, f"step {SCRIPT}:27", f"run {SCRIPT}:70", syscall="read")
+    started = (f"BaseProcess.run {processes}/process.py:108", f"BaseProcess._bootstrap {processes}/process.py:314")
+    idle = dump(thread(*received, f"env_main {SCRIPT}:12", *started), pid=101, rank_pid=100, syscall="read")
+    doing = activity([rank, idle])
+    assert (doing.where, doing.helper_pid, doing.waits) == ("step (train.py:27)", None, "helper")
+    asks = dump(
+        thread(*received, f"fetch {SCRIPT}:40", f"env_main {SCRIPT}:12", *started),
+        pid=102,
+        rank_pid=100,
+        syscall="read",
+    )
+    doing = activity([rank, idle, asks])
+    assert (doing.where, doing.helper_pid) == ("fetch (train.py:40)", 102), "that one waits for an answer"
+
+
 PREFETCH = thread(
     f"Condition.wait {STDLIB}/threading.py:327",
     f"Queue.put {STDLIB}/queue.py:140",
