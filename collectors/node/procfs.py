@@ -36,6 +36,8 @@ class Stat(NamedTuple):
     """The CPU that it last ran on; -1 where the kernel (before 2.2.8) does not tell."""
     children_cpu: float = 0.0
     """CPU seconds of the processes that it started, that have ended, and that it has waited for."""
+    wait_status: Optional[int] = None
+    """Of one that has ended, how: wait(2). None where the kernel (before 3.5) does not tell."""
 
     @property
     def has_ended(self) -> bool:
@@ -74,6 +76,7 @@ def parse_stat(data: bytes) -> Optional[Stat]:
             rss=int(fields[21]) * PAGE_SIZE,
             processor=int(fields[36]) if len(fields) > 36 else -1,
             children_cpu=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
+            wait_status=int(fields[49]) if len(fields) > 49 else None,
         )
     except (ValueError, OverflowError):
         return None

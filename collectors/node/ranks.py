@@ -240,6 +240,8 @@ class RankSource(Source):
             idle_since = tracked.wait.since(self.proc, pid, status, now)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
             yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since, self.sys)
+            if tracked.wait.lasts and tracked.unreaped.due(moment, LIST_EVERY):
+                yield from tracked.unreaped.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)
 
     def _with_conf(self, process: RankProcess) -> RankProcess:

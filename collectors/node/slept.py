@@ -31,6 +31,11 @@ class WaitStart:
         self._looks = 0
         self._since: Optional[float] = None
 
+    @property
+    def lasts(self) -> bool:
+        """Whether its main thread has made no step for several looks."""
+        return self._looks >= LOOKS
+
     def since(self, proc: str, pid: int, status: ProcessStatus, now: float) -> Optional[float]:
         """Wall clock since when this rank has made no step; None while it makes some, or where that cannot be told.
 

@@ -10,6 +10,7 @@ from collectors.node.held import Held
 from collectors.node.procfs import Stat
 from collectors.node.search import FoundProcess
 from collectors.node.slept import WaitStart
+from collectors.node.unreaped import Unreaped
 from collectors.samples.ranks import RankProcess
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
@@ -22,7 +23,7 @@ class Tracked:
 
     __slots__ = (
         "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process", "seen",
-        "settle_at", "shared", "shown", "stat", "takes_part", "wait", "words",
+        "settle_at", "shared", "shown", "stat", "takes_part", "unreaped", "wait", "words",
     )  # fmt: skip
 
     def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
@@ -44,6 +45,7 @@ class Tracked:
         """What was told of it; None unless it is a rank."""
         self.facts_at = 0.0
         self.wait = WaitStart()
+        self.unreaped = Unreaped()
         self.held = held
 
     def member(self, orphan: bool = False) -> FamilyMember:

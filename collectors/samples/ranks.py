@@ -109,6 +109,8 @@ class Helper(NamedTuple):
     cpu: float
     rss: int
     command: str
+    ended: Optional[int] = None
+    """How it ended, as wait(2) tells it: of one that the rank has not waited for, in state Z. None: lives, or unknown."""
 
 
 class HelperGone(NamedTuple):

@@ -64,12 +64,14 @@ class FakeProc:
         threads: Sequence[str] = (),
         left: int = 3,
         reaped: int = 0,
+        children: Sequence[int] = (),
+        ended: int = 0,
     ) -> Path:
-        """Write one process, with so many threads left and ticks of ended children in stat; returns its folder."""
+        """Write one process, with so many threads left, ticks of ended children and a wait status in stat; returns its folder."""
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
         ticks = pid * 10 if start is None else start
-        tail = " ".join(["0"] * 30)
+        tail = " ".join([*["0"] * 27, str(ended), "0", "0"])
         (folder / "stat").write_text(
             f"{pid} ({comm}) {state} {parent} {pid} {pid} 0 -1 4194304 1 0 0 0 {cpu[0]} {cpu[1]} "
             f"{reaped} 0 20 0 {left} 0 {ticks} 1000000 {rss} {tail}\n"
@@ -91,6 +93,7 @@ class FakeProc:
         for number, name in enumerate((comm, *threads)):
             (folder / "task" / str(pid + number)).mkdir(parents=True, exist_ok=True)
             (folder / "task" / str(pid + number) / "comm").write_text(name + "\n")
+        (folder / "task" / str(pid) / "children").write_text("".join(f"{child} " for child in children))
         self.link(folder / "exe", executable)
         self.link(folder / "cwd", cwd)
         self.link(folder / "ns" / "mnt", mount)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from signal import Signals
 
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.job import Rank
@@ -32,7 +33,9 @@ def children_told(status: RankStatus) -> str:
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (KEPT, "uninterruptible in the kernel")):
         found = [child for child in children if child.state in states]
         if found:
-            return f"of the {count(len(children), 'process', 'processes')} that it started {_named(found)} {words}"
+            how = f" ({how})" if (how := _how_ended(found)) else ""
+            of = count(len(children), "process", "processes")
+            return f"of the {of} that it started {_named(found)} {words}{how}"
     return f"it waits for {_told(children[0])}" if len(children) == 1 else ""
 
 
@@ -45,6 +48,20 @@ def helpers_known(process: Rank) -> bool | None:
 def _named(children: Sequence[Helper]) -> str:
     verb = "is" if len(children) == 1 else "are"
     return f"{listed([str(child.pid) for child in children], NAMED)} {verb}"
+
+
+def _how_ended(children: Sequence[Helper]) -> str:
+    """``SIGKILL`` or ``exit code 1``, where the kernel tells it and it is the same of all."""
+    how = {None if child.ended is None else _waited_for(child.ended) for child in children}
+    return (how.pop() or "") if len(how) == 1 else ""
+
+
+def _waited_for(status: int) -> str:
+    """What a wait status says: a signal by its name, or the exit code."""
+    number = status & 0x7F
+    if not number:
+        return f"exit code {status >> 8}"
+    return Signals(number).name if number in set(Signals) else f"signal {number}"
 
 
 def _told(child: Helper) -> str:

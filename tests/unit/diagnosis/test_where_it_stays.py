@@ -34,8 +34,8 @@ FROM_A_PROCESS = [
 ]
 
 
-def child(pid: int, state: str, command: str = "python3 run.py") -> Helper:
-    return Helper(pid, 1002, "data_worker", state, "", 0.0, 0, command)
+def child(pid: int, state: str, command: str = "python3 run.py", ended: int | None = None) -> Helper:
+    return Helper(pid, 1002, "data_worker", state, "", 0.0, 0, command, ended)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,10 @@ def child(pid: int, state: str, command: str = "python3 run.py") -> Helper:
         ((), "no process that it started is left"),
         ((child(71, "S"), child(72, "T")), "of the 2 processes that it started 72 is stopped"),
         ((child(71, "Z"), child(72, "Z")), "of the 2 processes that it started 71 and 72 are dead"),
+        ((child(71, "S"), child(72, "Z", ended=9)), "of the 2 processes that it started 72 is dead (SIGKILL)"),
+        ((child(71, "Z", ended=256),), "of the 1 process that it started 71 is dead (exit code 1)"),
+        ((child(71, "Z", ended=9), child(72, "Z", ended=0)), "that it started 71 and 72 are dead"),
+        ((child(71, "Z", ended=100),), "71 is dead (signal 100)"),
         ((child(71, "D"), child(72, "S")), "of the 2 processes that it started 71 is uninterruptible in the kernel"),
         ((child(71, "S", "git describe"),), "it waits for process 71 (git describe)"),
     ],

@@ -217,6 +217,23 @@ def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
     assert not of(bench.look(), RankProcess), "nor is it another one without a number"
 
 
+def test_a_rank_that_waits_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
+    """Nothing of theirs says a rank any more; one that lives, and what another process started, are none of them."""
+    bench.proc.add(50, env=rank_env(3), children=(61, 62, 63, 64))
+    bench.proc.add(61, parent=50, env={}, argv=(), comm="worker", state="Z", left=1, ended=9)
+    bench.proc.add(62, parent=50, env={}, comm="sleep")
+    bench.proc.add(63, parent=1, env={}, argv=(), state="Z", left=1)
+    bench.proc.add(64, parent=50, env={}, argv=(), comm="sh", state="Z", left=1, ended=256)
+    assert not of(bench.look(), Helper), "until it is seen to wait"
+    bench.look()
+    told = [(one.pid, one.rank_pid, one.state, one.command, one.ended) for one in of(bench.look(), Helper)]
+    assert told == [(61, 50, "Z", "worker", 9), (64, 50, "Z", "sh", 256)]
+    assert not of(bench.look(), Helper), "each is told of once"
+    bench.proc.add(50, env=rank_env(3), children=(62, 64))
+    bench.proc.remove(61)
+    assert of(bench.look(), HelperGone)[0][:2] == (61, 50)
+
+
 def test_a_pid_that_another_process_has_now(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(3), start=500)
     bench.look()
