@@ -1,7 +1,8 @@
 """Processes that a rank started, that have ended, and that it has not waited for.
 
 Their environment is gone, so that only their parent leads to them. A rank that waits for an answer of one waits in
-vain, and how it ended is told nowhere else. Only those that its main thread started are found (``children`` in proc(5)).
+vain, and how it ended is told nowhere else. Only those that its main thread started are found (``children`` in
+proc(5)).
 """
 
 from __future__ import annotations

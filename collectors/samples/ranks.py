@@ -110,7 +110,7 @@ class Helper(NamedTuple):
     rss: int
     command: str
     ended: Optional[int] = None
-    """How it ended, as wait(2) tells it: of one that the rank has not waited for, in state Z. None: lives, or unknown."""
+    """How it ended, as wait(2) tells it, of one in state Z that the rank has not waited for; None where unknown."""
 
 
 class HelperGone(NamedTuple):

@@ -67,7 +67,7 @@ class FakeProc:
         children: Sequence[int] = (),
         ended: int = 0,
     ) -> Path:
-        """Write one process, with so many threads left, ticks of ended children and a wait status in stat; returns its folder."""
+        """Write one process: threads ``left``, ticks of those ``reaped``, how it ``ended``; returns its folder."""
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
         ticks = pid * 10 if start is None else start

@@ -9,11 +9,11 @@ from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
-from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, WAIT_FACTOR, WORTH_SAYING_S
+from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
-from hangtop.diagnosis.waits.job_status import JobStatus, may_work
+from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.witnesses.devices import event_line
@@ -22,6 +22,9 @@ from hangtop.diagnosis.witnesses.failed_threads import failed_thread, thread_tol
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
 
+GOES_ON, GOES_ON_LONG = 0.6, 0.7
+"""Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
+that has lasted."""
 BY_NAME = 0.72
 """Most weight of a kind that names in user code alone gave."""
 
@@ -141,7 +144,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     first = members[0]
     doing = first.activity
     assert doing is not None
-    manner = _manner(first)
+    manner = _manner(first, graph.held)
     if doing.waiting_on and manner.endswith(doing.waiting_on) and (far := node_at(job_status.job, doing.waiting_on)):
         manner += f" ({far})"
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
@@ -186,13 +189,17 @@ def _advice(kind: str, status: RankStatus) -> str:
     return ADVICE[kind]
 
 
-def _manner(status: RankStatus) -> str:
-    """Say whether it computes or hangs in a call, where that is known."""
+def _manner(status: RankStatus, held: float) -> str:
+    """Say whether it computes or hangs in a call, where that is known; ``held`` is how long the others have waited."""
     doing = status.activity
     if in_a_kernel(status):
         return ", in a kernel that does not end, with nothing under way in the network while all others have"
+    if computes(status):
+        return f", busy for {duration(held)}, unlike the others: long work, or a loop without end"
     if status.busy:
         return ", busy"
+    if in_one_sleep(status):
+        return f", asleep for a time of its own, {duration(held)} after the others came"
     if status.blocked:
         if doing and doing.waiting_on and doing.syscall in OPENS:
             alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
@@ -223,4 +230,6 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.1
     if job_status.job.watched >= 60 and graph.held >= 60:
         sure += 0.05
+    if job_status.job.live and any(computes(member) or in_one_sleep(member) for member in members):
+        sure = min(sure, GOES_ON_LONG if graph.held >= LONG_WORK_S else GOES_ON)
     return round(max(0.3, sure), 2)

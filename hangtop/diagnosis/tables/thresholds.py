@@ -28,6 +28,8 @@ QUIET_SWITCHES_PER_S = 0.05
 """Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
 WORK_BYTES_PER_S = 65536.0
 """Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
+WORK_MEMORY_BYTES = 4 << 20
+"""Ours: a loop that only looks at a flag or counts takes no memory; what builds, sorts or reads something does."""
 HELPERS_KNOWN_S = 5.0
 """Seconds of watching a rank after which it is known what its processes do: a node looks at new ones every tick, and
 those that compile come and go in a second or two."""
@@ -60,11 +62,12 @@ warning: half of torch's ten minutes until NCCL times out is gone."""
 SPIN_UNREAD_S = 20.0
 """Ours: a job whose ranks burn CPU where nobody can look may compute in one call; longer than that seldom."""
 OWN_WORK_S = 20.0
-"""Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that moves within one call
-for longer, while all others wait, is a loop."""
-A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 8.0
+"""Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that computes within one
+call for longer, while all others wait, is unlike them. Whether it is a loop without end nothing tells from outside."""
+A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 20.0
 """Ours: who has slept for a second without waking waits for no flag that it looks at, but for a clock: in a pause
-between two attempts, or in a slow step; that may take so long before it is called stuck, however short the watch."""
+between two attempts, which doubles each time, or in a slow step; these may take so long before it is called stuck,
+however short the watch."""
 WORTH_SAYING_S = 3.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

@@ -212,7 +212,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         return f"no rank is known on {count(nodes, 'node')}; GPUs in use there: {used}"
     if not job.ranks and job.motion.moving:
         return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
-    return f"{seen}{watched}: nothing was seen to move and nothing is known to be wrong{_would_settle(job_status)}"
+    still = waiting or "nothing was seen to move and nothing is known to be wrong"
+    return f"{seen}{watched}: {still}{_would_settle(job_status)}"
 
 
 def _blinds(finding: Finding) -> bool:

@@ -87,15 +87,18 @@ class JobStatus:
     def due(self, culprit: RankStatus) -> float:
         """Seconds that the others may wait for this rank before it may be called stuck.
 
-        What may be at work on something that takes long by nature gets a minute at the least, however short the watch;
-        what is seen to make its way is never called stuck.
+        What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
+        and so does code of its own that computes at several points, or changes its memory; what computes at one point
+        gets a long step. What is seen to make its way is never called stuck.
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        own = moves_on(culprit) or once or (self.job.live and naps(culprit))
+        if self.job.live and computes(culprit) and (moves_on(culprit) or culprit.motion.moves_memory):
+            return max(self.alarm_after, LONG_WORK_S)
+        own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:
             return max(self.alarm_after, OWN_WORK_S)
         return max(self.alarm_after, ONE_SLEEP_S) if self.job.live and in_one_sleep(culprit) else self.alarm_after
@@ -150,6 +153,14 @@ def moves_on(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or doing.kind == "sleep" or loops(status):
         return False
     return bool(doing.moving) and not status.motion.blocked
+
+
+def computes(status: RankStatus) -> bool:
+    """True for a rank that computes in code of its own: long work or a loop without end, which look alike."""
+    doing = status.activity
+    if doing is None or status.state != "working" or not status.busy:
+        return False
+    return doing.kind == "code" and doing.waits == "nothing"
 
 
 def met_once(status: RankStatus) -> bool:

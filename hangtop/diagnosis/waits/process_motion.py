@@ -15,6 +15,7 @@ from hangtop.diagnosis.tables.thresholds import (
     QUIET_SWITCHES_PER_S,
     SELDOM,
     WORK_BYTES_PER_S,
+    WORK_MEMORY_BYTES,
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
 
@@ -55,6 +56,8 @@ class Motion:
     state_switches: float = 0.0
     """Voluntary switches per second in that time: none, where it did not leave the state between two looks."""
     wchan: str = ""
+    memory: int = 0
+    """Bytes by which its memory grew or shrank from the oldest look to the newest."""
     unrun: float = 0.0
     """Seconds from when its main thread last ran to the newest look, as the kernel says; 0 where that is not known."""
 
@@ -82,6 +85,11 @@ class Motion:
     def moves_data(self) -> bool:
         """It reads or writes in earnest."""
         return max(self.read or 0.0, self.written or 0.0) > WORK_BYTES_PER_S
+
+    @property
+    def moves_memory(self) -> bool:
+        """Its memory grows or shrinks by more than what an interpreter takes and gives back at one point."""
+        return abs(self.memory) >= WORK_MEMORY_BYTES
 
     @property
     def helped(self) -> bool:
@@ -143,6 +151,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         state_for=state_for,
         state_switches=state_switches / state_for if state_for > 0 else 0.0,
         wchan=wchan,
+        memory=last.value.rss - first.value.rss,
         unrun=unrun,
     )
 

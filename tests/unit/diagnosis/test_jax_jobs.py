@@ -34,6 +34,8 @@ def three(*, still: float | None = 4.2, span: float = 2.8) -> Sketch:
 
 def test_waits_that_poll_are_waits_once_the_job_stands_still() -> None:
     found = first(three().verdict())
+    assert (found.kind, found.ranks) == ("waiting", (2,))
+    found = first(three(still=25.0, span=22.0).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
 
 
@@ -48,7 +50,7 @@ def test_while_the_job_moves_or_has_hardly_stood_they_are_steps(still: float | N
 def test_who_uses_its_cpu_meanwhile_does_not_only_wake() -> None:
     job = three()
     job.ranks(0, 1).pulse(cores=0.4, switches=5.0)
-    assert "rank_stuck_in_code" not in kinds(job.verdict())
+    assert "waiting" not in kinds(job.verdict())
 
 
 def killed(world: int = 3, gone: tuple[int, ...] = (1,), victims: int = 2, size: int | None = None) -> Sketch:

@@ -291,7 +291,7 @@ def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_
 
 def test_who_is_met_in_a_library_that_computes_is_in_no_loop_of_pythons() -> None:
     """It scores samples on the CPU for half a minute, in one function of its own, while the others wait."""
-    job = Sketch(stood_still=8.0)
+    job = Sketch(stood_still=28.0, span=24.0)
     job.ranks().at(ALL_REDUCE)
     job.ranks(1).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
     assert first(diagnose(job.job())).kind == "rank_stuck_in_code"

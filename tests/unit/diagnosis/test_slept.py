@@ -79,10 +79,13 @@ def test_who_computes_does_not_sleep() -> None:
     assert seen_for(2.0, asleep=20.0, cores=0.6).outcome != "hung"
 
 
-@pytest.mark.parametrize(("asleep", "hung"), [(6.0, False), (9.0, True)])
+@pytest.mark.parametrize(("asleep", "hung"), [(15.0, False), (24.0, True)])
 def test_a_sleep_ends_by_itself_unless_it_lasts(asleep: float, hung: bool) -> None:
     verdict = diagnose(slept(4.0, asleep=asleep, own=NAP, syscall="clock_nanosleep"))
     assert (verdict.outcome == "hung") is hung
+    if hung:
+        assert (verdict.findings[0].ranks, verdict.findings[0].certainty) == ((1,), "possible")
+        assert "asleep for a time of its own" in verdict.summary
 
 
 def test_what_looks_at_a_flag_again_and_again_is_given_no_longer() -> None:

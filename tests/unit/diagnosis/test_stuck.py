@@ -8,6 +8,7 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.stacks import Frame
+from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, NetworkUse
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -130,12 +131,34 @@ def test_a_waiter_that_woke_for_a_moment_is_counted() -> None:
     assert "3 others" in first(verdict).summary
 
 
-def test_busy_loop_says_busy() -> None:
-    job = held_up_by(1, SPINNING, ["drain queue.py:8", "main run.py:9"], state="R", syscall="running")
+def test_who_computes_in_its_own_code_is_given_a_long_step_and_never_proven_to_be_in_a_loop() -> None:
+    job = held_up_by(1, SPINNING, ["drain queue.py:8", "main run.py:9"], state="R", syscall="none")
     job.ranks(1).pulse(cores=1.0)
+    verdict = job.verdict()
+    assert (first(verdict).kind, first(verdict).ranks, alarms(verdict)) == ("waiting", (1,), [])
+    assert "for rank 1: drain (queue.py:" in verdict.summary, "an answer that is open says who is waited for"
+
+    job.span = job.watched = 25.0
     found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
-    assert "busy" in found.summary
+    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (1,), "possible")
+    assert found.summary.endswith(
+        "drain (queue.py:7), busy for 25 s, unlike the others: long work, or a loop without end"
+    )
+
+    assert first(with_memory(job.job(), 1, 1 << 20)).kind == "rank_stuck_in_code", "an interpreter's own"
+    assert alarms(with_memory(job.job(), 1, 64 << 20)) == [], "what takes memory has work to do"
+    job.span = job.watched = 65.0
+    found = first(with_memory(job.job(), 1, 64 << 20))
+    assert (found.kind, found.certainty) == ("rank_stuck_in_code", "likely")
+
+
+def with_memory(job: Job, rank: int, grown: int) -> Verdict:
+    """The verdict where a rank's memory has grown by so many bytes at its last look."""
+    ranks = list(job.ranks)
+    looks = list(ranks[rank].looks)
+    looks[-1] = looks[-1]._replace(value=looks[-1].value._replace(rss=looks[-1].value.rss + grown))
+    ranks[rank] = dataclasses.replace(ranks[rank], looks=tuple(looks))
+    return diagnose(dataclasses.replace(job, ranks=tuple(ranks)))
 
 
 def test_two_ranks_are_decided_by_who_waits() -> None:
@@ -250,6 +273,8 @@ def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> N
     assert alarms(job.verdict()) == []
     assert job.verdict().outcome == "unknown", "it may be a loop without end"
     job.stood_still = 30.0
+    assert first(job.verdict()).kind == "waiting", "it is met at several points of its work"
+    job.stood_still = 70.0
     assert first(job.verdict()).kind == "rank_stuck_in_code"
 
 
