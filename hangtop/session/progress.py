@@ -192,16 +192,21 @@ class Progress:
             known.saw(dump)
 
     def _take(self, now: float, seen: Seen) -> None:
-        before, self._now = self._still, now
+        """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
+        before, then, self._now = self._still, self._now, now
         self._still = self._stillness(now, _without_spares(now, seen))
-        if before is None or self._still is None or before < PAUSE or self._still >= before - 0.1:
+        if before is None or self._still is None or self._still >= before - 0.1:
             return
-        if before >= LONG_PAUSE:
-            self._ended.append((now - before, now))
+        began, ended = then - before, now - self._still
+        lasted = min(before, ended - began)
+        if lasted < PAUSE:
+            return
+        if lasted >= LONG_PAUSE:
+            self._ended.append((began, ended))
         if self.alarmed:
-            self._pauses.came_back(self.place, before, now)
+            self._pauses.came_back(self.place, lasted, now)
         else:
-            self._pauses.learn(self.place, before, now)
+            self._pauses.learn(self.place, lasted, now)
 
     def _stillness(self, now: float, seen: Seen) -> float | None:
         if not seen:

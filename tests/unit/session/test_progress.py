@@ -53,6 +53,20 @@ def test_a_pause_that_the_job_came_back_from_is_its_usual_one() -> None:
     assert job.progress.usual_pause == pytest.approx(30, abs=1.5)
 
 
+def test_a_sign_that_is_known_late_ends_a_pause_when_it_was_seen() -> None:
+    """Stacks of an overloaded node came ten seconds after the look: the job has stood since, and that is no pause."""
+    job = Job(ranks=1)
+    job.run(5, works)
+    job.progress.saw([("node1", stack(1000, "wait", at=job.now))])
+    job.run(4, sleeps)
+    looked = job.now
+    job.run(12, sleeps)
+    job.progress.saw([("node1", stack(1000, "barrier", at=looked))])
+    assert job.run(1, sleeps) == pytest.approx(13, abs=1)
+    assert job.progress.usual_pause == pytest.approx(4, abs=1)
+    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([looked, job.now], abs=1)]
+
+
 def test_long_pauses_are_remembered_with_their_times() -> None:
     job = Job()
     job.run(5, works)
