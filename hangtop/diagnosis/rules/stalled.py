@@ -39,7 +39,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
-    if still < _due(job_status, present) or creeps(job):
+    if min(still, *(one.arrived for one in present)) < _due(job_status, present) or creeps(job):
         return
     odd, why = _odd(present)
     groups = _groups(present)

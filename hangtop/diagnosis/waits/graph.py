@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
@@ -69,7 +69,9 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
         return _graph("held_up", waiting, culprits, points_of(waiting), ())
     if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, (), points, ())
-    return _all_wait(waiting, points)
+    # what all take part in may end since the last of them has come, not before
+    graph = _all_wait(waiting, points)
+    return replace(graph, held=min(graph.held, *(status.arrived for status in waits)))
 
 
 def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:

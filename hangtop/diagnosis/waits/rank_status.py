@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump
@@ -57,6 +58,8 @@ class RankStatus(NamedTuple):
     """Native frames of its own tell what its Python frames leave open."""
     frozen: bool | None = None
     """Whether it stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
+    arrived: float = inf
+    """Seconds since it was first seen to wait, where it was seen to do something else after the job stopped."""
 
     @property
     def motion(self) -> Motion:
@@ -126,15 +129,36 @@ def status_of(
     dumps = untorn(dumps)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
+    arrived = inf
     if doing is not None and doing.moving:
+        arrived = _arrived(job, plain, doing)
         plain, doing = _since_it_came(job, plain, doing)
     told = _by_native(doing, dumps) if doing is not None else None
     moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
     readings = Readings(plain) if plain else NOTHING_SEEN
     found = RankStatus(
-        number, home, "unseen", process, told or doing, readings, moves, load=load, native=told is not None
+        number,
+        home,
+        "unseen",
+        process,
+        told or doing,
+        readings,
+        moves,
+        load=load,
+        native=told is not None,
+        arrived=arrived,
     )
     return _stated(job, found, _judged(found, state, resists=resists))
+
+
+def _arrived(job: Job, dumps: list[StackDump], doing: Activity) -> float:
+    """Seconds since a rank of a job that stands still came to wait from something else that it did meanwhile."""
+    stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
+    if not stands or doing.error or not waits_for_others(doing):
+        return inf
+    before = Readings([dump for dump in dumps if dump.at < doing.since])
+    did_else = any(not reading.error and not waits_for_others(reading) for reading in before)
+    return max(0.0, job.now - doing.since) if did_else else inf
 
 
 def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity) -> tuple[list[StackDump], Activity]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import Sketch, alarms, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, Sketch, alarms, gpu, kinds
 
 
 def all_at(line: str, syscall: str, still: float) -> Sketch:
@@ -39,3 +39,19 @@ def test_a_look_that_caught_them_awake_changes_nothing() -> None:
 
 def test_ranks_that_all_wait_for_something_that_does_not_come_are_not() -> None:
     assert kinds(all_at("fill_buffer store.py:60", "recvfrom", still=30.0).verdict()) == ["job_stalled"]
+
+
+def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_for_as_long() -> None:
+    """It slept between two attempts to read, and has just come: the others waited for it, and wait no longer."""
+    retry, came = ["retry shards.py:46", "main train.py:9"], 3
+    job = Sketch(looks=8, span=14.0, patience=10.0, watched=30.0, stood_still=15.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(3).at(*[retry] * 6, *[ALL_REDUCE] * 2)
+    assert alarms(job.verdict()) == []
+    job.ranks(3).at(*[retry] * came, *[ALL_REDUCE] * (8 - came))
+    assert alarms(job.verdict()) == [], "eight seconds are fewer than ten"
+    job.patience = 5.0
+    assert kinds(job.verdict()) == ["collective_stalled"]
+    job.patience = 10.0
+    job.ranks(3).at(ALL_REDUCE)
+    assert kinds(job.verdict()) == ["collective_stalled"], "it has been there all along"
