@@ -28,6 +28,7 @@ from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.on_gpus import with_gpus
 from hangtop.diagnosis.verdict.other_jobs import other_jobs
 from hangtop.diagnosis.verdict.ranking import rank_findings
+from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
@@ -53,7 +54,7 @@ NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "faile
 def diagnose(job: Job) -> Verdict:
     """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
     job_status = status_of_job(job)
-    found = list(_found(job_status))
+    found = with_survived(job_status, _found(job_status))
     found += job_stalled(job_status, found)
     slow = known_slow(job_status, found)
     findings = rank_findings((*found, *still_slow(job_status, slow), *hearsay(job, found)))
@@ -80,6 +81,8 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     if not job.live and {finding.kind for finding in crashed} == ENDED_BY_WATCHDOG:
         return "hung"  # and ended so: nobody failed by itself
     present = any(status.state != "unseen" or status.process for status in job_status.present)
+    if crashed and all(held_up_alive(job_status, finding) for finding in crashed):
+        return "hung"
     if crashed and not (hung and roots.index(hung[0]) < roots.index(crashed[0])):
         return "crashed"
     if hung:

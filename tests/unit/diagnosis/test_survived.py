@@ -1,0 +1,57 @@
+"""Faults that ranks of a live job told of and survived: a traceback that was caught looks like any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.diagnosis.job import JobMotion
+from tests.support.jobs import ALL_REDUCE, COMPUTING, MOVING, Sketch, alarms, first
+
+GIB = 1 << 30
+RETRY = ["with_retry shards.py:46", "main train.py:9"]
+
+
+def out_of_memory(*, ago: float = 20.0) -> Sketch:
+    """Rank 1 caught it and skips the batch; steps go on."""
+    job = Sketch(motion=MOVING)
+    job.ranks().at(COMPUTING, ALL_REDUCE)
+    job.says("torch.out_of_memory", 1, ago=ago, tried=2 * GIB)
+    return job
+
+
+@pytest.mark.parametrize("ago", [20.0, 4.5])
+def test_a_rank_that_ran_out_of_memory_and_works_on_has_not_crashed(ago: float) -> None:
+    verdict = out_of_memory(ago=ago).verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+    found = first(verdict)
+    assert (found.kind, found.ranks, found.severity) == ("gpu_out_of_memory", (1,), "info")
+    assert found.summary.endswith("it lives, and the job moves on")
+
+
+def test_one_that_has_not_been_looked_into_since_survived_it_once_the_job_has_gone_on_for_long() -> None:
+    job = out_of_memory(ago=0.0)
+    assert first(job.verdict()).severity == "critical"
+    job = out_of_memory()
+    job.ranks().unread("denied: not permitted")
+    assert first(job.verdict()).severity == "info"
+
+
+def test_it_has_crashed_where_it_is_gone_or_nothing_moves_any_more() -> None:
+    job = out_of_memory()
+    job.ranks(1).gone()
+    assert (job.verdict().outcome, first(job.verdict()).kind) == ("crashed", "gpu_out_of_memory")
+    job = out_of_memory()
+    job.motion, job.stood_still = JobMotion(moving=False), 3.5
+    assert first(job.verdict()).severity == "critical"
+
+
+def test_a_job_that_is_held_up_by_a_rank_that_lives_hangs_whatever_the_reason_is() -> None:
+    """No further file could be opened; it tries again and again."""
+    job = Sketch(stood_still=30.0, span=24.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(RETRY, syscall="clock_nanosleep")
+    job.says("host.open_files", 2, ago=25.0)
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "open_files_limit", (2,))
+    job.ranks(2).gone()
+    assert job.verdict().outcome == "crashed"
