@@ -43,7 +43,7 @@ def _survived(job_status: JobStatus, finding: Finding) -> bool:
     ranks = [job_status.statuses.get(rank) for rank in finding.ranks]
     if not all(status is not None and status.present and status.state not in ENDED for status in ranks):
         return False
-    told = max((line.at for line in finding.evidence if line.at is not None), default=None)
+    told = min((line.at for line in finding.evidence if line.at is not None), default=None)
     if all(status is not None and _works_on(status, told) for status in ranks):
         return True
     if told is None:
