@@ -156,9 +156,12 @@ def moves_on(status: RankStatus) -> bool:
 
 
 def computes(status: RankStatus) -> bool:
-    """True for a rank that computes in code of its own: long work or a loop without end, which look alike."""
+    """True for a rank that computes in code of its own: long work or a loop without end, which look alike.
+
+    However little of a core an overloaded node leaves it.
+    """
     doing = status.activity
-    if doing is None or status.state != "working" or not status.busy:
+    if doing is None or status.state != "working" or status.blocked:
         return False
     return doing.kind == "code" and doing.waits == "nothing"
 

@@ -138,6 +138,10 @@ def test_who_computes_in_its_own_code_is_given_a_long_step_and_never_proven_to_b
     assert (first(verdict).kind, first(verdict).ranks, alarms(verdict)) == ("waiting", (1,), [])
     assert "for rank 1: drain (queue.py:" in verdict.summary, "an answer that is open says who is waited for"
 
+    job.ranks(1).pulse(cores=0.2, switches=3.0)
+    assert alarms(job.verdict()) == [], "an overloaded node leaves it little of a core"
+
+    job.ranks(1).pulse(cores=1.0)
     job.span = job.watched = 25.0
     found = first(job.verdict())
     assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (1,), "possible")
