@@ -74,6 +74,8 @@ class Action:
     """Its key is alive where the panel lacks what it needs, too: there it says why not."""
     over: bool = False
     """Its key is alive over a dialog, too."""
+    named: Callable[[Host], str] | None = None
+    """What the footer calls it now, where that changes."""
 
     @property
     def asks(self) -> bool:
@@ -161,7 +163,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("log.time", "at", "Time", "Go to a time of day (02:47, 02:47:10) or back by an age (5m).",
            viewing.ask_time, "Logs", "log", 5),
     Action("time.toggle", "space", "Pause", "Stand still at this moment; live again, or play a recording on.",
-           scrubbing.toggle, "Time", "time", 6),
+           scrubbing.toggle, "Time", "time", 6, named=scrubbing.toggles),
     Action("time.live", "0", "Now", "To the newest moment, from any panel.", scrubbing.live, "Time"),
     Action("time.back", "comma", "Back in time", "Show an earlier moment, from any panel.",
            scrubbing.scrubs(-1), "Time"),

@@ -39,7 +39,10 @@ class Edges:
         self.crumbs.tell(host.stage.trail, panel.query_text)
         able = host.session.can_act
         shown = [action for action in in_footer(panel.can) if able or not action.asks]
-        self.footer.tell([FooterKey(action.id, self._keys_of(action), action.title) for action in shown])
+        self.footer.tell([FooterKey(action.id, self._keys_of(action), self._name_of(action)) for action in shown])
+
+    def _name_of(self, action: Action) -> str:
+        return action.title if action.named is None else action.named(self._host)
 
     def _keys_of(self, action: Action) -> str:
         return self._host.options.keymap.get(action.id, action.keys)

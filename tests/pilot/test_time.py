@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from hangtop.diagnosis.finding import Verdict
+from hangtop.session.changes import Change
 from hangtop.session.replay import replay_session
 from hangtop.session.session import Session
 from tests.support.past import HANG, LOST, SECONDS, happened, settled, watched
@@ -190,3 +192,30 @@ async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
         app.tick()
         assert app.scene.timeline.told() == (f"■ 02:48:{SECONDS - 61:02}", "its end")
         assert app.head.history.series["alive"].at(NOW + 50) == 4
+
+
+async def test_at_a_moment_of_the_past_nothing_is_called_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch, size=(150, 40)) as shown:
+        await shown.press("N", "N", "N")
+        await settled(shown)
+        assert "⏸ 02:47:05" in shown.lines()[0]
+        title, heads = next(pair for pair in pairwise(shown.lines()) if "first to stop above" in pair[0])
+        assert "to 02:47:05 ─" in title
+        assert "now" not in title + heads
+        assert "Space Live" in shown.lines()[-1]
+        await shown.press("5")
+        assert "⏸ all until 02:47:05" in shown.text()
+        assert "following" not in shown.text()
+        await shown.press("0")
+        await settled(shown)
+        assert "● following" in shown.text()
+        await shown.press("1")
+        assert "Space Pause" in shown.lines()[-1]
+
+
+async def test_a_hang_keeps_its_name_on_the_line_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as shown:
+        shown.session.state.changes.append(Change(NOW + HANG + 4, "node1", "stacks of 4 ranks were read", "dump"))
+        await shown.draw()
+        axis = next(after for line, after in pairwise(shown.lines()) if line.startswith(" events"))
+        assert "hang ■" in axis

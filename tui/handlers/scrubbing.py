@@ -77,6 +77,11 @@ async def toggle(app: Host) -> None:
     app.tick()
 
 
+def toggles(app: Host) -> str:
+    """What :func:`toggle` does now, as the footer calls it."""
+    return app.scene.timeline.toggles.capitalize()
+
+
 async def live(app: Host) -> None:
     """To the newest moment."""
     await go(app, None)

@@ -111,8 +111,11 @@ class LogsPanel(Panel):
 
     def _totals(self) -> list[Piece]:
         view, book = self.view, self.book
-        if not self.scene.session.live:
-            pieces: list[Piece] = [(" ■ all that was written", Tone.INFO)]
+        moment = self.scene.timeline.at
+        if moment is not None:
+            pieces: list[Piece] = [(f" ⏸ all until {clock(moment, millis=False)}", Tone.INFO)]
+        elif not self.scene.session.live:
+            pieces = [(" ■ all that was written", Tone.INFO)]
             if not view.following and (line := view.current) is not None:
                 pieces.append((f" at {clock(line.at)}", Tone.DIM))
         elif view.following:

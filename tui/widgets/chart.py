@@ -206,20 +206,18 @@ class TimeChart(Lines):
         return self._line([(" events".ljust(LABEL), Tone.DIM)], pieces, width)
 
     def _axis(self, width: int) -> Strip:
-        """How far back it reaches, and the names of the last marks, as far as there is room."""
+        """How far back it reaches, and names of marks where there is room: first what matters most, then the newest."""
         window, timeline = self._window, self.scene.timeline
         names: list[tuple[int, str, Tone]] = []
-        free = window.columns
-        for column, mark in sorted(self._placed().items(), reverse=True):
+        for column, mark in sorted(self._placed().items(), key=lambda item: (MARKS[item[1].kind].rank, item[0]))[::-1]:
             name = f"{label_of(mark)} {MARKS[mark.kind].glyph}"
             start = column + 1 - cells(name)
-            if column < free and start > 8:
+            if start > 8 and all(column < begin - 2 or start > begin + cells(text) + 1 for begin, text, _ in names):
                 names.append((start, name, MARKS[mark.kind].tone))
-                free = start - 2
         back = f"-{age(timeline.now - window.begin)}"
         pieces: list[Piece] = [(back, Tone.DIM)]
         at = cells(back)
-        for start, name, tone in reversed(names):
+        for start, name, tone in sorted(names):
             pieces += [(" " * (start - at), Tone.TEXT), (name, tone)]
             at = start + cells(name)
         return self._line([(" " * LABEL, Tone.DIM)], pieces, width)

@@ -52,6 +52,11 @@ class Onset(Lines):
         self._end: float | None = None
         """End of the minute that is shown; None is now."""
 
+    @property
+    def _now(self) -> bool:
+        """Whether the minute ends now: not at a moment of the past, nor in a recording."""
+        return self._end is None and not self.scene.timeline.told()[0]
+
     def feed(self) -> None:
         """Take the latest and draw."""
         scene, history = self.scene, self.scene.timeline.head.history
@@ -103,7 +108,7 @@ class Onset(Lines):
     def _title(self, width: int, shown: int) -> Strip:
         """What rows and cells are, and of which minute."""
         end = self._until(shown)
-        until = "now" if self._end is None else clock(end, millis=False)
+        until = "now" if self._now else clock(end if self._end is not None else self.scene.now, millis=False)
         when = f" {clock(end - MINUTE, millis=False)} to {until} ─"
         rows, each = "ranks, first to stop above", f"{MINUTE // shown} s a cell"
         glyphs = ", ".join(f"{glyph} {what}" for what, (glyph, _) in _CELLS.items())
@@ -118,7 +123,7 @@ class Onset(Lines):
         return (floor((self.scene.now if self._end is None else self._end) / step) + 1) * step
 
     def _heads(self, width: int, name: int, shown: int, *, trend: bool) -> Strip:
-        left, right = f"-{MINUTE} s", "now" if self._end is None else ""
+        left, right = f"-{MINUTE} s", "now" if self._now else ""
         told = left + fit(right, shown - cells(left), "right")
         power = f" {fit(f'power {MINUTE} s', TREND)}" if trend else ""
         heads = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{fit('power', 6, 'right')}{power}"
