@@ -14,9 +14,11 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.state import JobState
+from tui.changes import OUTCOMES
 from tui.format import age
 from tui.logbook import LogBook
 from tui.scene import Scene
+from tui.stacked import newest_of
 from tui.waits.svg import as_svg
 
 LINES = 400
@@ -66,20 +68,23 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
     found = zip(job.stack_nodes, job.stacks, strict=True)
     ranks = job.stack_ranks
     named = [(ranks[node, dump.rank_pid], dump) for node, dump in found if (node, dump.rank_pid) in ranks]
-    yield as_text(merge(named)) if named else "none was taken (D takes them)"
-    yield "--- nodes " + "-" * 61
+    # looks from before it stood still would say that it moves
+    yield as_text(merge(newest_of(named))) if named else "none was taken (D takes them)"
+    yield "\n--- nodes " + "-" * 61
     for node in job.nodes.values():
         heard = "never heard" if node.seen_at is None else f"heard {age(job.now - node.seen_at)} ago"
-        yield f"{node.name}: {node.link} {node.why}, {heard}"
+        yield f"{node.name}: {' '.join(filter(None, (node.link, node.why)))}, {heard}"
         yield from (f"  {s.source}: {s.state} {s.why}" for s in node.sources.values() if s.state != "ok")
-    yield "--- ranks " + "-" * 61
+    yield "\n--- ranks " + "-" * 61
     for rank in job.ranks:
         pulse = rank.looks[-1].value if rank.looks else None
         doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
         yield f"{rank.rank}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
-    yield "--- what changed lately " + "-" * 47
-    yield from (f"{_clock(change.at)} {change.node} {change.text}" for change in state.changes)
-    yield "--- warnings and errors in the logs " + "-" * 35
+    yield "\n--- what changed lately " + "-" * 47
+    for change in state.changes:
+        who = change.node or (outcome_words(change.kind) if change.kind in OUTCOMES else "")
+        yield " ".join(filter(None, (_clock(change.at), who, change.text)))
+    yield "\n--- warnings and errors in the logs " + "-" * 35
     book = LogBook()
     book.lowest = 1
     book.take(state)

@@ -39,7 +39,13 @@ ROLES = {
 def entries(state: JobState) -> list[Entry]:
     """The latest look at every rank, several samples of it and its helpers included."""
     numbers = {(node.name, pid): rank.process.rank for node in state.nodes.values() for pid, rank in node.ranks.items()}
-    found = [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers]
+    return newest_of(
+        [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers]
+    )
+
+
+def newest_of(found: list[Entry]) -> list[Entry]:
+    """Of each rank the latest look, several samples of it included."""
     newest: dict[int, float] = {}
     for rank, dump in found:
         newest[rank] = max(newest.get(rank, dump.at), dump.at)
@@ -53,12 +59,16 @@ def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> l
 
 def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
     doing = group.activity
+    # a file that is waited for may have a name as long as the line: how they stand comes before it
+    what, bracket, on_what = doing.label.partition(" (")
+    tone = Tone.BAD if doing.error else Tone.STRONG
     heading: list[Piece] = [
         (f"{plural(len(group.ranks), 'rank'):<9} ", Tone.STRONG),
         (f"{group.folded}  ", Tone.ACCENT),
         (f"{place(group.ranks)}   ", Tone.INFO),
-        (doing.label, Tone.BAD if doing.error else Tone.STRONG),
+        (what, tone),
         *_notes(doing),
+        (bracket + on_what, tone),
     ]
     lines: list[list[Piece]] = [heading]
     if doing.error:

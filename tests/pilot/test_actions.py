@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.app import App
 
+from collectors.samples.stacks import Frame
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
 from tui.actions import ACTIONS, BY_ID, Action, Touch
@@ -15,6 +17,7 @@ from tui.app import HangtopApp, ScreenOptions
 from tui.intent import Intent
 from tui.keys import shown_keys
 from tui.panels.registry import PANELS
+from tui.report import Report
 
 HOME = {"graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1", "samples": "8"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
@@ -151,6 +154,24 @@ async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Pa
         assert '"verdict": "hung"' in data
         assert '"wchan": "nfs_wait_bit_killable"' in data
         assert any("hangtop-20251120-024700.txt" in note for note in shown.notices())
+
+
+async def test_the_report_tells_of_stacks_what_the_panel_does_and_names_verdicts(tmp_path: Path) -> None:
+    paper = Paper(slow=11)
+    session = paper.session()
+    elsewhere = Frame("forward", "/home/ada/run/model.py", 12, False)
+    for node, dump in paper.stacks(NOW - 60):
+        moved = dump.threads[0]._replace(frames=[elsewhere, *dump.threads[0].frames[1:]])
+        session.state.stacks.append((node, dump._replace(threads=[moved])))
+    for at in (NOW - 4, NOW - 2):
+        session.state.stacks.extend(paper.stacks(at))
+    session.publish(hung())
+    async with screen(session) as shown:
+        text = Report(shown.app.scene).write(tmp_path)[0].read_text()
+    assert ", frozen" in text
+    assert ", moving" not in text
+    assert re.search(r"^\d\d:\d\d:\d\d hung rank 11 on node2 holds up", text, re.MULTILINE)
+    assert "node1: live, heard" in text
 
 
 async def test_copying_goes_to_the_clipboard_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from collectors.samples.inside import InsideFacts
 from hangtop.session.looking import no_dump
 from hangtop.session.session import Session
 from tests.support.piloted import screen
-from tests.support.screens import NOW, Paper, PaperSession
+from tests.support.screens import NOW, PID, Paper, PaperSession
 
 
 def dumped(paper: Paper, *times: float) -> PaperSession:
@@ -49,6 +50,19 @@ async def test_several_looks_tell_frozen_from_moving_and_can_be_seen_one_by_one(
         assert "look 1 of 2" in shown.text()
         await shown.press("s", "s")
         assert "all 2 looks" in shown.text()
+
+
+async def test_how_a_group_stands_comes_before_the_long_name_of_what_it_reads() -> None:
+    session = Paper(slow=11).session()
+    path = f"/mnt/datasets/{'a-long-name-' * 8}shard-0042.tar"
+    for at in (NOW - 6, NOW - 4):
+        for node, dump in Paper(slow=11).stacks(at):
+            reads = dump.rank_pid == PID + 11
+            session.state.stacks.append((node, dump._replace(syscall="read", waiting_on=path) if reads else dump))
+    async with screen(session, size=(100, 30)) as shown:
+        await shown.press("8")
+        heading = next(line for line in shown.lines() if "1 rank    11" in line)
+        assert re.search(r"node2   \S.* · frozen .*\(/mnt/datasets/a-long-name-", heading)
 
 
 async def test_the_tree_carries_ranks_on_its_edges() -> None:
