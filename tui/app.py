@@ -282,7 +282,9 @@ class HangtopApp(Host, inherit_bindings=False):
         from tui.help_text import help_dialog
 
         self.push_screen(
-            help_dialog(self.options.keymap, self.stage.top, self.panel.fields(), self.panel.columns_told())
+            help_dialog(
+                self.options.keymap, self.stage.top, self.panel.can, self.panel.fields(), self.panel.columns_told()
+            )
         )
 
 

@@ -26,9 +26,16 @@ _GROUPS = {"Overview": "overview", "Logs": "logs", "Stacks": "stacks"}
 
 
 def help_dialog(
-    keymap: Mapping[str, str], panel: str, fields: Sequence[str], columns: Sequence[ColumnTold]
+    keymap: Mapping[str, str],
+    panel: str,
+    can: frozenset[str],
+    fields: Sequence[str],
+    columns: Sequence[ColumnTold],
 ) -> TextDialog:
-    """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows."""
+    """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows.
+
+    Keys that need what this panel ``can`` not do are dim: others do something else here.
+    """
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     own = [group for group in groups if _GROUPS.get(group) == panel]
     lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
@@ -37,8 +44,14 @@ def help_dialog(
         for action in ACTIONS:
             if action.group == group:
                 keys = " ".join(shown_keys(keymap.get(action.id, action.keys)))
+                here = action.valid(can)
+                mark = _mark(action.touch) if here else "  (not on this panel)"
                 lines.append(
-                    [(f"  {keys:<12} ", Tone.ACCENT), (_told(action), Tone.TEXT), (_mark(action.touch), Tone.DIM)]
+                    [
+                        (f"  {keys:<12} ", Tone.ACCENT if here else Tone.DIM),
+                        (_told(action), Tone.TEXT if here else Tone.DIM),
+                        (mark, Tone.DIM),
+                    ]
                 )
         lines.append([])
     if columns:

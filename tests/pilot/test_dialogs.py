@@ -118,3 +118,19 @@ async def test_a_question_is_one_line_and_says_nothing_twice() -> None:
         text = shown.text()
         assert "1 rank on 1 node, native stacks, each paused for about 25 ms" in text
         assert text.count("25 ms") == 1
+
+
+@pytest.mark.parametrize(("key", "here"), [("1", True), ("5", False)])
+async def test_the_help_says_which_keys_do_something_else_on_this_panel(key: str, here: bool) -> None:
+    async with screen(job(), size=(120, 90)) as shown:
+        await shown.press(key, "question_mark")
+        (line,) = (line for line in box(shown) if "Show an earlier moment; every panel does." in line)
+        assert ("not on this panel" in line) is not here
+        (always,) = (line for line in box(shown) if "Show an earlier moment, from any panel." in line)
+        assert "not on this panel" not in always
+
+
+async def test_no_alarm_after_the_last_line_says_which_key_goes_back() -> None:
+    async with screen(job()) as shown:
+        await shown.press("5", "n")
+        assert shown.notices()[-1] == "no warning and no error after this line; N goes back to the one before"

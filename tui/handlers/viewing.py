@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tui.host import Host
+from tui.keys import shown_keys
 from tui.panels.base import Place
 from tui.theme import Tone
 
@@ -82,7 +83,8 @@ def log_fold(app: Host) -> None:
 def alarm_next(app: Host) -> None:
     """Go to the next warning or error."""
     if not _logs(app).go_alarm(1):
-        app.say("no warning and no error after this line")
+        back = shown_keys(app.options.keymap.get("log.previous", "N"))[0]
+        app.say(f"no warning and no error after this line; {back} goes back to the one before")
 
 
 def alarm_previous(app: Host) -> None:
