@@ -48,7 +48,7 @@ def blocks_of_grids(
     for grid in grids:
         shown = _window(grid, columns_in(width), back)
         everybody = frozenset(rank for line in grid.lines for rank in line.ranks)
-        heading = [_heading(grid, now), _source(grid), *_titles(grid, shown)]
+        heading = [_heading(grid), _source(grid, now), *_titles(grid, shown)]
         blocks.append(Block(everybody, tuple(heading), len(heading), f"{grid.witness} {grid.name}"))
         for number, line in enumerate(grid.lines):
             name = f"{grid.witness} {grid.name} {number}"
@@ -72,18 +72,14 @@ def _window(grid: CollectiveGrid, room: int, back: int) -> range:
     return range(max(0, end - room), end)
 
 
-def _heading(grid: CollectiveGrid, now: float) -> list[Piece]:
+def _heading(grid: CollectiveGrid) -> list[Piece]:
     name = "group" if grid.witness == "flight recorder" else "communicator"
     said = f" ({grid.description})" if grid.description else ""
     of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
-    what = "" if grid.aged else "newest entry "
-    taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     return [
         (f"{name} {grid.name}{said}", Tone.STRONG),
         (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Tone.INFO),
         (f"  ▸ {_odd(grid)}" if grid.odd else "", Tone.BAD),
-        (f"  {grid.witness}, ", Tone.DIM),
-        (taken, Tone.WARN if grid.at and now - grid.at > 60 else Tone.TEXT),
     ]
 
 
@@ -91,9 +87,16 @@ def _odd(grid: CollectiveGrid) -> str:
     return "not all as fast" if grid.witness == "NCCL Inspector" else "not all at the same place"
 
 
-def _source(grid: CollectiveGrid) -> list[Piece]:
+def _source(grid: CollectiveGrid, now: float) -> list[Piece]:
+    """Who tells it, how old that is, and from where: the name of a group may be as long as a narrow line."""
+    what = "" if grid.aged else "newest entry "
+    taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
-    return [(f"  from {grid.sources[0]}{more}" if grid.sources else "", Tone.DIM)]
+    return [
+        (f"  {grid.witness}, ", Tone.DIM),
+        (taken, Tone.WARN if grid.at and now - grid.at > 60 else Tone.TEXT),
+        (f", from {grid.sources[0]}{more}" if grid.sources else "", Tone.DIM),
+    ]
 
 
 def _titles(grid: CollectiveGrid, shown: range) -> list[list[Piece]]:

@@ -111,7 +111,8 @@ def children(pid: int, proc: str = "/proc") -> List[int]:
     return found
 
 
-def _numbers(machine: str) -> Dict[int, str]:
+def call_names(machine: str) -> Dict[int, str]:
+    """System calls in which a rank can be found waiting, by number; empty for an architecture that is not known."""
     if machine in ("x86_64", "amd64"):
         return {number: name for name, number, _ in _CALLS}
     if machine in ("aarch64", "arm64", "riscv64"):
@@ -119,7 +120,7 @@ def _numbers(machine: str) -> Dict[int, str]:
     return {}
 
 
-_NAMES = _numbers(os.uname().machine)
+_NAMES = call_names(os.uname().machine)
 
 
 def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:

@@ -44,9 +44,8 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
     async with screen(stuck()) as shown:
         await shown.press("9")
         text = shown.text()
-        assert (
-            "group 0 (default_pg)  8 ranks  ▸ not all at the same place  flight recorder, newest entry 12s ago" in text
-        )
+        assert "group 0 (default_pg)  8 ranks  ▸ not all at the same place" in text
+        assert "flight recorder, newest entry 12s ago, from node1:" in text
         odd = next(line for line in shown.lines() if "▸ rank 5 node1" in line)
         assert odd.rstrip().endswith("✖ not in")
         rest = next(line for line in shown.lines() if "ranks 0-4,6-7" in line)
@@ -120,7 +119,8 @@ async def test_speeds_of_inspector_are_a_table_with_the_odd_rank_marked() -> Non
     async with screen(session) as shown:
         await shown.press("9")
         text = shown.text()
-        assert "communicator 0x7f8c (tp)  8 ranks  ▸ not all as fast  NCCL Inspector, 3s ago" in text
+        assert "communicator 0x7f8c (tp)  8 ranks  ▸ not all as fast" in text
+        assert "NCCL Inspector, 3s ago" in text
         odd = next(line for line in shown.lines() if "▸ rank 5" in line)
         assert "≠ 40 40-40" in odd
 

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.location import Location
 from tests.support.piloted import Screen, screen
-from tests.support.screens import Paper, hung
+from tests.support.screens import NOW, Paper, hung
 from tui.filter import parse
 from tui.panels.registry import PANELS
 from tui.panels.table_panel import TablePanel
@@ -142,7 +142,7 @@ async def test_a_hidden_column_that_orders_comes_back_and_one_that_orders_cannot
 @pytest.mark.parametrize(
     ("key", "typed", "total"),
     [
-        ("2", "node=node2", " 8 of 32 ranks shown   7 on CPU   1 disk!"),
+        ("2", "node=node2", " 8 of 32 ranks shown   7 on CPU   1 kernel!"),
         ("3", "rank=8-11", " 4 of 32 GPUs shown   mean utilisation 73%   under 5%: 1   power 2.05 kW"),
         ("4", "node=node3", " 2 of 8 links shown  1 of 1 HCA port up"),
         ("6", "node=node4", " 1 of 4 nodes shown   ● 1 live"),
@@ -281,3 +281,27 @@ async def test_what_a_rank_does_is_told_whole(width: int) -> None:
         text = "\n".join(shown.lines())
         assert "waits in all_reduce at step (train.py:207)" in text
         assert "in read_shard (data.py:88)" in text
+
+
+async def test_what_the_details_of_a_rank_say_are_words_and_names() -> None:
+    session = Paper(slow=11).session()
+    for node in session.state.nodes.values():
+        for rank in node.ranks.values():
+            rank.process = rank.process._replace(launcher="env", restart=None, run_id="")
+            newest = rank.looks.newest
+            assert newest is not None
+            rank.looks.take(NOW, newest._replace(syscall=257))
+    async with screen(session, size=(120, 40)) as shown:
+        await shown.press("2", "i")
+        assert "kernel wait 0, system call openat" in " ".join(shown.text().split())
+        assert "launched by  something that sets RANK itself" in shown.text()
+        assert "restart" not in shown.text()
+
+
+async def test_of_several_ranks_a_finding_says_ranks() -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    async with screen(session, size=(120, 40)) as shown:
+        await shown.press("7")
+        assert " ranks 0-10,12-31 " in shown.text()
+        assert " rank 11 node2 " in shown.text()

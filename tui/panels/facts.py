@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
-from collectors.samples.ranks import RankProcess
+from collectors.samples.ranks import RankProcess, RankPulse
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
@@ -32,15 +32,9 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         ("process", f"pid {process.pid}, parent {process.parent}, user {process.user}"),
         ("up", age(scene.now - process.started)),
         ("state", "ended" if rank.gone_at is not None else UNKNOWN if pulse is None else pulse.state),
-        (
-            "kernel",
-            UNKNOWN if pulse is None else f"wchan {pulse.wchan or UNKNOWN}, system call {number(pulse.syscall)}",
-        ),
+        ("kernel", UNKNOWN if pulse is None else _in_kernel(pulse, row.node)),
         ("threads", UNKNOWN if pulse is None else f"{pulse.threads}, open files {number(pulse.open_files)}"),
-        (
-            "launched by",
-            f"{process.launcher or UNKNOWN}; restart {number(process.restart)}; run {process.run_id or UNKNOWN}",
-        ),
+        ("launched by", _launched(process)),
         ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
         ("command", process.command),
         ("folder", process.cwd),
@@ -55,6 +49,22 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
         *_list("environment", (f"{name}={value}" for name, value in sorted(process.env.items()))),
     ]
+
+
+def _in_kernel(pulse: RankPulse, node: NodeState) -> str:
+    """What the main thread waits for there, and in which system call."""
+    from collectors.node.process_state import call_names
+
+    names = call_names("" if node.hello is None else node.hello.machine)
+    call = UNKNOWN if pulse.syscall is None else names.get(pulse.syscall, str(pulse.syscall))
+    return f"kernel wait {pulse.wchan or UNKNOWN}, system call {call}"
+
+
+def _launched(process: RankProcess) -> str:
+    """Who started it, how often anew, and as which run; what nobody tells is left out."""
+    by = "something that sets RANK itself" if process.launcher == "env" else process.launcher or UNKNOWN
+    restart = "" if process.restart is None else f"restart {process.restart}"
+    return ", ".join(filter(None, (by, restart, process.run_id and f"run {process.run_id}")))
 
 
 def _told(row: RankRow, scene: Scene) -> list[Fact]:

@@ -246,7 +246,8 @@ def key_of(finding: Finding) -> Hashable:
 def where(finding: Finding) -> str:
     """Ranks, else GPUs, ports or nodes, folded."""
     if finding.ranks:
-        ranks = f"{'rank ' if numbered(finding.ranks) else ''}{folded(finding.ranks)}"
+        several = "s" if len(finding.ranks) > 1 else ""
+        ranks = f"{f'rank{several} ' if numbered(finding.ranks) else ''}{folded(finding.ranks)}"
         return f"{ranks} {finding.nodes[0]}" if len(finding.nodes) == 1 else ranks
     return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
 
