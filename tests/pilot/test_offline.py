@@ -148,3 +148,23 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
                 assert told.lstrip().startswith("<02:47:00")
             else:
                 assert not any("started" in line for line in lines)
+
+
+async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_log() -> None:
+    contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
+    assert [file.kind for file in contents.files] == ["flight recorder dump"] * 4
+    session = shown_session(contents, job_of(contents), "dumps")
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        assert "9 Groups" in lines[1]
+        await pilot.press("5")
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+        assert "pg_config" not in words
+        assert "all_reduce" not in words.partition("9 Groups")[2]

@@ -30,6 +30,10 @@ SHOWN = 256 << 10
 """Bytes of the end of each file whose lines are shown; of what stands before it, those that say something."""
 
 
+FOR_PROGRAMS = frozenset({"flight recorder dump"})
+"""Kinds of files that are no text: they have no lines to be read."""
+
+
 class _End(NamedTuple):
     """The last lines of a file."""
 
@@ -95,7 +99,8 @@ class FilesFeed:
         by_node: dict[str, list[NamedTuple]] = defaultdict(list)
         for rank in self._job.ranks:
             by_node[rank.node].append(rank.process)
-        ends = {file.name: _end(file, self._job.now) for file in self._contents.files if file.lines}
+        logs = [file for file in self._contents.files if file.lines and file.kind not in FOR_PROGRAMS]
+        ends = {file.name: _end(file, self._job.now) for file in logs}
         for event in self._job.events:
             by_node[event.host or NOWHERE].append(event)
             if event.text and event.line < ends.get(event.source, NOTHING).first:
@@ -112,8 +117,12 @@ class FilesFeed:
         for node, samples in by_node.items():
             receiver.link(LinkChange(node, "offline", "read from files", self._job.now))
             receiver.samples(node, samples, 0)
-        for node, dump in zip(self._job.stack_nodes, self._job.stacks, strict=True):
-            receiver.stacks(node or NOWHERE, [dump])
+        for node, stack in zip(self._job.stack_nodes, self._job.stacks, strict=True):
+            receiver.stacks(node or NOWHERE, [stack])
+        for dump in self._job.recorders:
+            receiver.witness(dump)
+        for report in self._contents.ras:
+            receiver.witness(report)
 
 
 class FilesSession(Session):
