@@ -64,7 +64,7 @@ class Scene:
         """Names of panels that would be empty: in a recording, or in files, nothing more may ever come."""
         state = self.state
         has = {
-            "overview": self.ranks or self.gpus,
+            "overview": self.gpus or self.waits or any(row.rank.looks.newest is not None for row in self.ranks),
             "ranks": self.ranks,
             "gpus": self.gpus,
             "fabric": self.ports or any(node.interfaces for node in self.nodes),

@@ -86,7 +86,7 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         assert lines[0].rstrip().endswith("FILES norecord.txt")
         assert "[Findings" in lines[1]
         assert "5 Logs" in lines[1]
-        for empty in ("GPUs", "Fabric", "Stacks"):
+        for empty in ("Overview", "GPUs", "Fabric", "Stacks"):
             assert empty not in lines[1]
         await pilot.press("6")
         await pilot.pause()
@@ -104,6 +104,8 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         await pilot.pause()
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert "on CPU now" not in words
+        assert "to now" not in words
+        assert "moves" not in words
         await pilot.press("5")
         await pilot.pause()
         app.tick()
@@ -168,3 +170,18 @@ async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert "pg_config" not in words
         assert "all_reduce" not in words.partition("9 Groups")[2]
+
+
+async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:
+    contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
+    session = shown_session(contents, job_of(contents), "dumps")
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await pilot.pause()
+        app.tick()
+        await pilot.press("i")
+        await pilot.pause()
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        told = [line.strip(" │").rstrip() for line in lines if "│" in line]
+        assert any(line.endswith("recorder/gloo_hang_1 (rank 1)") for line in told)
+        assert "or" not in told

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hangtop.session.changes import Change
+from hangtop.session.history.lanes import Lanes
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
 
@@ -41,6 +42,15 @@ async def test_the_wedge_stays_on_view_when_all_have_stood_for_longer_than_a_min
         assert "1 s a cell: ▇ moves, ▃ wakes, · still" in title
         assert re.search(r" 02:4\d:\d\d to 02:4\d:\d\d ─", title)
         assert all(MOVED in line and "·" in line for line in wedge(shown.lines()))
+
+
+async def test_what_stood_before_anybody_watched_is_shown_as_it_stands_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = watched(stood=100)
+    monkeypatch.setattr(Lanes, "stopped", lambda _lanes, _now: NOW - 300)
+    async with screen(session, size=WIDE) as shown:
+        title = next(line for line in shown.lines() if line.startswith(" ranks, first to stop above"))
+        assert " 02:46:01 to now ─" in title
+        assert all(" 5m00s " in line and "·" in line for line in wedge(shown.lines()))
 
 
 async def test_while_ranks_move_the_minute_is_the_last_one() -> None:

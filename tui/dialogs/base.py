@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from tui.filter import FilterError
 from tui.scene import Staged
-from tui.text import cells, wrap
+from tui.text import cells
 from tui.theme import Ground, Tone
 from tui.widgets.banner import Banner
 from tui.widgets.bar import Bar
@@ -107,6 +107,10 @@ class Text(Lines):
         place, lines = self.top + y, self._lines(self.size.width)
         line = lines[place] if place < len(lines) else []
         return strip_of(line, width, self.ink, Ground.CURSOR if self._has(line) else Ground.BAR)
+
+
+LABEL = 20
+"""Cells of the column of labels; with more than a third of a line what goes on would not be set under its beginning."""
 
 
 class Dialog(ModalScreen[T]):
@@ -246,12 +250,17 @@ class TextDialog(Dialog[None]):
         self.dismiss(None)
 
 
-def facts_text(facts: list[tuple[str, str]], width: int) -> list[list[Piece]]:
-    """Lay out labels and values in two columns, long values wrapped."""
-    label_width = min(22, max((cells(label) for label, _ in facts), default=0))
+def facts_text(facts: list[tuple[str, str]]) -> list[list[Piece]]:
+    """Lay out labels and values in two columns; a label that is too long for its own has a line. The dialog breaks."""
+    labels = [width for label, _ in facts if (width := cells(label)) <= LABEL]
+    width = max(labels, default=0)
     lines: list[list[Piece]] = []
     for label, value in facts:
-        for place, text in enumerate(wrap(value, max(10, width - label_width - 2))):
-            shown = label if place == 0 else ""
-            lines.append([(shown[:label_width].rjust(label_width) + "  ", Tone.DIM), (text, Tone.TEXT)])
+        shown = label
+        if cells(label) > LABEL:
+            lines.append([(label, Tone.DIM)])
+            shown = ""
+        for text in value.splitlines() or [""]:
+            lines.append([(f"{shown.rjust(width)}  ", Tone.DIM), (text, Tone.TEXT)])
+            shown = ""
     return lines

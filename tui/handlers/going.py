@@ -64,4 +64,4 @@ def show_details(app: Host) -> None:
     details = app.panel.details()
     if details is not None:
         title, facts = details
-        app.push_screen(TextDialog(title, facts_text(facts, min(140, app.size.width - 6))))
+        app.push_screen(TextDialog(title, facts_text(facts)))

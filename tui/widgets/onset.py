@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from hangtop.session.history.history import STILL, WOKE
 from hangtop.session.history.lanes import FULL, UNSEEN, Lanes
-from tui.format import age, clock, number, spark
+from tui.format import UNKNOWN, age, clock, number, spark
 from tui.measure import cpu_percent, row_of
 from tui.rows import RankRow
 from tui.scene import Scene
@@ -55,7 +55,7 @@ class Onset(Lines):
     @property
     def _now(self) -> bool:
         """Whether the minute ends now: not at a moment of the past, nor in a recording."""
-        return self._end is None and not self.scene.timeline.told()[0]
+        return self._end is None and self.scene.session.live and self.scene.timeline.at is None
 
     def feed(self) -> None:
         """Take the latest and draw."""
@@ -71,7 +71,7 @@ class Onset(Lines):
                 stopped = None if lanes is None else lanes.stopped(now)
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))
         rows.sort(key=_order)
-        self._rows, self._end = rows, _end_of(rows, now)
+        self._rows, self._end = rows, _end_of(rows, now, history.began)
         self.resize_to(self.size.width, len(rows) + HEAD)
         self.redraw()
 
@@ -142,7 +142,8 @@ class Onset(Lines):
             (fit(scene.names.of(row.node.name), name) + " ", Tone.INFO),
             *self._cells(each.lanes, shown),
         ]
-        still = age(scene.now - each.stopped) if each.stopped is not None else "moves"
+        going = UNKNOWN if each.lanes is None else "moves"
+        still = age(scene.now - each.stopped) if each.stopped is not None else going
         pieces.append((fit(still, 7, "right") + " ", Tone.WARN if each.stopped is not None else Tone.DIM))
         cpu = cpu_percent(row.rank, row.node, scene.interval)
         pieces.append((fit("–" if cpu is None else f"{cpu:.0f}%", 5, "right"), Tone.TEXT))
@@ -176,11 +177,14 @@ def _beside(name: int) -> int:
     return (2 + 5 + name + 1) + 8 + 5 + 6
 
 
-def _end_of(rows: Sequence[OnsetRow], now: float) -> float | None:
-    """When the minute ends that shows how all ranks came to stand still; None while some move, or just did."""
+def _end_of(rows: Sequence[OnsetRow], now: float, began: float | None) -> float | None:
+    """When the minute ends that shows how all ranks came to stand still; None while some move, or just did.
+
+    None also where nobody watched that: ``began`` is when somebody did.
+    """
     stopped = [each.stopped for each in rows]
     last = max((at for at in stopped if at is not None), default=None)
-    if last is None or None in stopped:
+    if last is None or None in stopped or began is None or last < began:
         return None
     end = last + AFTER
     return end if end < now < end + KEPT else None
