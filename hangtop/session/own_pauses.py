@@ -69,11 +69,12 @@ def ends(node: NodeState, pid: int, at: float, was: str) -> bool:
 
 
 def _pause(node: NodeState, pid: int, began: float, ended: float) -> OwnPause:
-    rank = node.ranks.get(pid)
-    newest = rank.looks.newest if rank is not None else None
-    if newest is None:
+    """A pause, and what was known of the rank before it: in a recording newer samples tell of the pause itself."""
+    seen = node.pulses.frozen().of(pid) if pid in node.ranks else ()
+    before = next((pulse for at, pulse in seen if at < began), None)
+    if before is None:
         return OwnPause(began, ended, None, 0)
-    return OwnPause(began, ended, newest.idle_since, newest.voluntary_switches)
+    return OwnPause(began, ended, before.idle_since, before.voluntary_switches)
 
 
 def without(node: NodeState, at: float, samples: Sequence[RankPulse]) -> list[RankPulse]:

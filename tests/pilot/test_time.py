@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -175,6 +176,9 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         await pilot.pause(0.3)
         app.tick()
         assert app.session.now() > before
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        title = next(line for line in lines if "first to stop above" in line)
+        assert re.search(r" to 02:47:\d\d ─", title)
         await pilot.press("space")
         assert told(app).startswith("⏸")
         await pilot.press("0", "space")

@@ -55,7 +55,7 @@ class Onset(Lines):
     @property
     def _now(self) -> bool:
         """Whether the minute ends now: not at a moment of the past, nor in a recording."""
-        return self._end is None and self.scene.session.live and self.scene.timeline.at is None
+        return self._end is None and self.scene.session.live and not self.scene.timeline.told()[0]
 
     def feed(self) -> None:
         """Take the latest and draw."""

@@ -116,3 +116,11 @@ def test_a_debugger_is_told_though_a_gentle_look_answers(watched: Watched) -> No
         own_pauses.told_by(watched.node, looks)
         own_pauses.untell(watched.store.state.changes, watched.node, looks)
     assert told(watched) == ["rank 0 is traced"]
+
+
+def test_in_a_recording_samples_that_tell_of_the_pause_come_before_the_look(watched: Watched) -> None:
+    watched.says(1002.0, idle_since=1001.7, voluntary_switches=54)
+    held = stack(41, at=1001.6, method="native")
+    watched.now = 1002.2
+    own_pauses.told_by(watched.node, [held])
+    assert watched.says(1003.0, idle_since=1001.7, voluntary_switches=54).idle_since == SLEPT_SINCE
