@@ -9,7 +9,8 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from hangtop.session.history.history import STILL, WOKE
-from hangtop.session.history.lanes import FULL, UNSEEN, Lanes
+from hangtop.session.history.lanes import FULL, UNSEEN
+from hangtop.session.history.node_lanes import Lanes
 from tui.format import UNKNOWN, age, clock, number, spark
 from tui.measure import cpu_percent, row_of
 from tui.rows import RankRow

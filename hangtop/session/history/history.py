@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.session.history.figures import NAMES, NodeFigures, part_of, summed
-from hangtop.session.history.lanes import FULL, Lanes
+from hangtop.session.history.lanes import FULL
+from hangtop.session.history.node_lanes import JobLanes, Key
 from hangtop.session.history.once import held_once
 from hangtop.session.history.series import Series
 from hangtop.session.progress import Progress
@@ -37,9 +38,6 @@ VERDICTS = 500
 SLICE = 48
 """Nodes in one go."""
 
-Key: TypeAlias = tuple[str, int]
-"""Node and pid of a rank, or node and index of a GPU."""
-
 
 class PastVerdict(NamedTuple):
     """A verdict, and when it was given."""
@@ -53,8 +51,8 @@ class History:
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in NAMES}
-        self.ranks: dict[Key, Lanes] = {}
-        self.gpus: dict[Key, Lanes] = {}
+        self.ranks = JobLanes()
+        self.gpus = JobLanes()
         self.verdicts: list[PastVerdict] = []
         self.began: float | None = None
         """When the first figures were taken."""
@@ -99,9 +97,7 @@ class History:
             did = _did(known, known.seen_at - FRESH * between)
             seen += 1
             moved += did == MOVED
-            lanes = self.ranks.get((node.name, pid))
-            if lanes is None:
-                lanes = self.ranks[node.name, pid] = Lanes(fine=fine)
+            lanes = self.ranks.made(node.name, pid, fine=fine)
             if did == STILL and lanes.since is None and known.looks:
                 # what was taken for a sign of life may have been none: a wait that polls is known after some looks
                 lanes.lower(known.still_since, STILL)
@@ -115,9 +111,7 @@ class History:
             row = gpu.looks.newest
             if row is None or row.power is None or gpu.fault is not None:
                 continue
-            lanes = self.gpus.get((node.name, index))
-            if lanes is None:
-                lanes = self.gpus[node.name, index] = Lanes(fine=fine)
+            lanes = self.gpus.made(node.name, index, fine=fine)
             limit = gpu.facts.power_limit if gpu.facts is not None else None
             assert node.seen_at is not None
             lanes.put(node.seen_at, min(FULL, max(0, round(FULL * row.power / (limit or 700.0)))), hold)
@@ -125,10 +119,10 @@ class History:
     def _forget(self, state: JobState) -> None:
         """Drop ranks and GPUs that the state has dropped: those that ended stay as long as they do there."""
         nodes = state.nodes
-        for lanes, what in ((self.ranks, "ranks"), (self.gpus, "gpus")):
-            if len(lanes) > sum(len(getattr(node, what)) for node in nodes.values()):
-                for key in [key for key in lanes if key[0] not in nodes or key[1] not in getattr(nodes[key[0]], what)]:
-                    del lanes[key]
+        if len(self.ranks) > sum(len(node.ranks) for node in nodes.values()):
+            self.ranks.keep({name: node.ranks for name, node in nodes.items()})
+        if len(self.gpus) > sum(len(node.gpus) for node in nodes.values()):
+            self.gpus.keep({name: node.gpus for name, node in nodes.items()})
 
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
