@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hangtop.session.apply.gpus import gpu_users
 from hangtop.session.one_job import one_job
 from hangtop.session.state import NodeState, RankState
 
@@ -20,7 +21,7 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 def numbers_by_gpus(nodes: Mapping[str, NodeState], name: str) -> list[tuple[RankState, int]]:
     """The ranks of this node, each with its number; nothing where that leaves any doubt."""
     node = nodes[name]
-    if not node.gpu_users or not any(rank.process.rank < 0 for rank in node.ranks.values()):
+    if not node.gpu_processes or not any(rank.process.rank < 0 for rank in node.ranks.values()):
         return []
     ranks = [rank for rank in one_job(node.ranks.values()).ranks if rank.gone_at is None]
     if not _are_a_whole_job(ranks) or any(other.ranks for other in nodes.values() if other is not node):
@@ -51,7 +52,8 @@ def _are_a_whole_job(ranks: Sequence[RankState]) -> bool:
 def _gpu_of(rank: RankState, node: NodeState) -> str | None:
     """The PCI address of the one GPU that a process is on; None where it is on none, on several, or not alone."""
     pids = {other.process.pid for other in node.ranks.values()}
-    mine = [address for address, users in node.gpu_users.items() if any(one.pid == rank.process.pid for one in users)]
-    if len(mine) != 1 or sum(one.pid in pids for one in node.gpu_users[mine[0]]) != 1:
+    on = gpu_users(node)
+    mine = [address for address, users in on.items() if any(one.pid == rank.process.pid for one in users)]
+    if len(mine) != 1 or sum(one.pid in pids for one in on[mine[0]]) != 1:
         return None
     return mine[0].lower()

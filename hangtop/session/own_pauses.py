@@ -14,6 +14,7 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.changes import Changes
+from hangtop.session.filling import with_one
 from hangtop.session.state import NodeState, OwnPause
 
 SHOWN_S = 2.5
@@ -34,14 +35,14 @@ def pauses(dump: StackDump) -> bool:
 def begin(node: NodeState, pids: Iterable[int], now: float) -> None:
     """A look that pauses these processes begins."""
     for pid in pids:
-        node.held[pid] = _pause(node, pid, now, inf)
+        node.held = with_one(node.held, pid, _pause(node, pid, now, inf))
 
 
 def end(node: NodeState, pids: Iterable[int], now: float) -> None:
     """It has answered, or failed."""
     for pid in pids:
         if (pause := node.held.get(pid)) is not None:
-            node.held[pid] = replace(pause, ended=now)
+            node.held = with_one(node.held, pid, replace(pause, ended=now))
 
 
 def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
@@ -49,7 +50,7 @@ def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
     for dump in dumps:
         known = node.held.get(dump.pid)
         if pauses(dump) and (known is None or known.ended < dump.at):
-            node.held[dump.pid] = _pause(node, dump.pid, dump.at, dump.at)
+            node.held = with_one(node.held, dump.pid, _pause(node, dump.pid, dump.at, dump.at))
 
 
 def untell(changes: Changes, node: NodeState, dumps: Collection[StackDump]) -> None:

@@ -208,7 +208,7 @@ def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
         processes=gpu.processes,
         fault=gpu.fault,
         nvlinks=tuple(gpu.nvlinks.values()),
-        nvlink_grown={link: dict(grown) for link, grown in gpu.nvlink_grown.items() if grown} or _NOTHING,
+        nvlink_grown=dict(gpu.nvlink_grown) or _NOTHING,
     )
 
 

@@ -8,6 +8,7 @@ business.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.changes import Changes
+from hangtop.session.filling import nothing
 from hangtop.session.past import Growing, gpu_rows, pulses
 from hangtop.session.shares import NodeShares
 from hangtop.session.trail import Trail
@@ -45,8 +47,8 @@ class GpuState:
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """What nvidia-smi said instead of a row; gone again when a row comes."""
-    nvlinks: dict[int, NvlinkCounters] = field(default_factory=dict)
-    nvlink_grown: dict[int, dict[str, int]] = field(default_factory=dict)
+    nvlinks: Mapping[int, NvlinkCounters] = field(default_factory=nothing)
+    nvlink_grown: Mapping[int, Mapping[str, int]] = field(default_factory=nothing)
     """Link → error counter → growth since the stream began."""
 
 
@@ -96,7 +98,7 @@ class RankState:
     node: str
     process: RankProcess
     looks: Trail[RankPulse]
-    helpers: dict[int, Helper] = field(default_factory=dict)
+    helpers: Mapping[int, Helper] = field(default_factory=nothing)
     gone_at: float | None = None
     log_at: float | None = None
     """When its logs last grew."""
@@ -158,16 +160,14 @@ class NodeState:
     gpus: dict[int, GpuState] = field(default_factory=dict)
     gpu_rows: Growing[GpuSample] = field(default_factory=gpu_rows)
     gpu_processes: tuple[GpuProcess, ...] = ()
-    gpu_users: dict[str, tuple[GpuProcess, ...]] = field(default_factory=dict)
-    """The same by the PCI address of their GPU."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
     pulses: Growing[RankPulse] = field(default_factory=pulses)
-    unconfirmed: set[int] = field(default_factory=set)
+    unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
-    held: dict[int, OwnPause] = field(default_factory=dict)
+    held: Mapping[int, OwnPause] = field(default_factory=nothing)
     """The newest pause that a look of ours made, by pid."""
     answering: dict[int, float] = field(default_factory=dict)
     """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
@@ -183,19 +183,19 @@ class NodeState:
     """By path of the log."""
     logs_read: float | None = None
     """What was in its logs by then has been told; None before it told anything of them."""
-    speeds: dict[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=dict)
+    speeds: Mapping[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=nothing)
     """By communicator, rank there, process, operation, peer and size."""
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     """As Slurm sees it, where Slurm is asked."""
-    fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
+    fabric: Mapping[int, Look[GpuFabric]] = field(default_factory=nothing)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
-    fabric_services: dict[str, FabricService] = field(default_factory=dict)
+    fabric_services: Mapping[str, FabricService] = field(default_factory=nothing)
     locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
-    faults: dict[str, Fault] = field(default_factory=dict)
+    faults: Mapping[str, Fault] = field(default_factory=nothing)
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""

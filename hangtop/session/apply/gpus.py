@@ -16,6 +16,7 @@ from collectors.samples.gpus import (
 )
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.filling import with_one
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
 
@@ -43,7 +44,8 @@ def facts(here: Here, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
     gpu = _gpu(here.node, sample.gpu)
     gpu.facts = sample
-    gpu.processes = here.node.gpu_users.get(bus_key(sample.bus_id), ())
+    key = bus_key(sample.bus_id)
+    gpu.processes = tuple(process for process in here.node.gpu_processes if bus_key(process.bus_id) == key)
 
 
 def rows(here: Here, samples: Sequence[GpuSample]) -> None:
@@ -63,16 +65,17 @@ def rows(here: Here, samples: Sequence[GpuSample]) -> None:
 def processes(here: Here, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
     here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
-    _place_processes(here.node)
+    users = gpu_users(here.node)
+    for gpu in here.node.gpus.values():
+        gpu.processes = () if gpu.facts is None else tuple(users.get(bus_key(gpu.facts.bus_id), ()))
 
 
-def _place_processes(node: NodeState) -> None:
-    by_bus: dict[str, list[GpuProcess]] = {}
+def gpu_users(node: NodeState) -> Mapping[str, Sequence[GpuProcess]]:
+    """Who is on the GPUs of a node, by the PCI address of each."""
+    users: dict[str, list[GpuProcess]] = {}
     for process in node.gpu_processes:
-        by_bus.setdefault(bus_key(process.bus_id), []).append(process)
-    node.gpu_users = {key: tuple(users) for key, users in by_bus.items()}
-    for gpu in node.gpus.values():
-        gpu.processes = () if gpu.facts is None else node.gpu_users.get(bus_key(gpu.facts.bus_id), ())
+        users.setdefault(bus_key(process.bus_id), []).append(process)
+    return users
 
 
 def fault(here: Here, sample: GpuFault) -> None:
@@ -105,20 +108,21 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
     before = gpu.nvlinks.get(sample.link)
-    gpu.nvlinks[sample.link] = sample
-    grown = gpu.nvlink_grown.setdefault(sample.link, {})
+    gpu.nvlinks = with_one(gpu.nvlinks, sample.link, sample)
+    grown = dict(gpu.nvlink_grown.get(sample.link, ()))
     for name in NVLINK_ERRORS:
         was, now = getattr(before, name, None), getattr(sample, name)
         if was is not None and now is not None and now != was:
             # A counter that began again counts from zero.
             grown[name] = grown.get(name, 0) + (now - was if now > was else now)
+            gpu.nvlink_grown = with_one(gpu.nvlink_grown, sample.link, grown)
 
 
 def fabric(here: Here, sample: GpuFabric) -> None:
     """How far a GPU has come in joining its fabric; when that was first seen counts."""
     known = here.node.fabric.get(sample.gpu)
     if known is None or known.value != sample:
-        here.node.fabric[sample.gpu] = Look(here.at, sample)
+        here.node.fabric = with_one(here.node.fabric, sample.gpu, Look(here.at, sample))
 
 
 def service(here: Here, sample: FabricService) -> None:
@@ -126,7 +130,7 @@ def service(here: Here, sample: FabricService) -> None:
     known = here.node.fabric_services.get(sample.name)
     if known is not None and known.state != sample.state:
         here.note(f"{sample.name}: {known.state} → {sample.state} ({sample.said})", "gpu")
-    here.node.fabric_services[sample.name] = sample
+    here.node.fabric_services = with_one(here.node.fabric_services, sample.name, sample)
 
 
 APPLIERS: Mapping[type, Applier] = {

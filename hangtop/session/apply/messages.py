@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
 from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.filling import with_one
 from hangtop.session.state import NodeState, RankState, StepState
 
 TOLD = 8
@@ -63,7 +64,7 @@ def speed(here: Here, sample: CommSpeed) -> None:
     """How fast a rank was in one kind of operation."""
     key = (sample.comm, sample.group_rank, sample.pid, sample.op, sample.peer, sample.bytes)
     if key in here.node.speeds or len(here.node.speeds) < SPEEDS:
-        here.node.speeds[key] = sample
+        here.node.speeds = with_one(here.node.speeds, key, sample)
 
 
 def steps(here: Here, sample: StepCount) -> None:

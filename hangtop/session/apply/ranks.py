@@ -10,6 +10,7 @@ from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session import own_pauses
 from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.filling import nothing, with_one, without
 from hangtop.session.state import RankState
 from hangtop.session.trail import Trail
 
@@ -35,7 +36,8 @@ def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
 
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
-    here.node.unconfirmed.discard(sample.pid)
+    if sample.pid in here.node.unconfirmed:
+        here.node.unconfirmed -= {sample.pid}
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)
@@ -98,7 +100,7 @@ def end_rank(here: Here, rank: RankState, at: float) -> None:
     if rank.gone_at is None:
         rank.gone_at = at
         here.node.roster += 1
-        rank.helpers.clear()
+        rank.helpers = nothing()
         number = rank.process.rank
         here.note(f"{rank_text(number)} is gone" + ("" if number < 0 else f" (pid {rank.process.pid})"), "ended")
 
@@ -107,14 +109,14 @@ def helper(here: Here, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
-        rank.helpers[sample.pid] = sample
+        rank.helpers = with_one(rank.helpers, sample.pid, sample)
 
 
 def helper_gone(here: Here, sample: HelperGone) -> None:
     """Such a process ended."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None:
-        rank.helpers.pop(sample.pid, None)
+        rank.helpers = without(rank.helpers, sample.pid)
 
 
 APPLIERS: Mapping[type, Applier] = {

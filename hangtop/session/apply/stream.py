@@ -9,6 +9,7 @@ from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
+from hangtop.session.filling import nothing, with_one
 from hangtop.session.state import NodeState
 
 CONFIRM_TICKS = 4
@@ -27,11 +28,11 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.hello = sample
     here.node.ticks = 0
     here.node.sources.clear()
-    here.node.faults.clear()
+    here.node.faults = nothing()
     here.node.logs_read = None
-    here.node.unconfirmed = {pid for pid, rank in here.node.ranks.items() if rank.gone_at is None}
+    here.node.unconfirmed = frozenset(pid for pid, rank in here.node.ranks.items() if rank.gone_at is None)
     for rank in here.node.ranks.values():
-        rank.helpers.clear()
+        rank.helpers = nothing()
 
 
 def tick(here: Here, sample: Tick) -> None:
@@ -43,7 +44,7 @@ def tick(here: Here, sample: Tick) -> None:
         for pid in here.node.unconfirmed:
             if pid in here.node.ranks:
                 end_rank(here, here.node.ranks[pid], here.at)
-        here.node.unconfirmed = set()
+        here.node.unconfirmed = frozenset()
 
 
 def _answers(node: NodeState, source: str) -> bool:
@@ -62,7 +63,7 @@ def source_state(here: Here, sample: SourceState) -> None:
 
 def fault(here: Here, sample: Fault) -> None:
     """Something cost one sample there."""
-    here.node.faults[sample.source] = sample
+    here.node.faults = with_one(here.node.faults, sample.source, sample)
 
 
 APPLIERS: Mapping[type, Applier] = {Hello: hello, Tick: tick, SourceState: source_state, Fault: fault}

@@ -99,7 +99,7 @@ def test_tokens_are_not_in_it(tmp_path: Path) -> None:
 
 
 SAME = ("link", "sources", "faults", "host", "load", "disks", "locations", "log_files", "speeds", "gpu_processes",
-        "gpu_users", "gpu_fault", "fabric_services", "port_uses")  # fmt: skip
+        "gpu_fault", "fabric_services", "port_uses")  # fmt: skip
 
 
 def test_where_the_oldest_has_gone_it_begins_with_what_was_known(tmp_path: Path) -> None:
