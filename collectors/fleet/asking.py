@@ -74,6 +74,15 @@ Consent = Callable[[str, str], Awaitable[str | None]]
 class PasswordAttempt:
     """The passwords of one connection: first those that were right before, then what the person types in."""
 
+    __slots__ = (
+        "_holds",
+        "_host",
+        "_kind",
+        "_tried",
+        "_who",
+        "asked",
+    )
+
     def __init__(self, host: tuple[str, int], who: str, kind: _UserKind) -> None:
         self._host = host
         self._who = who

@@ -16,6 +16,11 @@ REFUSED_MOST = 600.0
 class Backoff:
     """Waits that double, each drawn at random so that nodes lost together do not come back together."""
 
+    __slots__ = (
+        "_failures",
+        "_refusals",
+    )
+
     def __init__(self) -> None:
         self._failures = 0
         self._refusals = 0

@@ -10,6 +10,12 @@ CHANNELS = 8
 class Channels:
     """Places for the channels of one connection; there are fewer once the server has refused one."""
 
+    __slots__ = (
+        "_waiters",
+        "limit",
+        "open",
+    )
+
     def __init__(self, limit: int = CHANNELS) -> None:
         self.limit = limit
         self.open = 0

@@ -122,7 +122,7 @@ class Connector:
         try:
             async with self._limit.slot() as slot, asyncio.timeout(seconds) as deadline:
                 clock = HandshakeClock(deadline, seconds)
-                rest_for_people(client, slot, clock)
+                told = rest_for_people(client, slot, clock)
                 sock: socket.socket | None = None
                 if settings.proxy_command:
                     proxy, sock = await ProxyCommand.start(settings.proxy_command)
@@ -131,7 +131,9 @@ class Connector:
                 elif tunnel is None:
                     sock = await self._reach(settings, slot, clock)
                     reached = True
-                return await self._handshake(settings, client, sock, tunnel)
+                connection = await self._handshake(settings, client, sock, tunnel)
+                client.waiting = told  # nobody is waited for any more, and clock and slot can go
+                return connection
         except asyncssh.HostKeyNotVerifiable:
             raise
         except (OSError, asyncssh.Error, ValueError, TransportError) as error:
@@ -185,7 +187,7 @@ class Connector:
             config=[],
             client_factory=lambda: client,
             username=settings.user,
-            known_hosts=lambda _host, _addr, _port: ([], [], []),  # the client judges them all
+            known_hosts=_none_known,
             host_key_alias=settings.known_as,
             client_keys=None,
             agent_path=None,
@@ -282,6 +284,11 @@ class Connector:
                 return
             current = further
         raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMP_LIMIT} hosts")
+
+
+def _none_known(_host: str, _address: str, _port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
+    """Host keys that asyncssh itself knows: none, the client judges them all."""
+    return [], [], []
 
 
 @cache

@@ -67,6 +67,11 @@ class BadLine(NamedTuple):
 class Decoder:
     """One node's stream: splits, decodes, cleans, counts."""
 
+    __slots__ = (
+        "_bad", "_bad_unsaid", "_dropped_bytes", "_dropped_lines", "_line_limit", "_rest", "_saved", "_skipping",
+        "_spent", "_sustained", "_tick_limit",
+    )  # fmt: skip
+
     def __init__(self, line_limit: int = LINE_LIMIT, tick_limit: int = TICK_LIMIT, sustained: int = SUSTAINED) -> None:
         self._line_limit = line_limit
         self._tick_limit = tick_limit

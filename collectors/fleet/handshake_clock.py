@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Timeout
+from collections.abc import Callable
 
 from collectors.fleet.connection_limit import Slot
 from collectors.fleet.ssh_client import Client
@@ -27,8 +28,11 @@ class HandshakeClock:
             self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
-def rest_for_people(client: Client, slot: Slot, clock: HandshakeClock) -> None:
-    """Let a handshake's clock rest, and others shake hands, while a person thinks."""
+def rest_for_people(client: Client, slot: Slot, clock: HandshakeClock) -> Callable[[str], None]:
+    """Let a handshake's clock rest, and others shake hands, while a person thinks.
+
+    Returns whom the client told of that before, and tells again once the handshake is over.
+    """
     told = client.waiting
 
     def waiting(reason: str) -> None:
@@ -40,3 +44,4 @@ def rest_for_people(client: Client, slot: Slot, clock: HandshakeClock) -> None:
             clock.run()
 
     client.waiting = waiting
+    return told

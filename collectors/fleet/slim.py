@@ -8,11 +8,14 @@ go of.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from contextlib import suppress
+from sys import intern
 
 _LISTS = (
     "_server_host_key_algs", "_kex_algs", "_enc_algs", "_mac_algs", "_cmp_algs", "_sig_algs", "_server_sig_algs",
-    "_trusted_host_keys", "_trusted_ca_keys", "_revoked_host_keys", "_x509_revoked_certs",
+    "_trusted_host_keys", "_trusted_ca_keys", "_revoked_host_keys", "_x509_revoked_certs", "_preferred_auth",
+    "_trusted_host_key_algs", "_x509_trusted_subjects", "_x509_revoked_subjects",
 )  # fmt: skip
 """Lists and sets that are alike on all connections to hosts of one kind; asyncssh only reads them."""
 _WORDS = (
@@ -21,8 +24,17 @@ _WORDS = (
     "_send_state", "_recv_state", "_errors", "_command",
 )  # fmt: skip
 """Texts that are alike on most; no other text is ever held for all of them, such as a password."""
-_SPENT = {"_client_kexinit": b"", "_server_kexinit": b"", "_server_host_key": None}
+_SPENT = {
+    "_client_kexinit": b"", "_server_kexinit": b"", "_server_host_key": None, "_protocol_factory": None,
+    "_waiter": None,
+}  # fmt: skip
 """What only the handshake needed, and what asyncssh has before one."""
+_SELDOM = (
+    "_tasks", "_channels", "_deferred_packets", "_global_request_queue", "_global_request_waiters", "_local_listeners",
+    "_remote_listeners", "_dynamic_remote_listeners", "_client_host_keys", "_client_keys", "_request_queue",
+    "_request_waiters", "_send_buf", "_recv_buf", "_env",
+)  # fmt: skip
+"""Lists, sets and dictionaries that are empty most of the time."""
 _SESSION = (
     "command", "subsystem", "env", "send_env", "request_pty", "term_type", "term_size", "term_modes", "x11_forwarding",
     "x11_display", "x11_auth_path", "x11_single_connection", "encoding", "errors", "window", "max_pktsize",
@@ -33,7 +45,10 @@ MOST = 256
 
 _lists: dict[tuple[bytes, ...], list[bytes]] = {}
 _sets: dict[frozenset[bytes], frozenset[bytes]] = {}
+_extensions: dict[tuple[tuple[bytes, bytes], ...], OrderedDict[bytes, bytes]] = {}
 _options: dict[str, object] = {}
+_fresh: dict[str, type[list[object]] | type[set[object]] | type[dict[object, object]]] = {}
+"""What each of :data:`_SELDOM` is."""
 
 
 class Bell:
@@ -74,6 +89,20 @@ class Bell:
         return True
 
 
+def come_back(thing: object, name: str) -> object:
+    """Give an empty one back to whoever asks for it; the ``__getattr__`` of a class whose objects may let go of theirs.
+
+    No base class: Python makes an object one of another class only where that has no further base.
+    Raises :class:`AttributeError`.
+    """
+    made = _fresh.get(name)
+    if made is None:
+        raise AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}", name=name, obj=thing)
+    value = made()
+    setattr(thing, name, value)
+    return value
+
+
 def lighten(thing: object) -> None:
     """Give a connection or a channel for whose end nobody waits yet a lighter event, in a dictionary without gaps."""
     event = getattr(thing, "_close_event", None)
@@ -96,14 +125,28 @@ def slim(connection: object) -> None:
     for name in _LISTS:
         if isinstance(names := getattr(connection, name, None), list | set):
             setattr(connection, name, _held_once(names))
+    if isinstance(told := getattr(connection, "_extra", None), dict):
+        # names of algorithms and versions, and who it is with: the same on most
+        vars(connection)["_extra"] = {name: intern(text) if type(text) is str else text for name, text in told.items()}
+    if isinstance(said := getattr(connection, "_extensions_to_send", None), OrderedDict):
+        # said at the end of the handshake, and with each exchange of keys the same is put into it anew
+        vars(connection)["_extensions_to_send"] = _held_alike(said)
     compact(connection)
 
 
 def compact(thing: object) -> None:
-    """Take attributes that are as on the first of its kind out of the object: they stand on its class from then on."""
+    """Take attributes that are as on the first of its kind out of the object: they stand on its class from then on.
+
+    Of one to which it may come back also what is empty and seldom is anything else.
+    """
     kind = type(thing)
+    fresh = getattr(kind, "__getattr__", None) is come_back
     kept: dict[str, object] = {}
     for name, value in vars(thing).items():
+        if fresh and name in _SELDOM and not value and type(value) in (list, set, dict):
+            _fresh.setdefault(name, type(value))
+            if type(value) is _fresh[name]:
+                continue
         if not _plain(name, value):
             kept[name] = value
             continue
@@ -120,6 +163,11 @@ def _plain(name: str, value: object) -> bool:
     return (
         value is None or isinstance(value, int) or name in _LISTS or (name in _WORDS and isinstance(value, str | bytes))
     )
+
+
+def _held_alike(said: OrderedDict[bytes, bytes]) -> OrderedDict[bytes, bytes]:
+    key = tuple(said.items())
+    return _extensions.setdefault(key, said) if len(_extensions) < MOST else _extensions.get(key, said)
 
 
 def _held_once(names: list[bytes] | set[bytes]) -> list[bytes] | frozenset[bytes]:

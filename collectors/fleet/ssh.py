@@ -15,9 +15,9 @@ from collectors.fleet.channels import Channels
 from collectors.fleet.collected import run_to_end
 from collectors.fleet.connector import Connector
 from collectors.fleet.reasons import explain, explain_loss
-from collectors.fleet.slim import lighten
+from collectors.fleet.slim import Bell, lighten
 from collectors.fleet.ssh_settings import HostSettings
-from collectors.fleet.thin import ThinConnection, patience
+from collectors.fleet.thin import ThinConnection, make_thin_channel, patience
 from collectors.fleet.transport import Completed, TransportError
 
 OPEN_TIMEOUT = 15.0
@@ -31,7 +31,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
         self._status: int | None = None
-        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._ended = Bell()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self.on_end: Callable[[], None] | None = None
 
@@ -39,19 +39,20 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def write(self, data: bytes) -> None:
         """Send to its standard input."""
-        if self._channel is not None and not self._ended.done():
+        if self._channel is not None and not self._ended.is_set():
             with suppress(BrokenPipeError, OSError):
                 self._channel.write(data)
 
     def write_eof(self) -> None:
         """End its standard input."""
-        if self._channel is not None and not self._ended.done():
+        if self._channel is not None and not self._ended.is_set():
             with suppress(BrokenPipeError, OSError):
                 self._channel.write_eof()
 
     async def wait(self) -> int:
         """Its exit status, negative for a signal; -1 also when the connection broke."""
-        return await asyncio.shield(self._ended)
+        await self._ended.wait()
+        return -1 if self._status is None else self._status
 
     def kill(self) -> None:
         """Close the channel."""
@@ -60,12 +61,12 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def pause(self) -> None:
         """Take no more of its output for now: it blocks once the window is full."""
-        if self._channel is not None and not self._ended.done():
+        if self._channel is not None and not self._ended.is_set():
             self._channel.pause_reading()
 
     def resume(self) -> None:
         """Take its output again."""
-        if self._channel is not None and not self._ended.done():
+        if self._channel is not None and not self._ended.is_set():
             self._channel.resume_reading()
 
     # --- as a session of asyncssh ---------------------------------------------------------------------------------
@@ -93,8 +94,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The channel is closed."""
-        if not self._ended.done():
-            self._ended.set_result(-1 if self._status is None else self._status)
+        self._ended.set()
         if self.on_end is not None:
             self.on_end()
             self.on_end = None
@@ -209,7 +209,8 @@ class Ssh:
     @staticmethod
     async def _open_channel(connection: asyncssh.SSHClientConnection, line: str, process: SshProcess) -> SshProcess:
         async with asyncio.timeout(OPEN_TIMEOUT):
-            await connection.create_session(lambda: process, line, encoding=None)
+            channel, _ = await connection.create_session(lambda: process, line, encoding=None)
+        make_thin_channel(connection, channel)
         return process
 
     async def close(self) -> None:

@@ -74,6 +74,7 @@ class Client(asyncssh.SSHClient):
         in_spite = self.judgement.state in ("changed", "revoked") and self.settings.strict == "no"
         in_spite = in_spite and not self.judgement.everywhere
         if in_spite or self.judgement.state == "known":
+            self.shown = None
             self._taken = key.public_data
             return True
         return False

@@ -83,6 +83,15 @@ class Ended:
 class Streaming:
     """A running command, whose output goes to ``take``."""
 
+    __slots__ = (
+        "_errors",
+        "_paused",
+        "_process",
+        "_take",
+        "_transport",
+        "_word",
+    )
+
     def __init__(self, transport: LinkTransport, take: Callable[[bytes], None]) -> None:
         self._transport = transport
         self._take = take

@@ -17,7 +17,7 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
 from collectors.fleet.host_keys import certificate_of
-from collectors.fleet.slim import lighten, slim
+from collectors.fleet.slim import come_back, compact, lighten, slim
 
 KEEPALIVE = 2.0
 KEEPALIVES = 3
@@ -55,6 +55,7 @@ class JudgesCertificates(Protocol):
 class ThinConnection(asyncssh.SSHClientConnection):
     """A connection that asyncssh has made, from :func:`make_thin` on."""
 
+    __getattr__ = come_back
     _heard_at = 0.0
     _spared = False
 
@@ -93,6 +94,22 @@ class ThinConnection(asyncssh.SSHClientConnection):
     def slim(self) -> None:
         """Let go of what only the handshake needed; a later exchange of keys begins with its own."""
         slim(self)
+
+
+class ThinChannel(asyncssh.SSHClientChannel[bytes]):
+    """A channel that asyncssh has opened, from :func:`make_thin_channel` on."""
+
+    __getattr__ = come_back
+
+
+def make_thin_channel(connection: object, channel: object) -> None:
+    """Hold what is alike on all channels once, when one was opened over a connection and its command began."""
+    if type(channel) is asyncssh.SSHClientChannel:
+        with suppress(TypeError):
+            channel.__class__ = ThinChannel
+            compact(channel)
+    if isinstance(connection, ThinConnection):
+        compact(connection)  # opening has left empty lists
 
 
 def make_thin(connection: asyncssh.SSHClientConnection) -> None:

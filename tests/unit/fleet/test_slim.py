@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.slim import Bell, compact
-from collectors.fleet.thin import ThinConnection
+from collectors.fleet.slim import Bell, come_back, compact
+from collectors.fleet.thin import ThinChannel, ThinConnection
 from tests.support.ssh_server import Host
 from tests.unit.fleet.test_thin import connected
 
@@ -57,6 +57,43 @@ async def test_connections_share_what_only_sessions_read(tmp_path: Path) -> None
         assert vars(ThinConnection).get("_password") is None
         assert not {"_session_id", "_host"} & vars(ThinConnection).keys()
         assert (await node.run(["true"])).status == 0
+
+
+class Lists:
+    __getattr__ = come_back
+
+    def __init__(self) -> None:
+        self._tasks: set[int] = set()
+        self._recv_buf: list[int] = []
+        self._env: dict[str, str] = {"A": "b"}
+        self._own: list[int] = []
+
+
+def test_what_was_let_go_of_empty_comes_back_empty_and_is_the_object_s_own() -> None:
+    first, second = Lists(), Lists()
+    compact(first)
+    compact(second)
+    assert set(vars(first)) == {"_env", "_own"}
+    first._tasks.add(1)
+    first._recv_buf.append(2)
+    assert (first._tasks, first._recv_buf) == ({1}, [2])
+    assert (second._tasks, second._recv_buf) == (set(), [])
+    with pytest.raises(AttributeError):
+        first._nothing_of_this_name  # type: ignore[attr-defined]  # noqa: B018
+
+
+async def test_a_channel_holds_little_and_works_on(tmp_path: Path) -> None:
+    async with connected(tmp_path, Host()) as (node, connection):
+        said: list[bytes] = []
+        process = await node.start(["cat"], on_stdout=said.append, on_stderr=said.append)
+        (channel,) = connection._channels.values()
+        assert type(channel) is ThinChannel
+        assert len(vars(channel)) < 20
+        process.write(b"hello\n")
+        process.write_eof()
+        assert await process.wait() == 0
+        assert b"".join(said) == b"hello\n"
+        assert (await node.run(["echo", "again"])).stdout == b"again\n"
 
 
 async def test_who_waits_for_the_end_of_a_connection_is_told(tmp_path: Path) -> None:
