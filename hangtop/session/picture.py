@@ -109,7 +109,7 @@ class Sheet:
             ranks=ranks,
             world_size=told_size(rank.process.world_size for rank in ranks),
             stacks=tuple(dump for _, dump in self.stacks),
-            stack_ranks={(r.node, r.process.pid): r.rank for r in ranks},
+            stack_ranks=self._whose_stacks(ranks),
             stack_nodes=tuple(node for node, _ in self.stacks),
             events=tuple(event for _, event in events),
             event_nodes=tuple(node for node, _ in events),
@@ -130,6 +130,11 @@ class Sheet:
             others=others,
             bystanders=bystanders,
         )
+
+    def _whose_stacks(self, ranks: Sequence[Rank]) -> Mapping[tuple[str, int], int]:
+        """Ranks of which there are dumps, by node and pid: in a job that moves few or none were looked at."""
+        dumped = {(node, dump.rank_pid) for node, dump in self.stacks}
+        return {key: rank.rank for rank in ranks if (key := (rank.node, rank.process.pid)) in dumped} if dumped else {}
 
 
 def _of_the_job(

@@ -169,6 +169,8 @@ def _unnamed_waiters(statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
 
 def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     """Dumps of each rank's newest process and its helpers, with the node; those of earlier processes are history."""
+    if not job.stacks:
+        return {}
     living = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
     known = {**living, **job.stack_ranks}
     newest = {rank.rank: (rank.node, rank.process.pid) for rank in job.ranks}
