@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
@@ -23,13 +22,12 @@ from hangtop.session.own_pauses import pauses
 from hangtop.session.pauses import ANYWHERE, Pauses
 from hangtop.session.state import JobState, NodeState, RankState
 from hangtop.session.steps import JobSteps
-from hangtop.session.tracks import WITNESSED, MotionTrack, track
+from hangtop.session.stills import Stills
+from hangtop.session.tracks import MotionTrack, track
 from hangtop.session.traffic import Traffic
 
 Key = tuple[str, int]
 """Node and pid."""
-Seen: TypeAlias = list[tuple[float, MotionTrack]]
-"""Ranks in view: seconds that each has been still, and what is known of it."""
 
 PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
@@ -45,12 +43,12 @@ PACE_SLACK = 1.25
 """… and the present one takes no more than so many times as long."""
 LONG_PAUSE, LONG_PAUSES = 10.0, 8
 """Seconds of a pause in which several looks may fall, and how many of those are remembered."""
-SPARES_AFTER = 10.0
-"""Seconds of watching from which on a rank that never moved, beside others that do, is a spare."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
 SLICE = 48
 """Nodes that are looked at in one go: some 2 ms."""
+MANY = 4096
+"""Ranks of which it is seen in one go whether they have gone."""
 
 
 class Progress:
@@ -129,7 +127,7 @@ class Progress:
 
     def looking(self, now: float, strangers: Collection[Key] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
-        seen: Seen = []
+        seen = Stills()
         alive: set[Key] = set()
         tally, steps = Tally(now, self._between), JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
@@ -139,15 +137,20 @@ class Progress:
                 steps.take(node, strangers)
             if number % SLICE == 0:
                 yield
-        for key in self._tracks.keys() - alive:
-            del self._tracks[key]
+        for number, key in enumerate(tuple(self._tracks), 1):
+            if key not in alive:
+                del self._tracks[key]
+            if number % MANY == 0:
+                yield
         for name in self._traffic.keys() - self._state.nodes.keys():
             del self._traffic[name]
         self._steps, self._between = steps, tally.span
         self._take(now, seen)
         self._motion = motion_of(tally, steps, self._still, self._rhythm())
 
-    def _look_at(self, node: NodeState, strangers: Collection[Key], seen: Seen, alive: set[Key], tally: Tally) -> None:
+    def _look_at(
+        self, node: NodeState, strangers: Collection[Key], seen: Stills, alive: set[Key], tally: Tally
+    ) -> None:
         at, before = node.seen_at, len(seen)
         source = node.sources.get("ranks")
         if node.link not in {"live", "limited"} or at is None or (source is not None and source.state != "ok"):
@@ -174,7 +177,7 @@ class Progress:
                 own = key in self._rebase or at <= node.answering.get(pid, 0.0)
                 self._rebase.discard(key)
                 known.follow(at, rank, gpu, exchanged=exchanged, own=own)
-            seen.append((min(tally.now, at + lag) - known.still_since, known))
+            seen.add(min(tally.now, at + lag) - known.still_since, known)
             tally.rank(known)
         tally.node(traffic, len(seen) - before)
 
@@ -191,10 +194,10 @@ class Progress:
                 self._rebase.add((node, dump.pid))
             known.saw(dump)
 
-    def _take(self, now: float, seen: Seen) -> None:
+    def _take(self, now: float, seen: Stills) -> None:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
         before, then, self._now = self._still, self._now, now
-        self._still = self._stillness(now, _without_spares(now, seen))
+        self._still = self._stillness(now, seen)
         if before is None or self._still is None or self._still >= before - 0.1:
             return
         began, ended = then - before, now - self._still
@@ -208,18 +211,16 @@ class Progress:
         else:
             self._pauses.learn(self.place, lasted, now)
 
-    def _stillness(self, now: float, seen: Seen) -> float | None:
-        if not seen:
+    def _stillness(self, now: float, seen: Stills) -> float | None:
+        told = seen.half(now)
+        if told is None:
             return None
-        stills = sorted((still for still, _ in seen), reverse=True)
-        half = (len(stills) + 1) // 2
-        still = max(0.0, stills[half - 1])
+        still, quiet = told
         steps = self._steps
         if steps.grown_at is not None:
             # One rank logs what all have done together.
             return max(0.0, min(still, now - steps.grown_at))
-        quiet = sum(not known.ever_moved and known.looks >= WITNESSED for _, known in seen)
-        if quiet >= half and steps.every is not None and steps.last_at is not None:
+        if quiet and steps.every is not None and steps.last_at is not None:
             since = now - steps.last_at
             if since > OVERDUE * steps.every + LAG:
                 return max(still, since)
@@ -230,17 +231,6 @@ class Progress:
         return max(
             PAUSE, 2.0 * self._between, 1.5 * (self._steps.every or 0.0), min(LONGEST_RHYTHM, self.usual_pause or 0.0)
         )
-
-
-def _without_spares(now: float, seen: Seen) -> Seen:
-    """Leave out ranks that never moved while all others do: a hot spare sleeps, and nobody waits for it.
-
-    They must be few and the others several, or those who never moved may be waiting for the one that does.
-    """
-    active = [each for each in seen if each[1].moves > 1]
-    idle = len(seen) - len(active)
-    old = seen and all(now - known.first_at >= SPARES_AFTER for _, known in seen)
-    return active if old and 0 < 2 * idle < len(seen) and len(active) > 1 else seen
 
 
 def _place(rank: RankState) -> int:
