@@ -21,8 +21,11 @@ FEW = 64
 """Objects in cycles, found in one turn, from which on the next turn looks again."""
 GAP = 20
 """Turns from one look at the young to the next at the most."""
-SPATE = 100_000
-"""Objects that may be made between two turns before Python collects them by itself."""
+SPATE = 2_000_000
+"""Objects that may be made between two turns before Python collects them by itself: not even where a turn is late."""
+MANY = 25_000
+"""Objects made since the last turn up to which it looks at them: 10 ms. More are made where thousands of nodes are
+judged, and to look at those takes as long as several paints."""
 NEVER = 1 << 30
 REST = 60.0
 """Seconds without a key after which a full collection disturbs nobody."""
@@ -56,7 +59,7 @@ class Garbage:
     def turn(self) -> None:
         """Put the young out of sight, twenty times a second; collect them before when it is time."""
         self._left -= 1
-        if self._left <= 0:
+        if self._left <= 0 and gc.get_count()[0] <= MANY:
             self._gap = 1 if gc.collect(0) >= FEW else min(GAP, 2 * self._gap)
             self._left = self._gap
         gc.freeze()

@@ -12,6 +12,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.aside import aside
 from hangtop.session.changes import Change
 from hangtop.session.look_times import LookTimes
+from hangtop.session.picture import NodeSheet
 from hangtop.session.watched import WatchedSession
 
 PERIOD = 1.0
@@ -189,7 +190,7 @@ class Watcher:
         from hangtop.diagnosis.verdict.verdict import diagnose
 
         session = self._session
-        nodes = {}
+        nodes: dict[str, NodeSheet] = {}
         # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
         copying, began = 0.0, time.thread_time()
         for number, name in enumerate(list(session.state.nodes), 1):
@@ -200,15 +201,16 @@ class Watcher:
                 began = time.thread_time()
         sheet = session.sheet(nodes)
         copying += time.thread_time() - began
-        del nodes
 
         def judge() -> Verdict:
             began = time.thread_time()
             verdict = diagnose(session.pictured(sheet))
+            while nodes:  # all at once, thousands of them would keep the loop from running until they are gone
+                nodes.popitem()
             self._cost = copying + time.thread_time() - began
             return verdict
 
-        return judge() if len(sheet.nodes) <= SMALL else await aside(judge)
+        return judge() if len(nodes) <= SMALL else await aside(judge)
 
     def _ripens(self) -> bool:
         """Tell, once a wait, that it has lasted as long as an alarm needs: what was seen of it is judged then."""

@@ -56,6 +56,31 @@ def test_young_cycles_go_at_the_turn_after_a_key_and_who_survives_is_put_out_of_
     assert any(kept is one for one in gc.get_objects())
 
 
+def test_no_more_are_looked_at_than_a_paint_may_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    monkeypatch.setattr("tui.garbage.MANY", 50)
+    keeper = Garbage()
+    keeper.start()
+    try:
+        keeper.turn()
+        keeper.pressed()
+        crowd: list[list[int]] = [[] for _ in range(100)]
+        seen = weakref.ref(Cycle())
+        keeper.turn()
+        assert seen() is not None
+        keeper.pressed()
+        keeper.turn()
+        assert seen() is not None  # out of sight until nobody is there
+        assert len(crowd) == 100
+    finally:
+        keeper.stop()
+    gc.collect()
+    assert seen() is None
+
+
 def test_the_young_are_looked_at_often_only_while_there_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     found, looks, keeper = 0, list[int](), Garbage()
 
