@@ -55,7 +55,7 @@ class OverviewPanel(OverviewParts):
             (self.waitmap, self.waitmap.feed),
             (self.lastlines, self.lastlines.feed),
         ):
-            if shown.display:
+            if shown.display and self._shares:  # until there is a size, all are, and of 16,384 ranks that costs
                 feed()
         self.changes.feed()
         grouped = self.mosaic.halves.told() if self.mosaic.display and self.mosaic.view > 1 else []
@@ -92,7 +92,7 @@ class OverviewPanel(OverviewParts):
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
         part = shares(width, height, nodes, view, hangs=hangs, need=self._needed())
-        found = part, view, nodes <= FEW, hangs, graph, self.onset.filled(width // 2)
+        found = part, view, nodes <= FEW, hangs, graph, self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return
         self._shares = found
