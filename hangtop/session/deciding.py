@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from hangtop.diagnosis.witnesses.log_reading import logs_behind
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
     from hangtop.session.session import Session
+    from hangtop.session.witnesses import Witnesses
 
 STEP = 0.25
 """Seconds between two glances at the cheap signs."""
@@ -64,6 +65,17 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
         return await watching.run(watch, say)
     finally:
         watching.stop()
+
+
+async def fetched_whole(witnesses: Witnesses, dumps: Sequence[Dump]) -> bool:
+    """Fetch dumps once more where some ranks had none: those of one time-out write theirs seconds apart.
+
+    Tells whether any rank had one.
+    """
+    found = any(dump.size for dump in dumps)
+    if found and not all(dump.size for dump in dumps):
+        await witnesses.recorders()
+    return found
 
 
 class _Watching:
@@ -142,10 +154,7 @@ class _Watching:
         say("fetching what flight recorders hold")
         assert self._dumps is not None, "they are asked for before anything is judged"
         await asyncio.wait([self._dumps], timeout=LAST_LOOK)
-        dumps = self._dumps.result() if self._dumps.done() else []
-        found = any(dump.size for dump in dumps)
-        if found and not all(dump.size for dump in dumps):
-            await session.witnesses.recorders()  # ranks of one time-out write theirs seconds apart
+        found = self._dumps.done() and await fetched_whole(session.witnesses, self._dumps.result())
         if verdict.names_nobody and not session.options.read_only:
             found |= any(dump.size for dump in await session.witnesses.recorders(fresh=True))
         return await session.judge() if found else verdict
