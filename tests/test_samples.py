@@ -12,7 +12,9 @@ from collectors.samples.registry import SAMPLES
 
 @pytest.mark.parametrize("kind", [*SAMPLES, Settings, Beat, Lent], ids=lambda kind: kind.__name__)
 def test_every_kind_has_a_decoder(kind: type) -> None:
-    msgspec.json.Decoder(tuple[str, kind])  # type: ignore[valid-type]
+    decoder = msgspec.json.Decoder(tuple[str, kind])  # type: ignore[valid-type]
+    with pytest.raises(msgspec.ValidationError):
+        decoder.decode(b'["Kind","no row"]')
 
 
 def test_a_sample_survives_the_wire() -> None:

@@ -18,6 +18,7 @@ from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
 from hangtop.demo.devices.bench import Bench
 from tests.support.amd import install, metric, process, write_card, write_node, write_process
 from tests.support.looks import look, until, until_raised
+from tests.support.sent import arrived
 
 
 @pytest.fixture
@@ -167,5 +168,5 @@ def test_no_gpu_of_either_make(sys: Path, source: Gpus) -> None:
 def test_any_answer_is_read(text: str, value: object) -> None:
     for said in (text, json.dumps([value]), json.dumps({"gpu_data": [{"gpu": 0, "usage": value, "power": value}]})):
         for item in amd_smi.items(said):
-            amd_smi.sample(item)
-            amd_smi.processes({**item, "process_list": [value]}, "x")
+            assert arrived(amd_smi.sample(item))
+            assert arrived(GpuProcesses(amd_smi.processes({**item, "process_list": [value]}, "x")))

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.nvidia_smi_fields import choose
-from collectors.node.nvidia_smi_rows import Row, app_row, device_line, gpu_row, lost_row, saved_apps, saved_rows
+from collectors.node.nvidia_smi_rows import Row, app_row, device_line, gpu_row, header, lost_row, saved_apps, saved_rows
+from collectors.samples.gpus import GpuProcesses
+from tests.support.sent import arrived
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/devices"
 COLUMNS = choose(frozenset())
@@ -168,7 +170,13 @@ def test_no_row_raises(cells: list[str]) -> None:
 
 
 @given(st.lists(st.lists(CELLS, max_size=6).map(", ".join), max_size=8).map("\n".join))
-def test_no_saved_text_raises(text: str) -> None:
+def test_every_line_of_a_saved_text_is_a_row_or_a_fault_and_both_can_be_sent(text: str) -> None:
     head = "index, uuid, utilization.gpu [%], memory.used [MiB], pid\n"
-    saved_rows(head + text)
-    saved_apps(head + text)
+    rows, faults = saved_rows(head + text)
+    said = [line for line in text.splitlines() if line.strip() and header(line) is None]
+    assert len(rows) + len(faults) == len(said)
+    for row in rows:
+        assert arrived(row.facts)
+        assert arrived(row.sample)
+    assert all(map(arrived, faults))
+    assert arrived(GpuProcesses(saved_apps(head + text)))

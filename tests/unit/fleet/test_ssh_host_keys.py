@@ -199,11 +199,13 @@ async def test_certificate_of_a_known_authority(user: Home) -> None:
 
 
 async def test_the_kind_of_key_that_is_known_is_asked_for(user: Home) -> None:
+    person = Person()
     async with serve(Host(host_keys=("host", "ec-host"))) as host:
         user.knows(host, "ec-host")
         user.node("node0", host)
-        async with node(user, Person()) as made:
+        async with node(user, person) as made:
             await made.connect()
+    assert person.questions == []
 
 
 async def test_key_of_another_type_is_a_changed_key(user: Home) -> None:
@@ -228,15 +230,17 @@ async def test_the_key_of_port_22_does_not_make_another_port_s_changed_but_is_to
 
 
 async def test_alias_hash_and_plain_name(user: Home) -> None:
+    person = Person()
     async with serve() as host:
         user.node("node0", host, "HostKeyAlias model-cluster")
         user.known_hosts.write_text(f"model-cluster {public('host')}\n")
         subprocess_hash(user.known_hosts)
-        async with node(user, Person()) as made:
+        async with node(user, person) as made:
             await made.connect()
         user.known_hosts.write_text(f"model-cluster {public('host')}\n")
-        async with node(user, Person()) as made:
+        async with node(user, person) as made:
             await made.connect()
+    assert person.questions == []
 
 
 def subprocess_hash(path: Path) -> None:
@@ -244,11 +248,13 @@ def subprocess_hash(path: Path) -> None:
 
 
 async def test_loopback_may_go_unchecked(user: Home) -> None:
+    person = Person()
     async with serve() as host:
         user.knows(host, "another")
         user.node("node0", host, "NoHostAuthenticationForLocalhost yes")
-        async with node(user, Person()) as made:
+        async with node(user, person) as made:
             await made.connect()
+    assert person.questions == []
 
 
 async def test_a_known_hosts_that_cannot_be_written_is_told_and_not_in_the_way(user: Home) -> None:

@@ -94,5 +94,6 @@ def test_rails_of_a_node_by_its_name_and_by_the_lids_of_its_ports() -> None:
 @given(st.text(max_size=200), st.text(max_size=40))
 def test_any_text_is_read(text: str, name: str) -> None:
     for line in (text, f'Switch 1 "S-1" # "{text}"\n[1] "H-2"[1](2) # "{text}" lid 1 4xHDR', f"SwitchName={text}"):
-        of_slurm(line, "x").of([name], [("d", 1)])
-        ibnetdiscover.read(line).of([name], [("d", 1)])
+        for plan in (of_slurm(line, "x"), ibnetdiscover.read(line)):
+            assert all(place.name and place.source for place in plan.of([name], [("d", 1)]))
+            assert set(plan.by_name) == {known.lower() for known in plan.by_name}

@@ -61,8 +61,8 @@ def test_a_run_that_was_cut_off() -> None:
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    parse(text)
+def test_any_text_is_read_and_no_line_makes_more_than_one_row(text: str) -> None:
+    assert len(parse(text).rows) <= len(text.splitlines())
 
 
 @given(st.text(alphabet="0123456789.eE+-# \n\tnaNif/A", max_size=400), st.integers(0, len(NEW)))

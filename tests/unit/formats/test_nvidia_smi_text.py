@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.formats.nvidia_smi_text import looks_like, read
+from collectors.formats.nvidia_smi_text import Saved, looks_like, read
+from collectors.samples.gpus import GpuProcesses
+from tests.support.sent import arrived
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/devices"
 TABLE = (FIXTURES / "h200-load-table.txt").read_text()
@@ -140,11 +142,21 @@ LINES = st.sampled_from(
 )
 
 
+def check(saved: Saved) -> None:
+    """What tells something says of what form it was, and is what a node could have sent."""
+    assert saved.form or not (saved.rows or saved.faults or saved.apps)
+    for row in saved.rows:
+        assert arrived(row.facts)
+        assert arrived(row.sample)
+    assert all(map(arrived, saved.faults))
+    assert arrived(GpuProcesses(saved.apps))
+
+
 @given(st.lists(LINES, max_size=40), st.text(max_size=80))
-def test_nothing_raises(lines: list[str], end: str) -> None:
-    read("\n".join(lines) + end)
+def test_whatever_is_read_of_a_mixture_can_be_used(lines: list[str], end: str) -> None:
+    check(read("\n".join(lines) + end))
 
 
 @given(st.sampled_from([TABLE, QUERY, CSV]), st.integers(0, 15000), st.text(max_size=30))
-def test_damaged_output_does_not_raise(text: str, at: int, damage: str) -> None:
-    read(text[:at] + damage + text[at + len(damage) :])
+def test_whatever_is_read_of_damaged_output_can_be_used(text: str, at: int, damage: str) -> None:
+    check(read(text[:at] + damage + text[at + len(damage) :]))

@@ -139,15 +139,26 @@ def test_ten_bytes_that_refer_a_thousand_times_to_what_is_small_are_plain() -> N
     assert load(pickle.dumps([SHARED] * 1000, 2)) == [SHARED] * 1000
 
 
+def kinds(value: object) -> set[type]:
+    """Types of a value and of all within it."""
+    within: list[object] = []
+    if isinstance(value, dict):
+        within = [*value, *value.values()]
+    elif isinstance(value, list | tuple):
+        within = list(value)
+    return {type(value)}.union(*map(kinds, within))
+
+
 @given(st.binary(max_size=200).map(lambda tail: b"\x80\x02" + tail), st.data())
 def test_any_bytes_are_read_or_refused(data: bytes, more: st.DataObject) -> None:
     whole = bytearray(pickle.dumps(PLAIN, 2))
     whole[more.draw(st.integers(0, len(whole) - 1))] = more.draw(st.integers(0, 255))
     for each in (data, bytes(whole)):
         try:
-            load(each)
+            built = load(each)
         except BadFormat:
             continue
+        assert kinds(built) <= {type(None), bool, int, float, str, bytes, list, tuple, dict}
 
 
 @pytest.mark.parametrize("data", SHAPES.values(), ids=SHAPES)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, pyspy_text
+from tests.support.sent import arrived
 
 TEXT = """Process 14927: /opt/train/python -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -71,9 +72,11 @@ def test_what_is_no_dump(text: str) -> None:
 def test_damage_is_read_or_refused(put: str, where: int) -> None:
     for text in (TEXT, json.dumps(JSON)):
         try:
-            pyspy_text.read(text[:where] + put + text[where:], at=0.0)
+            dumps = pyspy_text.read(text[:where] + put + text[where:], at=0.0)
         except BadFormat:
             continue
+        assert dumps
+        assert all(arrived(dump) for dump in dumps)
 
 
 BARE = """Thread 0x7FA6E7C01740 (idle): "MainThread"

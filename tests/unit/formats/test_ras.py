@@ -262,6 +262,9 @@ def test_damage_is_read_or_refused(text: str, changes: list[tuple[int, str]]) ->
         at = where % len(text)
         text = text[:at] + put + text[at + 3 :]
     try:
-        ras.parse(text, node="", at=0.0)
+        report = ras.parse(text, node="", at=0.0)
     except BadFormat:
         return
+    for communicator in report.communicators:
+        assert all(rank.rank >= 0 and rank.pid >= 0 for rank in communicator.ranks)
+        assert all(count >= 0 for rank in communicator.ranks for count in rank.counts.values())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from collectors.node.logs.counters import counted
 from collectors.node.logs.steps import SEEN, LogSteps
 from collectors.samples.logs import StepCount
+from tests.support.sent import arrived
 
 NOW = 1_000_000_000.0
 
@@ -257,8 +258,10 @@ def test_no_line_takes_long(text: str) -> None:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.booleans())
-def test_whatever_stands_in_a_log_nothing_is_raised(chunks: list[bytes], live: bool) -> None:
+def test_whatever_stands_in_a_log_what_is_told_can_be_sent(chunks: list[bytes], live: bool) -> None:
     log = LogSteps()
     for chunk in chunks:
         log.take(chunk, NOW, None, live=live)
-        log.told("/x.log", None, None)
+        count = log.told("/x.log", None, None)
+        assert count is None or arrived(count)
+        assert live or count is None or count.grown == 0

@@ -184,6 +184,8 @@ def test_messages_of_one_answer_are_told_apart() -> None:
 
 @given(st.binary(max_size=400))
 def test_no_answer_is_too_odd(answer: bytes) -> None:
-    for _, body in parts(answer):
-        counted(body)
-    counted(answer)
+    bodies = [body for _, body in parts(answer)]
+    assert sum(map(len, bodies)) <= len(answer)
+    for body in (*bodies, answer):
+        found = counted(body)
+        assert found is None or (found.inode >= 0 and found.port in {None, *range(1 << 16)})

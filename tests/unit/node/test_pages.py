@@ -24,6 +24,7 @@ from collectors.samples import page as layout
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from tests.support.made import process
+from tests.support.sent import arrived
 
 ROOT = Path(__file__).parents[3]
 
@@ -240,6 +241,5 @@ def test_any_answer_is_read_or_left(answer: bytes, length: int | None) -> None:
     data[layout.ANSWER + 4 : layout.ANSWER + 4 + len(answer)] = answer
     data[layout.SAID : layout.SAID + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
     data[layout.SAID + 4 : layout.SAID + 4 + len(answer)] = answer
-    for result in page_reading.results_of(bytes(data), 7):
-        json.dumps(result, allow_nan=False)
-    json.dumps(page_reading.facts_of(bytes(data), 7, 0))
+    assert all(arrived(result) for result in page_reading.results_of(bytes(data), 7))
+    assert arrived(page_reading.facts_of(bytes(data), 7, 0))

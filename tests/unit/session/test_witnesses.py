@@ -93,7 +93,10 @@ async def test_unasked_no_other_machine_is_connected_to_whatever_the_job_names()
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "0.0.0.0"])
 def test_addresses_of_this_machine_are_its_own(host: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as listening:
-        netns.connect(os.getpid(), (host, listening.getsockname()[1]), 5.0, own=True).close()
+        near = netns.connect(os.getpid(), (host, listening.getsockname()[1]), 5.0, own=True)
+        far, address = listening.accept()
+        with near, far:
+            assert near.getsockname() == address
 
 
 @pytest.mark.parametrize(

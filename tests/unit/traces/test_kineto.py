@@ -207,6 +207,7 @@ def test_whatever_an_event_is(tmp_path: Path, value: object) -> None:
     known = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 1, "dur": 1, "args": value}
     text = json.dumps({"traceEvents": [value, known], "distributedInfo": value, "baseTimeNanoseconds": value})
     trace = kineto.read(str(written(tmp_path, text)))
+    assert 0 <= trace.exposed <= trace.communication + 1e-9
     json.dumps(trace, allow_nan=False)
 
 
