@@ -9,6 +9,7 @@ import pytest
 from collectors.samples.location import Location
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung
+from tui.app import ScreenOptions
 from tui.filter import parse
 from tui.panels.registry import PANELS
 from tui.panels.table_panel import TablePanel
@@ -152,7 +153,7 @@ async def test_a_hidden_column_that_orders_comes_back_and_one_that_orders_cannot
 async def test_totals_are_those_of_what_the_filter_shows(key: str, typed: str, total: str) -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
-    async with screen(session) as shown:
+    async with screen(session, ScreenOptions(theme="hangtop", refresh=10.0)) as shown:  # no tick helps
         await shown.press(key, "slash", *typed, "enter")
         assert shown.lines()[3].startswith(total)
         await shown.press("escape")

@@ -18,7 +18,7 @@ async def ask_filter(app: Host) -> None:
     if "filter" not in app.panel.can:
         app.say(app.panel.WHY_NO_FILTER, "warning")
         return
-    line = FilterLine(app.panel)
+    line = FilterLine(app.panel, app.tick)  # where one is, the filter is named
     await app.screen.mount(line, before="#footer")
     line.focus()
 
