@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+from textual.events import Key
+from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 from textual.pilot import Pilot
 
 from tests.support.screens import Paper, PaperSession
 from tui.app import HangtopApp, ScreenOptions
 
 SIZE = (120, 40)
-ROUNDS = 3
-"""Messages from widget to widget that a key may need: to the screen, to a dialog that it opens, to what is in that."""
+TURNS = 10_000
+"""Of the event loop, after which somebody who never waits is waited for no longer."""
+
+
+def pressed(key: str) -> Key:
+    """What a terminal says of a key, by its name or its character: ``question_mark`` and ``?`` are the same."""
+    name = key if key.isalnum() or len(key) > 1 else _character_to_key(key)
+    try:
+        character: str | None = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(name, name)))
+    except KeyError:
+        character = key if len(key) == 1 else None
+    return Key(name, character)
+
+
+async def nothing_left() -> None:
+    """Wait until the event loop has nothing to do but to wait: for time, for what is read, for other threads."""
+    loop: Any = asyncio.get_running_loop()
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+        if not loop._ready:
+            return
 
 
 class Screen:
@@ -22,25 +46,36 @@ class Screen:
         self.app, self.session, self.pilot = app, session, pilot
 
     async def press(self, *keys: str) -> None:
-        """Press keys, and let what they set going end."""
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-        await self.app.workers.wait_for_complete([worker for worker in self.app.workers if worker.name != "session"])
-        await self.pilot.pause()
+        """Press keys, and let what each of them set going end."""
+        for key in keys:
+            self.app.post_message(pressed(key))
+            await self.settle()
+            at_work = [worker for worker in self.app.workers if worker.name != "session"]
+            if at_work:
+                await self.app.workers.wait_for_complete(at_work)
+                await self.settle()
 
     async def press_quickly(self, key: str) -> None:
-        """Press a key, and go on as soon as all widgets have handled what it set going.
+        """Press a key, and go on as soon as all widgets have handled what it set going, whatever works on."""
+        self.app.post_message(pressed(key))
+        await self.settle()
 
-        :meth:`press` waits until the process has nothing to do, three times; for keys by the dozen that is seconds.
+    async def settle(self) -> None:
+        """Let all widgets handle what was set going, and paint.
+
+        Pilot's own pause waits until the process has nothing to do: 20 ms at least, and on a busy machine a second.
         """
-        self.app.simulate_key(key)
-        for _ in range(ROUNDS):
-            await self.pilot._wait_for_screen()
+        for _ in range(2):
+            await nothing_left()
+            await self.pilot._wait_for_screen()  # who waits for another thread keeps its messages waiting
+            await self.app.animator.wait_until_complete()
+            self.app.screen._on_timer_update()
+        await nothing_left()
 
     async def draw(self) -> None:
         """Let a tick pass."""
         self.app.tick()
-        await self.pilot.pause()
+        await self.settle()
 
     def lines(self) -> list[str]:
         """What is on the screen, line by line."""
@@ -65,7 +100,7 @@ async def screen(
     session = session or Paper().session()
     app = HangtopApp(session, options or ScreenOptions(theme="hangtop"))
     async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause()
         shown = Screen(app, session, pilot)
+        await shown.settle()
         await shown.draw()
         yield shown
