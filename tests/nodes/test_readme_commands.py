@@ -1,4 +1,4 @@
-"""Every command of the README, run: the demo in a terminal, the others against two real nodes with a job."""
+"""Every command of the README but the demo, run against two real nodes with a job."""
 
 from __future__ import annotations
 
@@ -80,22 +80,5 @@ def test_the_live_screen(environment: dict[str, str]) -> None:
         terminal.wait_for("2/2 ranks")
         terminal.press("2")
         terminal.wait_for("rank")
-        terminal.press("q")
-        terminal.wait_until_ended()
-
-
-@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
-def test_the_demo_names_the_culprit_and_shows_its_stack() -> None:
-    words = shlex.split(commands()[0].rpartition("&&")[2])[1:]
-    with Tmux([*HANGTOP, *words, "--after", "4", "--patience", "5"]) as terminal:
-        terminal.wait_for("DEMO", 30)
-        screen = terminal.wait_for("HUNG", 60)
-        assert "rank 1 on node0 holds up 3 others" in screen
-        terminal.press("7")
-        terminal.wait_for("rank_stuck_in_data")
-        terminal.press("Enter")
-        terminal.wait_for("read_shard")
-        terminal.press("q")
-        terminal.wait_for("Leave hangtop?")
         terminal.press("q")
         terminal.wait_until_ended()
