@@ -35,8 +35,9 @@ class SlowPath(NamedTuple):
 def slow_path(job_status: JobStatus) -> Iterator[Finding]:
     """slow_link: data wait to be sent between two nodes for seconds on end, and next to nothing gets through.
 
-    Needs several looks at ranks in the node's own network namespace, Linux 4.10, and TCP connections of theirs to other
-    nodes of the job. What the far end does not take, or waits for a buffer here, is no slow path.
+    Needs several looks at ranks, Linux 4.10, and TCP connections of theirs to addresses that are known to be another
+    node's of the job: those within the own networks of containers are not. What the far end does not take, or waits
+    for a buffer here, is no slow path.
     """
     job = job_status.job
     slow = list(_slow(job)) if job.live else []
