@@ -47,7 +47,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     apart = none_under_way((*graph.culprits, *graph.waiters)) if beside_gpus else None
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
     yield Finding(
-        "collective_mismatch", "critical", min(_sureness(graph), BY_THREADS if apart else 1.0),
+        "collective_mismatch", "critical", _sureness(graph) if apart is None else _beside_threads(graph, apart),
         f"ranks wait at different operations: {odd}" + (f", {others}" if others else ""),
         ranks=tuple(culprit.rank for culprit in graph.culprits),
         nodes=nodes_of(graph.culprits),
@@ -173,6 +173,12 @@ def _sureness(graph: WaitGraph) -> float:
     if len({(point.kind, point.op) for point in graph.points}) == 1:
         sure -= 0.1  # the same operation, called from different lines: it may be one collective after all
     return round(sure, 2)
+
+
+def _beside_threads(graph: WaitGraph, apart: RankStatus) -> float:
+    """Of a mismatch in which NCCL's threads set one rank apart: less where they alone decide, or name another one."""
+    seconded = apart in graph.culprits and not graph.by_threads
+    return _sureness(graph) if seconded else min(_sureness(graph), BY_THREADS)
 
 
 def _load_proof(load: Fingerprint | None) -> tuple[Evidence, ...]:

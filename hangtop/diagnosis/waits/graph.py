@@ -48,6 +48,8 @@ class WaitGraph:
     """The waiters were seen to stand still; False where they spin and cannot be told from moving by their CPU."""
     tied: bool = False
     """Nothing tells which of the points is the odd one."""
+    by_threads: bool = False
+    """Nothing but NCCL's threads tells which of the points is the odd one."""
 
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
@@ -168,7 +170,7 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     apart = none_under_way(waiting)
     alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
     if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
-        return _split("mismatch", waiting, points, alone, {apart.rank})
+        return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
     return _graph("stalled", (), waiting, points, points)
 
 

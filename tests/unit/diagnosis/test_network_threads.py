@@ -10,7 +10,7 @@ import pytest
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import first
-from tests.unit.diagnosis.test_own_gpu import SYNCHRONIZE, spinning
+from tests.unit.diagnosis.test_own_gpu import EMPTY, SPIN, SYNCHRONIZE, spinning, with_gpus
 
 C10D = "/env/point-packages/torch/distributed/distributed_c10d.py"
 APART = "alone has nothing under way in the network"
@@ -50,9 +50,9 @@ def test_the_one_rank_whose_network_threads_sleep_is_told() -> None:
     assert "has not launched what the others wait in" in found.advice
 
 
-def elsewhere(*stack: str) -> Any:
+def elsewhere(*stack: str, gpu: dict[str, Any] = SPIN) -> Any:
     """The same job with rank 1 at this stack; all but its NCCL have something under way in the network."""
-    job = spinning()
+    job = with_gpus(spinning(), SPIN, gpu, SPIN, SPIN)
     job.ranks(1).at(list(stack), state="R").pulse(cores=1.0)
     return first(diagnose(with_threads(job.job(), 1.0, 0.02, 0.99, 1.01)))
 
@@ -67,6 +67,12 @@ def test_who_waits_for_its_gpu_at_a_line_of_its_own_holds_the_others_up() -> Non
 def test_who_is_in_a_collective_at_a_line_of_its_own_left_that_of_the_others() -> None:
     found = elsewhere(f"barrier {C10D}:4000", "finish train.py:120", "main train.py:9")
     assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "likely")
+
+
+def test_where_gpus_tell_who_left_the_others_collective_the_threads_second_them() -> None:
+    found = elsewhere(f"barrier {C10D}:4000", "finish train.py:120", "main train.py:9", gpu=EMPTY)
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "proven")
+    assert any(line.text.endswith("rank 1 0.02 cores, the others 0.99 to 1.01") for line in found.evidence)
 
 
 def test_who_comes_to_send_or_receive_waits_for_its_peer() -> None:
