@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from collectors.node import netns
 from collectors.node.carried import ProcessTraffic, carried
+from tests.support.reached import BY_A_SHELL, Reached
 
 pytestmark = pytest.mark.nodes
 
@@ -120,11 +119,6 @@ def test_the_rank_in_the_other_container_holds_the_first_one_up(
     while not logs[1].exists() or "struck" not in logs[1].read_text():
         assert time.monotonic() < deadline, [log.read_text() for log in logs if log.exists()]
         time.sleep(0.1)
-    main = "from hangtop.cli.main import main; main()"
-    words = ["triage", "here", "--via", 'sh -c "exec sh" %h', "--job", f"HX_CASE={tmp_path}", "--json", "--batch"]
-    done = subprocess.run(
-        [sys.executable, "-c", main, *words], capture_output=True, text=True, check=False, timeout=120
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer = Reached(BY_A_SHELL, str(tmp_path)).triage()
     first = answer["findings"][0]
     assert (answer["verdict"], first["kind"], first["ranks"]) == ("hung", "rank_stuck_in_data", [1])

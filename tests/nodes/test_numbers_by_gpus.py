@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -12,12 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hangtop.demo.devices.bench import Bench, Hardware
 from hangtop.demo.job.device import RECORD
+from tests.support.reached import Reached
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
@@ -52,17 +51,6 @@ def _spawned(parent: int) -> list[int]:
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def _answer(folder: Path, bench: Bench) -> dict[str, Any]:
-    way = f'env PATH={shlex.quote(str(bench.bin))}:{os.environ["PATH"]} sh -c "exec sh" %h'
-    main = "from hangtop.cli.main import main; main()"
-    words = ["triage", "here", "--via", way, "--job", f"HX_CASE={folder}", "--watch", "6", "--json", "--batch"]
-    done = subprocess.run(
-        [sys.executable, "-c", main, *words], capture_output=True, text=True, check=False, timeout=120
-    )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
-
-
 @pytest.mark.parametrize("in_order", [True, False])
 def test_they_are_numbered_where_their_gpus_come_in_the_order_of_their_start(tmp_path: Path, in_order: bool) -> None:
     bench = Bench(tmp_path / "gpus", Hardware(gpus=2, ports=0))
@@ -73,7 +61,8 @@ def test_they_are_numbered_where_their_gpus_come_in_the_order_of_their_start(tmp
         for gpu, pid in enumerate(pids if in_order else pids[::-1]):
             record = RECORD.pack(pid, 0.0, 0.0, 1 << 30)
             (bench.folder / f"gpu{gpu}.state").write_bytes(record)
-        answer = _answer(tmp_path, bench)
+        way = f'env PATH={shlex.quote(str(bench.bin))}:{os.environ["PATH"]} sh -c "exec sh" %h'
+        answer = Reached(["here", "--via", way, "--watch", "6"], str(tmp_path)).triage()
     first = answer["findings"][0]
     assert (answer["verdict"], first["kind"]) == ("hung", "rank_stuck_in_data")
     told = (first["ranks"], first["processes"])

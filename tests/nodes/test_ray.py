@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import signal
 import subprocess
@@ -13,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from collectors.node.ray_state import ranks_of
+from tests.support.reached import BY_A_SHELL, Reached
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "ray_job.py"
 WORLD, WHO = 3, 1
@@ -41,8 +40,8 @@ def _running(folder: Path, mode: str) -> Iterator[dict[int, int]]:
     """A job until it is stuck; gives the rank of each process as the job knows it."""
     own = tempfile.TemporaryDirectory(prefix="hx-ray-", ignore_cleanup_errors=True)
     env = {
-        **os.environ, "HX_FOLDER": str(folder), "HX_RAY": own.name, "HX_WHO": str(WHO), "HX_WORLD": str(WORLD),
-        "OMP_NUM_THREADS": "1",
+        **os.environ, "HX_CASE": str(folder), "HX_FOLDER": str(folder), "HX_RAY": own.name, "OMP_NUM_THREADS": "1",
+        "HX_WHO": str(WHO), "HX_WORLD": str(WORLD),
         "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
         "RAY_AUTH_MODE": "disabled" if mode == "named" else "token", "RAY_AUTH_TOKEN": "of-this-test-alone",
     }  # fmt: skip
@@ -67,23 +66,11 @@ def _running(folder: Path, mode: str) -> Iterator[dict[int, int]]:
         own.cleanup()
 
 
-def _triage(folder: Path) -> dict[str, Any]:
-    """What is said of it, over a shell of this machine."""
-    main = "from hangtop.cli.main import main; main()"
-    way = 'sh -c "exec sh" %h'
-    words = ["triage", "here", "--via", way, "--job", f"HX_FOLDER={folder}", "--watch", "5", "--json", "--batch"]
-    done = subprocess.run(
-        [sys.executable, "-c", main, *words], capture_output=True, text=True, check=False, timeout=120
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 @pytest.mark.parametrize("mode", ["train", "called", "named"])
 def test_ranks_are_numbered_by_rays_state_and_the_stuck_one_is_named(tmp_path: Path, mode: str) -> None:
     with _running(tmp_path, mode) as ranks:
         assert ranks_of("/proc", ranks.keys()) == ranks
-        answer = _triage(tmp_path)
+        answer = Reached([*BY_A_SHELL, "--watch", "5"], str(tmp_path)).triage()
     assert answer["verdict"] == "hung"
     assert answer["findings"][0]["ranks"] == [WHO]
     assert answer["job"]["ranks_seen"] == WORLD
@@ -92,7 +79,7 @@ def test_ranks_are_numbered_by_rays_state_and_the_stuck_one_is_named(tmp_path: P
 def test_actors_of_whom_ray_tells_no_number_are_named_by_host_and_pid(tmp_path: Path) -> None:
     with _running(tmp_path, "plain") as ranks:
         assert ranks_of("/proc", ranks.keys()) == {}
-        answer = _triage(tmp_path)
+        answer = Reached([*BY_A_SHELL, "--watch", "5"], str(tmp_path)).triage()
         (stuck,) = [pid for pid, rank in ranks.items() if rank == WHO]
     assert answer["verdict"] == "hung"
     assert (answer["findings"][0]["ranks"], answer["findings"][0]["processes"]) == ([], [f"here:{stuck}"])

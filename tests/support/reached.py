@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+BY_A_SHELL = ("here", "--via", 'sh -c "exec sh" %h')
+"""This machine, by a command that gives a shell here."""
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 
 
@@ -33,7 +35,7 @@ class Reached:
 
     def triage(self) -> dict[str, Any]:
         """The answer of triage."""
-        _, out, errors = self.ask("triage", "--json")
+        _, out, errors = self.ask("triage", "--json", timeout=120.0)
         assert out, errors
         return dict(json.loads(out))
 
