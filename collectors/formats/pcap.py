@@ -19,7 +19,7 @@ _MAGIC = {
 }  # fmt: skip
 RECORD_LIMIT = 1 << 18
 """Bytes of the largest packet that tcpdump stores (MAXIMUM_SNAPLEN)."""
-FIN, SYN, RST = 1, 2, 4
+SYN = 2
 _ETHERNET, _RAW, _SLL, _SLL2, _IPV4, _IPV6 = 1, 101, 113, 276, 228, 229
 _VLAN = {0x8100, 0x88A8}
 _TCP = 6

@@ -162,12 +162,8 @@ def _go_on_inside() -> None:
 
 def _forward(child: int) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(child, signal.SIGTERM))
-    while True:
-        try:
-            status = os.waitpid(child, 0)[1]
-        except InterruptedError:
-            continue
-        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
+    status = os.waitpid(child, 0)[1]
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
 
 
 def _become(order: "Dict[str, object]") -> None:

@@ -57,7 +57,7 @@ class Hearing:
         try:
             while os.read(self.descriptor, 4096):
                 pass
-        except BlockingIOError:
+        except BlockingIOError:  # all that rang is taken
             pass
         with self._more:
             self._pass_over_heartbeats()

@@ -25,8 +25,8 @@ from tui.widgets.lines import Lines, Piece, strip_of
 
 LABEL = 15
 """Cells to the left of a chart: its name, what it is now, and its scale."""
-COMPACT, SMALL = 3, 8
-"""Lines in which the verdict, the most telling figure and the marks fit; lines from which on there is a title."""
+SMALL = 8
+"""Lines from which on there is a title."""
 
 
 @dataclass(frozen=True, slots=True)
