@@ -12,6 +12,10 @@ from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
 from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
 
+RELEASED_S = 20.0
+"""Ours: for so long after its end a process may still be listed on a GPU: its list is read seldom, and memory of
+tens of gigabytes is given back in seconds."""
+
 
 def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
     """gpu_assignment_conflict: ranks that share their only GPU, or whose settings leave them without one.
@@ -183,12 +187,19 @@ def _all_strangers(job: Job) -> Iterator[tuple[Node, Gpu, list[tuple[int, int, s
 
 
 def _own_pids(job: Job, node: Node) -> set[int]:
-    """Ranks and helpers on a node whose pids the driver knows; empty where pids cannot be compared.
+    """Ranks and helpers on a node whose pids the driver knows, those included that have just ended.
+
+    Empty where pids cannot be compared.
 
     Inside a container the driver lists host pids: then none of them matches, and nothing can be said.
     """
     own = {rank.process.pid for rank in living_on(job, node.name)}
     own |= {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
+    own |= {
+        rank.process.pid
+        for rank in job.ranks
+        if rank.node == node.name and rank.gone_at is not None and job.now - rank.gone_at < RELEASED_S
+    }
     return own if any(process.pid in own for gpu in node.gpus for process in gpu.processes) else set()
 
 

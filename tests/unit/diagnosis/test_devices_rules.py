@@ -379,6 +379,13 @@ def test_two_notebooks_of_one_user_may_share_a_gpu() -> None:
     assert "gpu_assignment_conflict" in kinds(diagnose(nameless(29500)))
 
 
+@pytest.mark.parametrize(("ago", "told"), [(4.0, False), (60.0, True)])
+def test_a_rank_that_has_just_ended_is_no_stranger_on_its_gpu(ago: float, told: bool) -> None:
+    job = watched(gpu(0, pids=[1000]), gpu(1, pids=[1001], memory=20 * GIB))
+    job.ranks(1).gone(ago)
+    assert ("zombie_process" in kinds(job.verdict())) is told
+
+
 def test_a_stranger_on_a_gpu() -> None:
     job = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB))
     assert first(job.verdict()).kind == "zombie_process"
