@@ -30,6 +30,7 @@ from hangtop.diagnosis.witnesses.ends import (
 from hangtop.diagnosis.witnesses.failures import (
     VICTIM_SIGNALS,
     Failure,
+    failures,
     same_exit,
     same_failure,
     text_of,
@@ -124,7 +125,8 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
         early = finished_early(job_status.job, closed)
         spoke = {words[0].rank for words in ended}
         wordless = without_word(job_status.job, spoke, closed)
-        lingering = lingering_one(job_status.job, spoke, closed)
+        told = spoke | {failure.rank for failure in failures(job_status.job)}  # an exception is a word, too
+        lingering = lingering_one(job_status.job, told, closed)
         if early and closed:
             yield left_early(job_status.job, early, closed)
         elif closed and (reports := ended_well(job_status.job, wordless.ranks)):

@@ -154,8 +154,13 @@ def test_the_one_that_is_still_there_and_says_nothing_left_the_others() -> None:
 
 @pytest.mark.parametrize(
     "job",
-    [victim(shutting_down(2), 0), victim(shutting_down(4, 0), 0, 2), victim(shutting_down(3), 0, 1, 2)],
-    ids=["of two each may be it", "two say nothing", "all are victims"],
+    [
+        victim(shutting_down(2), 0),
+        victim(shutting_down(4, 0), 0, 2),
+        victim(shutting_down(3), 0, 1, 2),
+        victim(shutting_down(3, 0), 0, 2).says("python.exception", 1, ago=9, type="OSError", message="Input/output"),
+    ],
+    ids=["of two each may be it", "two say nothing", "all are victims", "it has raised"],
 )
 def test_else_nobody_left_them(job: Sketch) -> None:
     assert "rank_left_early" not in kinds(job.verdict())
