@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, Sketch, alarms, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, Sketch, alarms, first, gpu, kinds
 
 
 def all_at(line: str, syscall: str, still: float) -> Sketch:
@@ -55,3 +55,12 @@ def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_
     job.patience = 10.0
     job.ranks(3).at(ALL_REDUCE)
     assert kinds(job.verdict()) == ["collective_stalled"], "it has been there all along"
+
+
+def test_a_rank_that_woke_where_the_others_wait_is_counted_with_them() -> None:
+    job = Sketch(stood_still=4.0, span=2.5)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.1)
+    job.ranks(0).pulse(cores=0.16, switches=2.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+    assert "all 4 ranks" in found.summary
