@@ -56,6 +56,17 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     )  # fmt: skip
 
 
+def standing(job_status: JobStatus) -> str:
+    """Where all ranks of a job are that has not moved for a while, and in which none waits for another; else empty."""
+    job, present = job_status.job, job_status.present
+    still = job.stood_still or 0.0
+    if not job.live or job.motion.moving or still < STOOD_STILL_S or job_status.graph is not None:
+        return ""
+    if not present or not all(one.read for one in present):
+        return ""
+    return f"nothing has moved for {duration(still)}: {listed(_groups(present), GROUPS_TOLD)}"
+
+
 def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     """Seconds of standing still after which it is told: more where ranks may compute in one long call.
 
@@ -86,8 +97,8 @@ def _rests(status: RankStatus) -> bool:
 
 
 def _sleeps(status: RankStatus) -> bool:
-    """A look met it in a sleep of its own, of which another one may have caught it awake."""
-    return any(reading.kind == "sleep" for reading in status.readings)
+    """A look met it in a sleep of its own, whatever for, of which another one may have caught it awake."""
+    return any(reading.kind == "sleep" or reading.waits == "time" for reading in status.readings)
 
 
 def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:

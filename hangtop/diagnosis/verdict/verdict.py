@@ -19,7 +19,7 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
 from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
-from hangtop.diagnosis.rules.stalled import job_stalled
+from hangtop.diagnosis.rules.stalled import job_stalled, standing
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
@@ -215,7 +215,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         return f"no rank is known on {count(nodes, 'node')}; GPUs in use there: {used}"
     if not job.ranks and job.motion.moving:
         return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
-    still = waiting or "nothing was seen to move and nothing is known to be wrong"
+    still = waiting or standing(job_status) or "nothing was seen to move and nothing is known to be wrong"
     return f"{seen}{watched}: {still}{_would_settle(job_status)}"
 
 
