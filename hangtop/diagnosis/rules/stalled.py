@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
-from hangtop.diagnosis.waits.job_status import JobStatus, may_work, visibly_works
+from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work, visibly_works
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import load_proof
 from hangtop.diagnosis.witnesses.queues import creeps
@@ -74,7 +74,7 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     among them may compile or compute; and where all are read and none waits for another, a step may just be long.
     """
     due = job_status.alarm_after
-    if any(one.state == "working" and one.read and (may_work(one) or one.motion.busy) for one in present):
+    if any(one.state == "working" and one.read and (may_work(one) or one.busy or computes(one)) for one in present):
         return max(due, LONG_WORK_S)
     graph = job_status.graph
     if graph is not None and graph.pattern == "held_up" and any(one.read and one.present for one in graph.culprits):

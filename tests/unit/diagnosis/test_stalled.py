@@ -74,3 +74,12 @@ def test_a_rank_that_woke_where_the_others_wait_is_counted_with_them() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
     assert "all 4 ranks" in found.summary
+
+
+def test_ranks_that_compute_are_given_a_long_step_however_little_cpu_their_nodes_leave_them() -> None:
+    """Other programs take the processors: a step of half a second lasts half a minute. It trains beside empty GPUs."""
+    job = all_at("optimize exp.py:39", "none", still=12.0)
+    job.ranks().at(["optimize exp.py:39", "main exp.py:9"], state="R", syscall="none").pulse(cores=0.1)
+    assert alarms(job.verdict()) == []
+    job.stood_still = 70.0
+    assert kinds(job.verdict()) == ["job_stalled"]
