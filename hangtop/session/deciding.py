@@ -33,7 +33,7 @@ LEAST = 1.0
 """Seconds before any answer: two looks that show the same."""
 AT_MOST = 6.0
 """Watches that an undecided job is given at the most,"""
-AT_LEAST_TO = 24.0
+AT_LEAST_TO = 27.0
 """or so many seconds, whichever is more."""
 SLOWNESS = 3.0
 """Watches in which a job that moves may be looked at until a slow rank could be told."""
