@@ -12,8 +12,10 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
 from hangtop.session.changes import Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
+from tui.format import plural
 from tui.names import WHOLE, ShortNames
 from tui.order import natural
+from tui.text import cells
 from tui.theme import Tone
 
 TOGETHER = 2.0
@@ -66,6 +68,8 @@ def label_of(mark: Mark) -> str:
     return mark.text if mark.kind == "mark" else MARKS[mark.kind].label
 
 
+LONG = 32
+"""Cells of names of nodes beyond which only their number is told: what happened to them stands behind them."""
 _SOURCE = re.compile(r"(\w+): (\w+ → \w+)(?::|$)")
 """A source of samples whose state is another one: its name and which, without why."""
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
@@ -112,6 +116,8 @@ class _Told:
         if self.sources:
             text = f"{listed(sorted(self.sources))}: {self.happened}"
         nodes = folded_names(sorted(names.all(self.nodes), key=natural))
+        if cells(nodes) > LONG and len(self.nodes) > 1:
+            nodes = plural(len(self.nodes), "node")
         return Change(newest.at, f"{nodes}, …" if more and len(self.nodes) > 1 else nodes, text, newest.kind)
 
 

@@ -18,6 +18,8 @@ WIDE = 150
 """Cells from which on what happened stands beside the heat map of a larger job."""
 GRAPH = 7
 """Lines in which a picture of waits says something: a title, and boxes with two lines or more."""
+HAPPENED = 8
+"""Lines with which what happened, and the culprit's last lines, say enough: what is more is the ranks' that need it."""
 VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
 """From the closest to the farthest."""
 
@@ -83,7 +85,7 @@ def _hung(width: int, time: int, left: int, nodes: int, need: int) -> Shares:
     heat = max(3, min(nodes + 1, left // 4))
     rest = left - heat
     if beside:
-        graph = max(GRAPH, min(need, rest * 3 // 5))
+        graph = max(GRAPH, min(need, max(rest * 3 // 5, rest - HAPPENED)))
         return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 5 else 0, lines=rest >= GRAPH + 5)
     graph = min(12, rest - 5) if rest >= GRAPH + 5 else 0
     spare = rest - graph - 6

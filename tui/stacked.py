@@ -60,7 +60,7 @@ def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> l
 def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
     doing = group.activity
     # a file that is waited for may have a name as long as the line: how they stand comes before it
-    what, bracket, on_what = doing.label.partition(" (")
+    what = doing.label.removesuffix(f" ({doing.waiting_on})")
     tone = Tone.BAD if doing.error else Tone.STRONG
     heading: list[Piece] = [
         (f"{plural(len(group.ranks), 'rank'):<9} ", Tone.STRONG),
@@ -68,7 +68,7 @@ def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
         (f"{place(group.ranks)}   ", Tone.INFO),
         (what, tone),
         *_notes(doing),
-        (bracket + on_what, tone),
+        (doing.label.removeprefix(what), tone),
     ]
     lines: list[list[Piece]] = [heading]
     if doing.error:

@@ -11,7 +11,7 @@ from collectors.samples.inside import InsideFacts
 from hangtop.session.looking import no_dump
 from hangtop.session.session import Session
 from tests.support.piloted import screen
-from tests.support.screens import NOW, PID, Paper, PaperSession
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung
 
 
 def dumped(paper: Paper, *times: float) -> PaperSession:
@@ -160,3 +160,15 @@ async def test_a_session_that_may_only_look_sends_none() -> None:
     session = refused_session(read_only=True)
     with pytest.raises(PermissionError, match="--read-only"):
         await Session.signal_stacks(session, {1})
+
+
+async def test_long_names_of_nodes_leave_room_for_what_ranks_do() -> None:
+    names = [f"gpu-west-1a-rack{at:02}.cluster.example.internal" for at in range(4)]
+    session = dumped(Paper(slow=11, names=names), NOW - 4)
+    session.verdict = replace(hung(11, names[1]))
+    async with screen(session, size=(80, 24)) as shown:
+        await shown.press("8")
+        assert "11  …rack01   reads data" in shown.text() or "11  gpu-west-1a-rack01   reads data" in shown.text()
+        await shown.press("7")
+        assert names[1] not in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)
+        assert "rack01" in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)

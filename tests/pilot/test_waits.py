@@ -390,3 +390,11 @@ async def test_of_thousands_of_nodes_the_cursor_does_not_hide_who_is_blamed(rank
         await pilot.pause()
         assert panel.node() != paper.node_of(rank)
         assert not {*pointed()} & {"▲", "▼"}, "the cursor went on"
+
+
+async def test_the_cursor_stands_on_who_is_named_while_nobody_is_known_to_wait() -> None:
+    session = Paper(nodes=4, slow=11).session()
+    async with screen(session, size=(160, 40)) as shown:
+        session.verdict = replace(hung(), waits=())
+        await shown.draw()
+        assert overview(shown).node() == "node2"

@@ -96,7 +96,7 @@ class CollectivesPanel(BlockPanel):
                 nodes.setdefault(row.number, set()).add(row.node.name)
             self._where = rows, nodes
         names = {name for rank in ranks for name in self._where[1].get(rank, ())}
-        return names.pop() if len(names) == 1 else ""
+        return self.scene.names.of(names.pop()) if len(names) == 1 else ""
 
     def _totals(self) -> list[Piece]:
         if not self._grids:

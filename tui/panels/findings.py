@@ -14,6 +14,7 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, rank_text
 from hangtop.diagnosis.unnumbered import numbered
 from tui.format import UNKNOWN, clock, plural
+from tui.names import WHOLE, ShortNames
 from tui.panels.base import Fact, Place
 from tui.panels.logs import Proof
 from tui.panels.table_panel import TablePanel
@@ -135,7 +136,8 @@ class FindingsPanel(TablePanel[FindingRow]):
             Column("kind", "finding", 24, lambda row: row.finding.kind, most=28, tone=Tone.STRONG),
             Column("sure", "sure", 8, lambda row: row.finding.certainty,
                    help="proven, likely or possible: by how many witnesses"),
-            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, most=24),
+            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, most=24,
+                   brief=lambda row: where(row.finding, self.scene.names)),
             Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5, least=20),
             Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM, most=22),
         )  # fmt: skip
@@ -243,13 +245,13 @@ def key_of(finding: Finding) -> Hashable:
     return finding.kind, where(finding)
 
 
-def where(finding: Finding) -> str:
+def where(finding: Finding, names: ShortNames = WHOLE) -> str:
     """Ranks, else GPUs, ports or nodes, folded."""
     if finding.ranks:
         several = "s" if len(finding.ranks) > 1 else ""
         ranks = f"{f'rank{several} ' if numbered(finding.ranks) else ''}{folded(finding.ranks)}"
-        return f"{ranks} {finding.nodes[0]}" if len(finding.nodes) == 1 else ranks
-    return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
+        return f"{ranks} {names.of(finding.nodes[0])}" if len(finding.nodes) == 1 else ranks
+    return " ".join((*finding.gpus, *finding.ports) or names.all(finding.nodes)) or "the job"
 
 
 def proof_of(finding: Finding, scene: Scene) -> Place:

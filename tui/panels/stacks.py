@@ -82,7 +82,7 @@ class StacksPanel(BlockPanel):
         """Nodes of some ranks: all names when they are few."""
         numbers = set(ranks)
         names = sorted({row.node.name for row in self.scene.ranks if row.number in numbers})
-        return " ".join(names) if len(names) <= 2 else plural(len(names), "node")
+        return " ".join(self.scene.names.all(names)) if len(names) <= 2 else plural(len(names), "node")
 
     def _totals(self) -> list[Piece]:
         merged = self.merged

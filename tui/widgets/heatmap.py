@@ -60,8 +60,8 @@ class HeatMap(Lines):
         verdict = self.scene.session.verdict
         self._suspects = frozenset(verdict.findings[0].ranks if verdict and verdict.findings else ())
         self._hangs = bool(self.scene.waits)
-        if not self.moved and self.scene.blamed:
-            self._stand_on(self.scene.blamed[0])
+        if not self.moved and (suspects := self.scene.suspects):
+            self._stand_on(suspects[0])
         measured = (self.size.width, room, self.chosen, self._hangs, self.scene.lists)
         # other lists are made whenever a node, a rank or a GPU has come or gone; that of the nodes may stay the same
         if measured[:4] != self._measured[:4] or measured[4] is not self._measured[4]:

@@ -179,7 +179,9 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
     ranks, world = sum(rank.gone_at is None for rank in job.ranks), world_size(job)
     of_world = f" of {world}" if world and world != ranks else ""
-    nodes = sum(node.link in ("live", "limited") for node in job.nodes.values())
+    # one that is not heard just now still has its ranks
+    having = {rank.node for rank in job.ranks if rank.gone_at is None}
+    nodes = sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
     seen = f"{count(ranks, 'rank') if not of_world else f'{ranks}{of_world} ranks'} on {count(nodes, 'node')}"
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")

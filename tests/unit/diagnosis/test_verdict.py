@@ -201,3 +201,10 @@ def test_a_dump_may_say_anything(error: str, wchan: str, state: str) -> None:
     dump = StackDump(1000, 1000, NOW, "none", state, wchan, "", 0.0, error, [])
     job = replace(Sketch().job(), stacks=(dump,), stack_nodes=("node1",))
     assert diagnose(job).summary
+
+
+def test_ranks_of_a_node_that_is_not_heard_are_still_on_it() -> None:
+    job = Sketch()
+    for name in ("node1", "node2"):
+        job.node(name, link="stale")
+    assert "4 ranks on 2 nodes" in job.verdict().summary

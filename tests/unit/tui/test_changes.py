@@ -91,3 +91,11 @@ def test_sources_of_a_node_that_come_late_together_are_one_line_and_so_is_one_so
     assert told(back, 5) == [Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
     live = Change(1.1, "node1", "live", "back")
     assert told([live, *back], 5) == [live, Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
+
+
+def test_of_nodes_whose_names_are_a_line_long_it_is_told_how_many() -> None:
+    started = [
+        Change(1.0, f"rack{at // 4}-unit{at}-eu", f"rank {at} started (pid {at + 9})", "started") for at in range(64)
+    ]
+    (line,) = told(started, 5)
+    assert (line.node, line.text) == ("64 nodes", "ranks 0-63 started")

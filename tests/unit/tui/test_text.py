@@ -94,3 +94,7 @@ def test_what_is_clipped_fits_and_is_whole_where_it_does(text: str, width: int) 
 )
 def test_a_sentence_is_clipped_behind_a_word(width: int, told: str) -> None:
     assert clip("one two three four", width) == told
+
+
+def test_brackets_and_quotation_marks_have_signs_of_their_own_in_ascii() -> None:
+    assert to_ascii("⟨reads data⟩ “x” it’s") == '<reads data> "x" it\'s'

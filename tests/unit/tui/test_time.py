@@ -152,3 +152,9 @@ def test_the_overview_never_gives_more_room_than_there_is(nodes: int, width: int
     if height >= 20 and not (nodes > 16 and part.beside):
         assert part.time >= 3
         assert height - part.time - part.heat >= 5
+
+
+def test_the_ranks_of_a_small_job_that_hangs_have_what_what_happened_does_not_need() -> None:
+    part = shares(200, 45, 2, hangs=True, need=18)
+    assert part.graph == 18
+    assert 45 - part.time - part.heat - part.graph >= 8
