@@ -22,7 +22,7 @@ _FILTER = (
     ('reader "data loader"', "words anywhere in the row; all terms must hold"),
 )
 
-_GROUPS = {"Overview": "overview", "Logs": "logs", "Stacks": "stacks"}
+_GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs", "Stacks": "stacks"}
 
 
 def help_dialog(
@@ -37,7 +37,7 @@ def help_dialog(
     Keys that need what this panel ``can`` not do are dim: others do something else here.
     """
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
-    own = [group for group in groups if _GROUPS.get(group) == panel]
+    own = [group for group, of in _GROUPS.items() if of == panel]
     lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
     for group in [*own, *(group for group in groups if group not in own)]:
         lines.append([(group, Tone.STRONG)])

@@ -230,7 +230,12 @@ def _ansi_ink() -> Ink:
         )
         for step in range(HEAT_STEPS)
     )
-    alarm = (Style(), Style(color="yellow", reverse=True), Style(color="red", bold=True, reverse=True))
+    # what is dim beside it would hardly be read on it
+    alarm = (
+        Style(),
+        Style(color="yellow", reverse=True, dim=False),
+        Style(color="red", bold=True, reverse=True, dim=False),
+    )
     return Ink(_matrix(tones, _MARKS), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm)
 
 
@@ -247,7 +252,7 @@ def _plain_ink() -> Ink:
         Style(),
     )
     heat = tuple(Style(bold=step >= HEAT_STEPS // 2, dim=step == 0) for step in range(HEAT_STEPS))
-    alarm = (Style(), Style(bold=True, reverse=True), Style(bold=True, reverse=True))
+    alarm = (Style(), *[Style(bold=True, reverse=True, dim=False)] * 2)
     return Ink(_matrix(tones, _MARKS), heat, (Style(),), Style(reverse=True), alarm)
 
 

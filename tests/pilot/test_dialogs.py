@@ -134,3 +134,10 @@ async def test_no_alarm_after_the_last_line_says_which_key_goes_back() -> None:
     async with screen(job()) as shown:
         await shown.press("5", "n")
         assert shown.notices()[-1] == "no warning and no error after this line; N goes back to the one before"
+
+
+async def test_the_help_of_the_overview_begins_with_its_own_keys_and_those_of_time() -> None:
+    async with screen(job(), size=(120, 90)) as shown:
+        await shown.press("1", "question_mark")
+        groups = [line.strip(" │") for line in box(shown)]
+        assert groups.index("Overview") < groups.index("Time") < groups.index("Panels")

@@ -74,3 +74,10 @@ def test_any_colour_becomes_legible_on_any_ground(colour: Color, ground: Color) 
     assert contrast(found, ground) >= LEAST
     if contrast(colour, ground) >= LEAST:
         assert found == colour
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_in_the_terminals_own_colours_nothing_is_dim_on_an_alarm(plain: bool) -> None:
+    (theme,) = (theme for theme in THEMES if theme.ansi)
+    ink = ink_of(theme, plain=plain)
+    assert not [tone for over in ink.alarm[1:] for tone in Tone if (ink.of(tone, Ground.BAR) + over).dim]
