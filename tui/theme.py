@@ -252,7 +252,8 @@ def _plain_ink() -> Ink:
         Style(),
     )
     heat = tuple(Style(bold=step >= HEAT_STEPS // 2, dim=step == 0) for step in range(HEAT_STEPS))
-    alarm = (Style(), *[Style(bold=True, reverse=True, dim=False)] * 2)
+    loud = Style(bold=True, reverse=True, dim=False)
+    alarm = (Style(), loud, loud)
     return Ink(_matrix(tones, _MARKS), heat, (Style(),), Style(reverse=True), alarm)
 
 

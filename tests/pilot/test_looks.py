@@ -358,3 +358,15 @@ async def test_a_job_at_risk_and_how_sure_that_is_in_banner_findings_and_report(
     assert "at_risk" not in text.lower()
     assert "disk_full  (warning, proven)" in text
     assert "clock_skew  (warning, possible)" in text
+
+
+async def test_nodes_that_nobody_reaches_say_why_as_far_as_there_is_room() -> None:
+    session = Paper(nodes=0).session()
+    for name in ("node1", "node2"):
+        session.link(LinkChange(name, "lost", "nothing listens at 192.0.2.1 port 22: is sshd running there?", NOW))
+    async with screen(session, size=(120, 36)) as shown:
+        assert " no GPU and no rank is known" in shown.text()
+        assert "CPU of the ranks" not in shown.text()
+        (line,) = (line for line in shown.lines() if "✖ node1" in line)
+        assert "✖ node2" in line
+        assert line.count("nothing listens at 192.0.2.1") == 2

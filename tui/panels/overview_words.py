@@ -65,6 +65,8 @@ class Totals:
         metric, found = self.heatmap.metric, self.figures.turn(self.scene.nodes)
         if isinstance(metric, WaitMetric):
             pieces = self._legend()
+        elif not (self.scene.ranks or self.scene.gpus):
+            pieces = [(" no GPU and no rank is known", Tone.STRONG)]
         else:
             whose = "GPU " if isinstance(metric, GpuMetric) else ""
             pieces = [(f" {whose}{metric.title}{'' if whose else ' of the ranks'}", Tone.STRONG)]

@@ -26,6 +26,8 @@ from tui.widgets.lines import Lines, Move, strip_of
 from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
+WORDS = 32
+"""Cells for why a node has none, where no node has any."""
 _BOLD = Style(bold=True)
 _UNDER = Style(underline=True, bold=True)
 
@@ -107,6 +109,9 @@ class HeatMap(Lines):
             digits = widest if shown > 1 else self.metric.digits
             cell = rank + 1 + digits
             block = label + figure + most * (cell + 1) + 1
+            if not any(node.gpus or node.ranks for node in nodes):
+                # words alone: why there is nothing to be seen
+                block = max(block, (width + 1) // max(1, min((width + 1) // (label + WORDS), len(nodes))))
             blocks = max(1, min((width + 1) // block, len(nodes)))
             below = -(-len(nodes) // blocks) if nodes else 0
             grid = Grid(label, rank, cell, block, blocks, below, shown)
