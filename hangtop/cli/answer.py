@@ -213,7 +213,12 @@ def _some(nodes: Sequence[str], most: int = 4) -> str:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
     ) or [indent.rstrip()]
 
 

@@ -133,3 +133,11 @@ def test_after_the_fact_those_count_who_speak() -> None:
         job = Job(now=1000.0, watched=0.0, live=False, events=events)
         told = as_text(Answer(Verdict("unknown", ""), job, 0.1), colour=False).splitlines()
         assert told[1] == f"{said} in what was read; took 0.1 s"
+
+
+def test_a_path_is_not_broken_at_a_hyphen() -> None:
+    path = f"/mnt/a-data-set/{'of-many-words-' * 4}shard-0042.tar"
+    found = replace(
+        HUNG.findings[0], summary=f"rank 3 on node2 holds up 3 others: read_shard (data.py:88), on {path} to read"
+    )
+    assert f"{path} to read" in as_text(_answer(replace(HUNG, findings=(found,))), colour=False).partition("1. ")[2]
