@@ -18,6 +18,10 @@ WIDE = 150
 """Cells from which on what happened stands beside the heat map of a larger job."""
 GRAPH = 7
 """Lines in which a picture of waits says something: a title, and boxes with two lines or more."""
+MOST_GRAPH = 12
+"""Lines that it has at the most beside the map of a larger job."""
+BOTH = 12
+"""Lines from which on what happened and the culprit's last lines stand below each other there."""
 HAPPENED = 8
 """Lines with which what happened, and the culprit's last lines, say enough: what is more is the ranks' that need it."""
 VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
@@ -51,10 +55,12 @@ def usual_view(nodes: int) -> int:
     return 0 if nodes <= FEW else 1 if nodes <= SOME else 2
 
 
-def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False, need: int = 16) -> Shares:
+def shares(
+    width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False, need: int = 16, waits: int = MOST_GRAPH
+) -> Shares:
     """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened.
 
-    Of a small job that hangs, its ranks and the picture of waits fill ``need`` lines.
+    Of a small job that hangs, its ranks and the picture of waits fill ``need`` lines; that picture alone ``waits``.
     """
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
@@ -62,7 +68,7 @@ def shares(width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = 
         time = min(time, 12 if height >= 44 else 3 if nodes > MANY else 8)
     left = height - time
     if view:
-        found = _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE))
+        found = _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE), waits=waits)
         spared = max(0, found.odd - FEW_ODD) if nodes > MANY and found.beside else 0
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
@@ -103,7 +109,7 @@ def _map(width: int, time: int, left: int, *, hangs: bool) -> Shares:
     return Shares(time, heat, 0, beside)
 
 
-def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool) -> Shares:
+def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool, waits: int) -> Shares:
     left = height - time
     if width >= BESIDE and not beside:
         # names of nodes and two cells a GPU need the whole width; then what is told of them stands below
@@ -117,9 +123,9 @@ def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool) ->
         return Shares(time, heat, 0, False, graph, 0 if graph or below < 8 else below, odd, row=True)
     if beside:
         card = min(13, left // 2) if left >= 12 else 0
-        graph = min(12, left - card - 4) if hangs and left - card - 4 >= GRAPH else 0
+        graph = min(MOST_GRAPH, max(GRAPH, waits), left - card - 4) if hangs and left - card - 4 >= GRAPH else 0
         odd = min(8, max(3, left // 4)) if left >= 9 else 0
-        return Shares(time, left - odd, 0, beside, graph, card, odd, lines=hangs and left - card - graph >= 14)
+        return Shares(time, left - odd, 0, beside, graph, card, odd, lines=hangs and left - card - graph >= BOTH)
     graph = GRAPH + 1 if hangs and left >= GRAPH + 10 else 0
     odd = 3 if left - graph >= 12 else 0
     return Shares(time, max(3, left - graph - odd - 4), 0, beside, graph, 0, odd)

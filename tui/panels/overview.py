@@ -91,7 +91,7 @@ class OverviewPanel(OverviewParts):
         hangs, graph = bool(self.scene.waits), self.waitmap.active
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
-        part = shares(width, height, nodes, view, hangs=hangs, need=self._needed())
+        part = shares(width, height, nodes, view, hangs=hangs, need=self._needed(), waits=self._drawn())
         found = part, view, nodes <= FEW, hangs, graph, self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return
@@ -103,7 +103,11 @@ class OverviewPanel(OverviewParts):
 
     def _needed(self) -> int:
         """Lines that ranks and the picture of waits fill, each under its title."""
-        return max(HEAD + len(self.scene.ranks), 1 + self.scene.waiting.tallest * (LINES + 2))
+        return max(HEAD + len(self.scene.ranks), self._drawn())
+
+    def _drawn(self) -> int:
+        """Lines that the picture of waits fills, its title included."""
+        return 1 + self.scene.waiting.tallest * (LINES + 2)
 
     def renew(self) -> None:
         """Add up the totals anew, and read what was written until then."""

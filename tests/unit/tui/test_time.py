@@ -158,3 +158,8 @@ def test_the_ranks_of_a_small_job_that_hangs_have_what_what_happened_does_not_ne
     part = shares(200, 45, 2, hangs=True, need=18)
     assert part.graph == 18
     assert 45 - part.time - part.heat - part.graph >= 8
+
+
+def test_beside_the_map_of_a_job_that_hangs_the_culprits_last_lines_have_what_the_picture_of_waits_leaves() -> None:
+    assert shares(200, 46, 64, 1, hangs=True, waits=8).lines
+    assert not shares(200, 46, 64, 1, hangs=True, waits=15).lines
