@@ -211,7 +211,9 @@ def _doing(shown: Folded, at: int) -> str:
     box = shown.boxes[at]
     if not box.waits:
         return of_several(box.doing, len(box.ranks))
-    return doing_of(box.doing, [arrow.label for arrow in shown.arrows if arrow.waiter == at])
+    said = doing_of(box.doing, [arrow.label for arrow in shown.arrows if arrow.waiter == at])
+    # without its verb it begins with the name of a collective
+    return of_several(said, len(box.ranks)) if said.startswith("waits") else said
 
 
 def _arrows(shown: Folded, drawn: Sequence[DrawnBox], words: bool) -> list[DrawnArrow]:

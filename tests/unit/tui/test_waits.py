@@ -207,3 +207,13 @@ def test_the_svg_has_a_red_box_for_whoever_is_blamed_alone() -> None:
 
     assert red(CHAIN) == 1
     assert red((WaitBox((0, 1), (), "waits in all_reduce at f (t.py:1)", False),)) == 0
+
+
+def test_of_several_ranks_a_box_says_that_they_wait() -> None:
+    boxes = (
+        WaitBox((1,), ("n1",), "in read (data.py:1)", True),
+        WaitBox((0, 2), ("n1",), "waits for its own GPU: f (l.py:3)", False, (0,)),
+    )
+    told = " ".join(text for box in drawing(boxes, 160, 10).boxes for text in box.texts)
+    assert "wait for their own GPU: f (l.py:3)" in told
+    assert "waits" not in told
