@@ -46,6 +46,13 @@ class Counters(Mapping[str, int]):
             return {name: now - was for name, now, was in both if now != was}
         return {name: now - was for name, now in self.pairs() if (was := first.get(name, now)) != now}
 
+    def moved(self, first: Counters, wanted: frozenset[str]) -> bool:
+        """Whether any of these has moved since then: told without going through all of them."""
+        if self.names != first.names:
+            return not wanted.isdisjoint(self.since(first))
+        now, was = self.numbers, first.numbers
+        return any(now[place] != was[place] for place in _places(self.names, wanted))
+
     def updated(self, news: Mapping[str, int]) -> Counters:
         """These with some changed; those that are new come last."""
         if tuple(news) == self.names:
@@ -53,6 +60,12 @@ class Counters(Mapping[str, int]):
         merged = {**dict(self.pairs()), **news}
         names = self.names if len(merged) == len(self.names) else _shared(tuple(merged))
         return Counters(names, tuple(merged.values()))
+
+
+@lru_cache(maxsize=256)
+def _places(names: tuple[str, ...], wanted: frozenset[str]) -> tuple[int, ...]:
+    """Where these stand among the names, which most ports have alike."""
+    return tuple(place for place, name in enumerate(names) if name in wanted)
 
 
 @lru_cache(maxsize=256)

@@ -125,10 +125,10 @@ def port_errors(job: Job) -> Iterator[Finding]:
     down and come back has flapped whatever its counters say.
     """
     for node, port in job.once(_ports):
-        moved = port.grown
-        if _COUNTED.isdisjoint(moved) and not port.changes:
+        flaps = _flaps(port) if len(port.changes) > 1 else 0
+        if not flaps and not port.grew(_COUNTED):
             continue
-        flaps = _flaps(port)
+        moved = port.grown
         for symptom in SYMPTOMS:
             grown = {name: moved[name] for name in symptom.counters if moved.get(name, 0) > 0}
             seen = flaps if symptom.kind == "ib_link_flapped" else 0
@@ -156,9 +156,9 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
     """
     seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
     for node, port in job.once(_ports):
-        moved = port.grown
-        if _LOST.isdisjoint(moved):
+        if not port.grew(_LOST):
             continue
+        moved = port.grown
         grown = {name: moved[name] for name in LOSSES if moved.get(name, 0) > 0}
         if grown:
             seen["all"].append((node, port, grown))
