@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
@@ -16,6 +17,7 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
+from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
@@ -233,6 +235,12 @@ class HangtopApp(Host, inherit_bindings=False):
         from tui.dialogs.stack import StackDialog
 
         self.push_screen(StackDialog(event.dumps, event.nodes))
+
+    async def on_event(self, event: events.Event) -> None:
+        """Have long work rest while a key or a click is on its way to the screen."""
+        if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
+            aside.hold()
+        await super().on_event(event)
 
     async def action_do(self, name: str) -> None:
         """Run an action by its id: refused where it cannot or must not be, confirmed when it touches the job."""

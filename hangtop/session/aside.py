@@ -2,20 +2,30 @@
 
 Python hands its interpreter from one thread to another after 5 ms. A loop that waits for 2,048 connections gives it
 away thousands of times a second, and would get it back 5 ms later each time: for as long as such a thread works,
-nothing would move. With turns of a tenth of a millisecond the loop goes on as if alone on a slower machine.
+nothing would move. With turns of a fiftieth of a millisecond the loop goes on as if alone on a slower machine. And
+while a key press is on its way to the screen the work rests, where it can (:mod:`hangtop.diagnosis.breath`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from hangtop.diagnosis.breath import breathing
+
 T = TypeVar("T")
 
-TURN = 1e-4
+TURN = 2e-5
 """Seconds."""
+REST = 0.04
+"""Seconds for which work rests from a key press on: until what it changed is painted."""
+RESTS = 2.0
+"""Seconds that a piece of work rests in all: somebody who holds a key down must not keep it from ending."""
+NAP = 0.002
+"""Seconds of a rest in one go."""
 
 
 class Aside:
@@ -24,6 +34,12 @@ class Aside:
     def __init__(self) -> None:
         self._under_way = 0
         self._usual = 0.0
+        self._until = 0.0
+        """When work may go on, by the monotonic clock."""
+
+    def hold(self) -> None:
+        """Have work rest for a moment: a key was pressed."""
+        self._until = time.monotonic() + REST
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Run ``work`` in a thread and return its result; to be awaited on one event loop."""
@@ -32,11 +48,23 @@ class Aside:
             sys.setswitchinterval(TURN)
         self._under_way += 1
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(self._with_rests, work)
         finally:
             self._under_way -= 1
             if self._under_way == 0:
                 sys.setswitchinterval(self._usual)
+
+    def _with_rests(self, work: Callable[[], T]) -> T:
+        rested = 0.0
+
+        def rest() -> None:
+            nonlocal rested
+            while rested < RESTS and time.monotonic() < self._until:
+                time.sleep(NAP)
+                rested += NAP
+
+        with breathing(rest):
+            return work()
 
 
 aside = Aside()

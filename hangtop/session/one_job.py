@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.breath import breathe
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
@@ -69,6 +70,7 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     mine = _but_another_run(processes, living) if one else _largest_run(processes)
     best: dict[int, P] = {}
     for p in mine:
+        breathe()
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p

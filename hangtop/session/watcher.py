@@ -7,6 +7,7 @@ import importlib
 import time
 from collections.abc import Coroutine
 
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.aside import aside
@@ -207,6 +208,7 @@ class Watcher:
             verdict = diagnose(session.pictured(sheet))
             while nodes:  # all at once, thousands of them would keep the loop from running until they are gone
                 nodes.popitem()
+                breathe()
             self._cost = copying + time.thread_time() - began
             return verdict
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
@@ -67,8 +68,10 @@ def diagnose(job: Job) -> Verdict:
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:
     for rule in RULES:
+        breathe()
         yield from rule(job_status.job)
     for status_rule in STATUS_RULES:
+        breathe()
         yield from status_rule(job_status)
 
 

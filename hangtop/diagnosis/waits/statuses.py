@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
@@ -53,6 +54,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     loads = gpu_loads(job)
     statuses = {}
     for number in sorted(numbers):
+        breathe()
         node, own = dumps.get(number, ("", []))
         process = processes.get(number)
         statuses[number] = _absent(job, number, own, process) or status_of(

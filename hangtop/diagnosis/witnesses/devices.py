@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.witnesses.failures import number_of, when
@@ -75,6 +76,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
+    breathe()
     ranks = job.ranks_of(node.name)
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
     if not on_it:

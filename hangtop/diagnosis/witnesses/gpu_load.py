@@ -16,6 +16,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
@@ -111,6 +112,7 @@ def _loads(job: Job) -> Mapping[int, Load]:
     apart = len(owners) // FEW | 1
     found: dict[int, Load] = {}
     for place, owner in enumerate(owners):
+        breathe()
         gpus = gpus_of(job, owner)
         if gpus:
             found[owner.rank] = _together([_load(gpu, newest_only=bool(place % apart)) for gpu in gpus])

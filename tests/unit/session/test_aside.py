@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 
 import pytest
 
+from hangtop.diagnosis.breath import breathe
+from hangtop.session import aside as module
 from hangtop.session.aside import TURN, Aside
 
 
@@ -26,3 +29,41 @@ async def test_a_failure_is_the_callers_and_ends_the_turns() -> None:
     with pytest.raises(ZeroDivisionError):
         await Aside()(lambda: 1 // 0)
     assert sys.getswitchinterval() == pytest.approx(usual)
+
+
+async def test_work_rests_after_a_key_where_it_breathes_and_no_longer_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    naps: list[float] = []
+    now = 100.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        naps.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "sleep", sleep)
+    aside = Aside()
+    await aside(breathe)
+    assert naps == []
+    aside.hold()
+    await aside(breathe)
+    assert sum(naps) == pytest.approx(module.REST, abs=1.5 * module.NAP)
+    naps.clear()
+
+    def held_down() -> None:
+        for _ in range(1000):
+            aside.hold()
+            breathe()
+
+    await aside(held_down)
+    assert sum(naps) == pytest.approx(module.RESTS, abs=1.5 * module.NAP)
+
+
+async def test_who_is_not_aside_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it rested"))
+    aside = Aside()
+    aside.hold()
+    breathe()
+    await aside(lambda: None)

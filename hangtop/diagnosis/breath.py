@@ -1,0 +1,36 @@
+"""Where work that takes long lets others go first: between its steps, if whoever runs it says so for its thread.
+
+A verdict over 16,384 ranks is a second of work in a thread of its own. Python lets threads take turns, but each turn
+that this one has is one that the screen waits for; while somebody types it is better that it rests. The work itself
+knows nothing of the screen: it says where it may be held, and gives the same whether it was or not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class _Thread(threading.local):
+    pause: Callable[[], None] | None = None
+
+
+_thread = _Thread()
+
+
+def breathe() -> None:
+    """Let others go first, if somebody wants to."""
+    pause = _thread.pause
+    if pause is not None:
+        pause()
+
+
+@contextmanager
+def breathing(pause: Callable[[], None]) -> Iterator[None]:
+    """Call ``pause`` wherever work of this thread breathes."""
+    before, _thread.pause = _thread.pause, pause
+    try:
+        yield
+    finally:
+        _thread.pause = before
