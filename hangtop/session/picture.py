@@ -172,7 +172,7 @@ def _node(state: NodeState) -> Node:
         since=state.since,
         seen_at=state.seen_at,
         hello=state.hello,
-        sources=dict(state.sources),
+        sources=state.sources,
         gpus=tuple(_gpu(gpu, gpu_rows, held if gpus_answer else None) for gpu in state.gpus.values()),
         ports=tuple(_port(port) for port in state.ports.values()),
         network=NetworkUse(

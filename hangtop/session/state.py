@@ -156,7 +156,8 @@ class NodeState:
     """Moves whenever a rank, GPU, port or interface appears, ends or becomes another."""
     clock_offset: float | None = None
     """Seconds that the node's clock is ahead of this machine's; measured by the quickest answers."""
-    sources: dict[str, SourceState] = field(default_factory=dict)
+    sources: Mapping[str, SourceState] = field(default_factory=dict)
+    """Another mapping with each change: pictures hold it."""
     gpus: dict[int, GpuState] = field(default_factory=dict)
     gpu_rows: Growing[GpuSample] = field(default_factory=gpu_rows)
     gpu_processes: tuple[GpuProcess, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Evidence, Finding
@@ -65,6 +66,7 @@ SENDER_SAW = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", 
 RECEIVER_SAW = ("out_of_sequence",)
 _COUNTED = frozenset(name for symptom in SYMPTOMS for name in symptom.counters)
 _LOST = frozenset(LOSSES)
+_PLACE = attrgetter("facts.device", "facts.port")
 
 
 class _Count(NamedTuple):
@@ -89,8 +91,8 @@ def port_down(job: Job) -> Iterator[Finding]:
     waits for a subnet manager is at fault by itself, and so is one that is shown in a tool's output where none is up.
     """
     same = job.once(_same_place)
-    none_up = not job.live and not job.ranks and not any(_up(port) for _, port in job.once(_ports))
-    for node, port in job.once(_ports):
+    none_up = not job.live and not job.ranks and not any(_up(port) for _, port in _ports(job))
+    for node, port in _ports(job):
         facts = port.facts
         if _up(port) or _flaps(port):
             continue
@@ -124,7 +126,7 @@ def port_errors(job: Job) -> Iterator[Finding]:
     Needs the port's error counters at two times; any growth while it was watched counts. A port that was seen to go
     down and come back has flapped whatever its counters say.
     """
-    for node, port in job.once(_ports):
+    for node, port in _ports(job):
         flaps = _flaps(port) if len(port.changes) > 1 else 0
         if not flaps and not port.grew(_COUNTED):
             continue
@@ -155,7 +157,7 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
     Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
     """
     seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
-    for node, port in job.once(_ports):
+    for node, port in _ports(job):
         if not port.grew(_LOST):
             continue
         moved = port.grown
@@ -191,18 +193,18 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _ports(job: Job) -> list[tuple[Node, Port]]:
-    return [
-        (job.nodes[name], port)
-        for name in sorted(job.nodes)
-        for port in sorted(job.nodes[name].ports, key=lambda port: (port.facts.device, port.facts.port))
-    ]
+def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
+    """Every port with its node, in order: not kept, as tables of 16,384 are felt."""
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        for port in sorted(node.ports, key=_PLACE):
+            yield node, port
 
 
 def _same_place(job: Job) -> dict[tuple[str, int], _Count]:
     """Ports of one device and number, over all nodes."""
     found: dict[tuple[str, int], list[Port]] = defaultdict(list)
-    for _, port in job.once(_ports):
+    for _, port in _ports(job):
         found[_key(port)].append(port)
     return {key: _Count.of(ports) for key, ports in found.items()}
 

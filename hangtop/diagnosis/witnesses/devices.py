@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
+from operator import attrgetter
 from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
@@ -18,6 +19,7 @@ from hangtop.diagnosis.witnesses.failures import number_of, when
 BEFORE_START_S = 60.0
 """A kernel line this long before the first process of the job may still be the reason why it was started anew."""
 EVIDENCE_CHARS = 400
+_INDEX = attrgetter("index")
 
 
 def gpu_name(node: Node, gpu: Gpu) -> str:
@@ -34,22 +36,17 @@ class GpuLook(NamedTuple):
     sample: GpuSample
 
 
-def all_gpus(job: Job) -> Sequence[tuple[Node, Gpu]]:
+def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
-    return job.once(_in_order)
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        for gpu in sorted(node.gpus, key=_INDEX):
+            yield node, gpu
 
 
 def newest(job: Job) -> Sequence[GpuLook]:
     """Newest look at every GPU that has one, in order."""
     return job.once(_newest)
-
-
-def _in_order(job: Job) -> list[tuple[Node, Gpu]]:
-    return [
-        (job.nodes[name], gpu)
-        for name in sorted(job.nodes)
-        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index)
-    ]
 
 
 def _newest(job: Job) -> list[GpuLook]:

@@ -27,7 +27,7 @@ def hello(here: Here, sample: Hello) -> None:
             port.counters = port.before = port.first = Counters()
     here.node.hello = sample
     here.node.ticks = 0
-    here.node.sources.clear()
+    here.node.sources = {}
     here.node.faults = nothing()
     here.node.logs_read = None
     here.node.unconfirmed = frozenset(pid for pid, rank in here.node.ranks.items() if rank.gone_at is None)
@@ -55,7 +55,7 @@ def _answers(node: NodeState, source: str) -> bool:
 def source_state(here: Here, sample: SourceState) -> None:
     """A source came into a new state."""
     before = here.node.sources.get(sample.source)
-    here.node.sources[sample.source] = sample
+    here.node.sources = {**here.node.sources, sample.source: sample}
     if before is not None and before.state != sample.state:
         why = f": {sample.why}" if sample.why else ""
         here.note(f"{sample.source}: {before.state} → {sample.state}{why}", "back" if sample.state == "ok" else "late")

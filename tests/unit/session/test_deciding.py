@@ -46,13 +46,13 @@ def test_of_two_ranks_either_of_which_may_be_the_odd_one_nothing_is_proven() -> 
 def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:
     node = NodeState("node1")
     assert not node.has_heard("kernel")
-    node.sources["kernel"] = SourceState("kernel", "denied", "dmesg_restrict", 1.0)
+    node.sources = {**node.sources, "kernel": SourceState("kernel", "denied", "dmesg_restrict", 1.0)}
     assert node.has_heard("kernel")
 
 
 def test_that_of_gpus_is_well_before_its_first_row() -> None:
     node = NodeState("node1")
-    node.sources["gpus"] = SourceState("gpus", "ok", "", 1.0)
+    node.sources = {**node.sources, "gpus": SourceState("gpus", "ok", "", 1.0)}
     assert not node.has_heard("gpus")
     node.gpus[0] = GpuState(0, Trail(gpu_rows(), 0))
     assert node.has_heard("gpus")

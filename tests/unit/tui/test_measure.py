@@ -53,8 +53,8 @@ def test_a_node_is_stale_when_its_link_or_its_ticks_are_gone() -> None:
 
 def test_a_source_that_is_late_makes_its_values_old_and_one_that_is_absent_does_not() -> None:
     node = NodeState("a")
-    node.sources["gpus"] = SourceState("gpus", "late", "no row for 10 s", 0.0)
-    node.sources["fabric"] = SourceState("fabric", "absent", "no HCA", 0.0)
+    node.sources = {**node.sources, "gpus": SourceState("gpus", "late", "no row for 10 s", 0.0)}
+    node.sources = {**node.sources, "fabric": SourceState("fabric", "absent", "no HCA", 0.0)}
     assert source_is_stale(node, "gpus")
     assert not source_is_stale(node, "fabric")
     assert not source_is_stale(node, "ranks")
