@@ -24,7 +24,7 @@ from tui.ascii import AsciiFilter
 from tui.edges import Edges
 from tui.garbage import REST, TURN, Garbage
 from tui.handlers.scrubbing import advance
-from tui.heap import share_heap
+from tui.heap import give_back, share_heap
 from tui.host import Host
 from tui.navigation import Stage
 from tui.options import ScreenOptions
@@ -120,8 +120,7 @@ class HangtopApp(Host, inherit_bindings=False):
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
         self.theme_changed_signal.subscribe(self, self._recolour)
-        # the shell has written over all that was drawn
-        self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())
+        self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())  # the shell has written over it
         self.tick()
         self.call_after_refresh(self._begin)
 
@@ -177,6 +176,8 @@ class HangtopApp(Host, inherit_bindings=False):
             self.tick()
         if came and came == len(links):
             self._arriving.stop()
+            if came > FEW:
+                self.run_worker(give_back(), name="heap", exit_on_error=False)
 
     def _announce(self) -> None:
         news = self._alarm.news(self.head.verdict)

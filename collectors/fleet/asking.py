@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 from collectors.fleet.questions import Asker, Question
 
@@ -142,6 +143,12 @@ class PasswordAttempt:
                 self._tried.append(password)
                 return password
         return None
+
+
+@cache
+def over() -> PasswordAttempt:
+    """One that is over, for all connections that are in."""
+    return PasswordAttempt(("", 0), "", _UserKind(""))
 
 
 def likeness(host: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
+from logging import INFO, LoggerAdapter
 from sys import intern
 
 _LISTS = (
@@ -47,6 +48,7 @@ _lists: dict[tuple[bytes, ...], list[bytes]] = {}
 _sets: dict[frozenset[bytes], frozenset[bytes]] = {}
 _extensions: dict[tuple[tuple[bytes, bytes], ...], OrderedDict[bytes, bytes]] = {}
 _options: dict[str, object] = {}
+_loggers: dict[type, object] = {}
 _fresh: dict[str, type[list[object]] | type[set[object]] | type[dict[object, object]]] = {}
 """What each of :data:`_SELDOM` is."""
 
@@ -131,7 +133,15 @@ def slim(connection: object) -> None:
     if isinstance(said := getattr(connection, "_extensions_to_send", None), OrderedDict):
         # said at the end of the handshake, and with each exchange of keys the same is put into it anew
         vars(connection)["_extensions_to_send"] = _held_alike(said)
+    share_logger(connection)
     compact(connection)
+
+
+def share_logger(thing: object) -> None:
+    """Hold one logger for all, whose lines do not name the connection, while nothing of what it is told is written."""
+    logger = getattr(thing, "_logger", None)
+    if isinstance(logger, LoggerAdapter) and not logger.isEnabledFor(INFO):
+        vars(thing)["_logger"] = _loggers.setdefault(type(logger), logger)
 
 
 def compact(thing: object) -> None:

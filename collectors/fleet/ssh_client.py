@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import asyncssh
 
-from collectors.fleet.asking import PasswordAttempt, Questions
+from collectors.fleet.asking import PasswordAttempt, Questions, over
 from collectors.fleet.clean import clean
 from collectors.fleet.host_keys import HostKeys, Judgement
 from collectors.fleet.keys import KeyRing
@@ -161,6 +161,7 @@ class Client(asyncssh.SSHClient):
     def auth_completed(self) -> None:
         """We are in."""
         self._passwords.accepted()
+        self._passwords = over()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended, by whatever cause."""

@@ -17,7 +17,7 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
 from collectors.fleet.host_keys import certificate_of
-from collectors.fleet.slim import come_back, compact, lighten, slim
+from collectors.fleet.slim import come_back, compact, lighten, share_logger, slim
 
 KEEPALIVE = 2.0
 KEEPALIVES = 3
@@ -107,6 +107,7 @@ def make_thin_channel(connection: object, channel: object) -> None:
     if type(channel) is asyncssh.SSHClientChannel:
         with suppress(TypeError):
             channel.__class__ = ThinChannel
+            share_logger(channel)
             compact(channel)
     if isinstance(connection, ThinConnection):
         compact(connection)  # opening has left empty lists

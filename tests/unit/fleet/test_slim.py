@@ -52,6 +52,8 @@ async def test_connections_share_what_only_sessions_read(tmp_path: Path) -> None
     (tmp_path / "other").mkdir()
     async with connected(tmp_path, Host()) as (_, first), connected(tmp_path / "other", Host()) as (node, second):
         assert first._options is second._options
+        assert first._logger is second._logger  # nothing of what it is told is written
+        assert vars(first._owner)["_passwords"] is vars(second._owner)["_passwords"]  # both are in: none is tried now
         assert len(vars(second)) < 64
         assert sys.getsizeof(vars(second)) < 2000
         assert vars(ThinConnection).get("_password") is None

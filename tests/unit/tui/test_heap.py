@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import platform
 import subprocess
@@ -9,11 +10,11 @@ import sys
 
 import pytest
 
-from tui.heap import share_heap
+from tui.heap import give_back, share_heap
 
 MANY = """
 import ctypes, re, threading
-from tui.heap import share_heap
+from tui.heap import give_back, share_heap
 if {shared}:
     assert share_heap()
 libc = ctypes.CDLL(None)
@@ -33,6 +34,20 @@ print(sum(int(begin, 16) % (64 << 20) == 0 for begin in heaps))
 """
 
 
+FREED = """
+import asyncio, os
+from tui.heap import give_back
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+blocks = [bytes(60_000) for _ in range(800)]
+last = bytes(60_000)
+del blocks[:-1]
+before = held()
+assert asyncio.run(give_back())
+print(before, held())
+"""
+
+
 def heaps(shared: bool) -> int:
     done = subprocess.run(
         [sys.executable, "-c", MANY.format(shared=shared)], capture_output=True, text=True, check=True
@@ -48,3 +63,11 @@ def test_threads_get_no_heaps_of_their_own() -> None:
 def test_without_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     assert not share_heap()
+    assert not asyncio.run(give_back())
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc")
+def test_what_was_freed_in_the_middle_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    held, after = map(int, done.stdout.split())
+    assert held - after > 8 << 20
