@@ -13,7 +13,7 @@ long the nodes say that the ranks' threads have slept, or by the last step of a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
@@ -47,8 +47,6 @@ OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
 SLICE = 48
 """Nodes that are looked at in one go: some 2 ms."""
-MANY = 4096
-"""Ranks of which it is seen in one go whether they have gone."""
 
 
 class Progress:
@@ -56,7 +54,7 @@ class Progress:
 
     def __init__(self, state: JobState) -> None:
         self._state = state
-        self._tracks: dict[Key, MotionTrack] = {}
+        self._tracks: dict[str, dict[int, MotionTrack]] = {}
         self._traffic: dict[str, Traffic] = {}
         self._still: float | None = None
         self._pauses = Pauses()
@@ -102,8 +100,8 @@ class Progress:
         return self._motion
 
     @property
-    def tracks(self) -> Mapping[Key, MotionTrack]:
-        """What is known of each rank in view; others only read it."""
+    def tracks(self) -> Mapping[str, Mapping[int, MotionTrack]]:
+        """What is known of each rank in view, by node and pid; others only read it."""
         return self._tracks
 
     @property
@@ -128,34 +126,29 @@ class Progress:
     def looking(self, now: float, strangers: Collection[Key] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
         seen = Stills()
-        alive: set[Key] = set()
         tally, steps = Tally(now, self._between), JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
             if node.ranks:
-                self._look_at(node, strangers, seen, alive, tally)
+                self._look_at(node, strangers, seen, tally)
+            else:
+                self._tracks.pop(node.name, None)
             if node.steps:
                 steps.take(node, strangers)
             if number % SLICE == 0:
                 yield
-        for number, key in enumerate(tuple(self._tracks), 1):
-            if key not in alive:
-                del self._tracks[key]
-            if number % MANY == 0:
-                yield
-        for name in self._traffic.keys() - self._state.nodes.keys():
-            del self._traffic[name]
+        for known in (self._tracks, self._traffic):
+            for name in known.keys() - self._state.nodes.keys():
+                del known[name]
         self._steps, self._between = steps, tally.span
         self._take(now, seen)
         self._motion = motion_of(tally, steps, self._still, self._rhythm())
 
-    def _look_at(
-        self, node: NodeState, strangers: Collection[Key], seen: Stills, alive: set[Key], tally: Tally
-    ) -> None:
+    def _look_at(self, node: NodeState, strangers: Collection[Key], seen: Stills, tally: Tally) -> None:
         at, before = node.seen_at, len(seen)
         source = node.sources.get("ranks")
         if node.link not in {"live", "limited"} or at is None or (source is not None and source.state != "ok"):
             # Not seen is not still: the last word is kept until the node answers again.
-            alive.update((node.name, pid) for pid in node.ranks)
+            _keep(self._tracks.get(node.name, {}), node.ranks)
             return
         traffic = self._traffic.get(node.name)
         if traffic is None:
@@ -163,22 +156,26 @@ class Progress:
         exchanged = traffic.look(node, at)
         lag = max(LAG, 1.5 * self._between)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
+        tracks = self._tracks.setdefault(node.name, {})
+        alive: list[int] = []
         for pid, rank in node.ranks.items():
-            key = (node.name, pid)
-            if rank.gone_at is not None or rank.looks.newest is None or key in strangers:
+            if rank.gone_at is not None or rank.looks.newest is None or (strangers and (node.name, pid) in strangers):
                 continue
-            alive.add(key)
+            alive.append(pid)
             gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_place(rank))
-            known = self._tracks.get(key)
+            known = tracks.get(pid)
             if known is None:
-                known = self._tracks[key] = track(rank, at, gpu)
+                known = tracks[pid] = track(rank, at, gpu)
             elif at > known.seen_at:
                 tally.anew(at - known.seen_at)
-                own = key in self._rebase or at <= node.answering.get(pid, 0.0)
-                self._rebase.discard(key)
+                own = (node.name, pid) in self._rebase or at <= node.answering.get(pid, 0.0)
+                if own:
+                    self._rebase.discard((node.name, pid))
                 known.follow(at, rank, gpu, exchanged=exchanged, own=own)
             seen.add(min(tally.now, at + lag) - known.still_since, known)
             tally.rank(known)
+        if len(tracks) > len(alive):
+            _keep(tracks, set(alive))
         tally.node(traffic, len(seen) - before)
 
     def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
@@ -187,7 +184,7 @@ class Progress:
         A look that stopped the process for a moment must not count as movement of its own.
         """
         for node, dump in dumps:
-            known = self._tracks.get((node, dump.pid))
+            known = self._tracks.get(node, {}).get(dump.pid)
             if known is None:
                 continue
             if pauses(dump):
@@ -231,6 +228,12 @@ class Progress:
         return max(
             PAUSE, 2.0 * self._between, 1.5 * (self._steps.every or 0.0), min(LONGEST_RHYTHM, self.usual_pause or 0.0)
         )
+
+
+def _keep(tracks: dict[int, MotionTrack], pids: Container[int]) -> None:
+    """Forget the ranks of a node that have gone."""
+    for pid in [pid for pid in tracks if pid not in pids]:
+        del tracks[pid]
 
 
 def _place(rank: RankState) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.session.history.figures import NAMES, NodeFigures, part_of, summed
 from hangtop.session.history.lanes import FULL
-from hangtop.session.history.node_lanes import JobLanes, Key
+from hangtop.session.history.node_lanes import JobLanes
 from hangtop.session.history.once import held_once
 from hangtop.session.history.series import Series
 from hangtop.session.progress import Progress
@@ -63,7 +63,7 @@ class History:
     def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
         """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
         tracks, between = progress.tracks, progress.between
-        fine = len(tracks) <= FINE
+        fine = sum(map(len, tracks.values())) <= FINE
         self.began = now if self.began is None else self.began
         self._ticks += 1
         nodes, parts = state.nodes, self._parts
@@ -71,7 +71,7 @@ class History:
             if node.link not in {"live", "limited"} or node.seen_at is None:
                 parts.pop(node.name, None)
             elif fine or node.name not in parts or (number + self._ticks) % EVERY == 0:
-                moved, seen = self._ranks(now, node, tracks, between, fine=fine)
+                moved, seen = self._ranks(now, node, tracks.get(node.name, {}), between, fine=fine)
                 parts[node.name] = part_of(node, moved, seen)
                 self._gpus(node, between, fine=fine)
             if number % SLICE == 0:
@@ -86,12 +86,12 @@ class History:
         self._forget(state)
 
     def _ranks(
-        self, now: float, node: NodeState, tracks: Mapping[Key, MotionTrack], between: float, *, fine: bool
+        self, now: float, node: NodeState, tracks: Mapping[int, MotionTrack], between: float, *, fine: bool
     ) -> tuple[int, int]:
         """Take the ranks of a node; how many moved, and how many there are."""
         moved = seen = 0
         for pid, rank in node.ranks.items():
-            known = tracks.get((node.name, pid))
+            known = tracks.get(pid)
             if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
                 continue
             did = _did(known, known.seen_at - FRESH * between)
