@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hangtop.session.changes import Change
-from hangtop.session.history.lanes import Lanes
+from hangtop.session.history.node_lanes import Lanes
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
 

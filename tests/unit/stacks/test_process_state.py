@@ -109,10 +109,10 @@ def test_what_is_no_address(text: str) -> None:
 
 def test_names_of_calls_are_unique_on_each_architecture() -> None:
     for machine in ("x86_64", "aarch64"):
-        numbers = process_state._numbers(machine)
+        numbers = process_state.call_names(machine)
         assert len(set(numbers.values())) == len(numbers)
         assert "futex" in numbers.values()
-    assert process_state._numbers("s390x") == {}
+    assert process_state.call_names("s390x") == {}
 
 
 def test_the_kernels_stack(tmp_path: Path) -> None:
