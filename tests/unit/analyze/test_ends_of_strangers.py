@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import job_of, read
+from tests.support.saved import verdict
 
 TESTS = """n1:31:37 [0] /b/hipify/src/proxy.cc:1190 NCCL WARN Socket recv failed while polling for opId=0x7d9e
 n1:31:31 [1] NCCL INFO /b/hipify/src/init.cc:2241 -> 1
@@ -107,13 +107,6 @@ NONE = [
     "The MPI_Barrier() function synchronises\nEpoch 1/3",
     "PBS: job started\nEpoch 1/3",
 ]
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    """The verdict on a file with this text."""
-    path = folder / "out.txt"
-    path.write_text(text + "\n")
-    return diagnose(job_of(read([path])))
 
 
 @pytest.mark.parametrize(("text", "kind", "named"), ENDS)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from tests.support.saved import verdict
 
 ERRORS = [
     ("failed to connect to 10.0.0.9:29500: Connection refused", "nccl_remote_error"),
@@ -113,13 +111,6 @@ NOTHING = [
     "memory of shared libraries: 3 GB",
     "exit code of each child is logged",
 ]
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    """The verdict on a file with this text."""
-    path = folder / "out.txt"
-    path.write_text(text + "\n")
-    return diagnose(job_of(read([path])))
 
 
 @pytest.mark.parametrize(("front", "ranks", "nodes"), FRONTS)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from tests.support.saved import verdict
 
 LUSTRE = "May  2 03:04:05 n14 kernel: Lustre: 91:0:(client.c:2100:ptlrpc_expire_one_request()) @@@ Request sent has "
 SENT = ": [sent 17/real 17]  req@ffff x1/t0(0) o400->fast-OST0003-osc-ffff9@10.9.8.7@tcp:28/4 lens 224/224 e 0 to 1"
@@ -54,13 +52,6 @@ NONE = [
     "  812  gpu  big  ann PD  0:00  16 (Dependency)\n  813  gpu  big  ann  R  1:00  16 n[1-16]",
     "JobId=812 JobName=big\n   JobState=RUNNING Reason=None Dependency=(null)",
 ]
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    """The verdict on a file with this text."""
-    path = folder / "out.txt"
-    path.write_text(text + "\n")
-    return diagnose(job_of(read([path])))
 
 
 @pytest.mark.parametrize(("text", "kind", "named"), FAULTS)

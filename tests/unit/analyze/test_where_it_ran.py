@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from tests.support.saved import verdict
 
 RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\n'
 NCCL = (
@@ -60,13 +58,6 @@ NOTHING = [
     "TERM_THREADLIMIT_MARGIN=4 is set",
     "Memory on the node (IP: 10.0.0.7, ID: ba65c8): 40 % of 2 TB",
 ]
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    """The verdict on a file with this text."""
-    path = folder / "out.txt"
-    path.write_text(text + "\n")
-    return diagnose(job_of(read([path])))
 
 
 @pytest.mark.parametrize("row", range(len(FOUND)))

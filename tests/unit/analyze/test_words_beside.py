@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    """The verdict on a file with this text."""
-    path = folder / "out.txt"
-    path.write_text(text + "\n")
-    return diagnose(job_of(read([path])))
+from hangtop.diagnosis.finding import Finding
+from tests.support.saved import verdict
 
 
 def root(folder: Path, text: str) -> Finding:
