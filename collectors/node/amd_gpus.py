@@ -17,9 +17,11 @@ from collectors.samples.stream import Fault
 RESCAN = 30.0
 """Seconds between two looks for new GPUs, and at what does not move."""
 APPS_PERIOD = 5.0
+"""Seconds between two looks at who computes."""
 SMI_PERIOD = 5.0
 """amd-smi is a Python program that takes a second of a core: not oftener."""
 PATIENCE = 30.0
+"""Seconds that one tool may take."""
 PLACES = ("/opt/rocm/bin",)
 """Where it lies beside the usual folders."""
 

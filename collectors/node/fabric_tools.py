@@ -20,6 +20,7 @@ BRISK = 1.4
 AT_ONCE = 0.5
 """Seconds that answers are waited for then: else they come with the next look, when the watch may be over."""
 PATIENCE = 20.0
+"""Seconds that one tool may take."""
 NOTHING = "no InfiniBand or RoCE adapter on this node"
 
 Name = Tuple[str, int]

@@ -16,6 +16,7 @@ DEFAULT_PORTS = (29500, 29400)
 """Ports of torch's store and of torchrun's rendezvous when nobody names others: told of when they are in use."""
 FACTS_EVERY = 30.0
 PORTS_EVERY = 10.0
+"""Seconds between two looks at interfaces, and at who uses the ports."""
 PORTS_SHARE = 0.0004
 """Share of the time that reading the socket tables may take: a node with 100,000 sockets is asked less often."""
 KEEP = 600.0

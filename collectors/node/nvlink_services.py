@@ -24,6 +24,7 @@ from collectors.samples.location import Location
 EVERY = 30.0
 """Seconds between two looks."""
 PATIENCE = 20.0
+"""Seconds that one tool may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.clusterUuid", "fabric.cliqueId", "fabric.health.summary")
 SHORT = FIELDS[:3]
 """What drivers before 550 know."""

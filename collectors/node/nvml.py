@@ -27,6 +27,7 @@ SILENCE = 15.0
 GIVE_UP = 60.0
 """Seconds without a line after which the child is killed; another is started once it is gone."""
 RESTART = 30.0
+"""Seconds from one start of the child to the next at the least."""
 RELOOK = 30.0
 """Seconds after which a node without a driver is looked at again."""
 

@@ -30,6 +30,7 @@ ECHOES = 15
 CHUNK = bytes(1 << 16)
 UDP_TRIES = 3
 UDP_WAIT = 0.25
+"""Datagrams of one size before it is taken for lost, and seconds that each answer is waited for."""
 SMALLEST, LARGEST = 576, 65535
 _MTU_DISCOVER = {socket.AF_INET: (0, 10), socket.AF_INET6: (41, 23)}
 """(level, option) of IP_MTU_DISCOVER and IPV6_MTU_DISCOVER."""

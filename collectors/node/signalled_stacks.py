@@ -28,6 +28,7 @@ SECONDS = 4.0
 QUIET = 0.15
 """Seconds without a further line after which it has written all."""
 STEP = 0.005
+"""Seconds between two looks at what has been written."""
 _NAME = "/memfd:%s " % layout.STACKS
 _SEND = getattr(signal, "pidfd_send_signal", None)
 """From Python 3.9 on."""

@@ -26,6 +26,7 @@ from hangtop.session.session import Session
 
 SCHEMA = 1
 STEP = 0.2
+"""Seconds between two looks at what has come."""
 FOUND = 5.0
 """Seconds in which the pages of all ranks have been found."""
 GRACE = 10.0

@@ -17,6 +17,7 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.recording import RecordingError
 
 STEP = 0.25
+"""Seconds between two looks whether the recording is over."""
 
 
 @click.command("record")

@@ -34,6 +34,7 @@ NEEDED = 6.0
 _SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
 """Every source that all nodes have."""
 STEP = 0.05
+"""Seconds between two looks whether it can be decided."""
 
 
 @click.command("triage")

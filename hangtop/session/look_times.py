@@ -7,6 +7,7 @@ from hangtop.session.watched import WatchedSession
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
 THEN_EVERY = 60.0
+"""Seconds from each later look to the next."""
 EARLY = 0.5
 """Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
 and the alarm has to wait for no look."""

@@ -15,6 +15,7 @@ from collectors.samples.stacks import StackDump
 
 ENTRY = "collectors.probes.attach.remote.attach"
 SLACK = 45.0
+"""Seconds beyond those of the answer for the start there and the way back."""
 _said = one_of(StackDump, RecorderFile)
 
 

@@ -13,6 +13,7 @@ from collectors.probes.gather import gather
 
 ENTRY = "collectors.probes.cuda_core.remote.ask"
 SLACK = 90.0
+"""Seconds beyond those of the dumps for the start there and for reading them."""
 KERNELS = 8
 _answered = answer(CoreDumped)
 _FRAME = re.compile(r"^#0 {1,4}(?:0x[0-9a-f]{1,16} in )?(.{1,2000}?) ?<<<", re.MULTILINE)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from collectors.probes.flame.profile import Flame
 
 WIDTH = 1200.0
+"""Points of the whole picture."""
 _ROW, _MARGIN, _LETTER = 17, 24, 6.6
 _NARROWEST = 0.3
 """Points under which a frame is not drawn: nobody could see it."""

@@ -14,6 +14,7 @@ from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
 
 NATIVE_DEADLINE = 20.0
+"""Seconds that one py-spy may take with native frames."""
 _START_SECONDS = 20.0
 
 

@@ -20,6 +20,7 @@ LIMITS = Limits(line=16 << 20, total=128 << 20)
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
 ASKING = 20.0
+"""Seconds to find out how the ranks of one node can be asked for traces."""
 
 Progress = Callable[[str], None]
 _told = one_of(RankTrace, TraceWay, ListedTrace, Done)

@@ -13,6 +13,7 @@ from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, numbers, siz
 OPEN_FILES = 65_536
 SHM = 1 << 30
 DISK_SHARE = 0.05
+"""Share of a file system that should be free."""
 DISK_FREE = 1 << 30
 INODES_FREE = 10_000
 SKEW = 1.0

@@ -28,6 +28,7 @@ GPU_WORK, PRODUCTS = 2048, 8
 """The same on a GPU, and how often a round: a product of 512 rows takes 5 µs of a GPU of 50 TFLOPS (2·512³ operations),
 less than its launch does, so that it would tell how fast the CPU is."""
 PAUSE = 0.0005
+"""Seconds between two questions whether a collective has ended."""
 
 
 class Stuck(Exception):
