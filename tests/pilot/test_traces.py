@@ -24,6 +24,7 @@ async def answered(shown: Screen) -> str:
         if isinstance(dialog, RunningDialog) and not dialog.running:
             break
         await shown.pilot.pause(0.02)
+    await shown.settle()
     return shown.text()
 
 
