@@ -71,9 +71,18 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
         return _graph("held_up", waiting, culprits, points_of(waiting), ())
     if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, (), points, ())
+    known = aside | {one.rank for one in waiting}
+    waiting += [one for one in waits if one.rank not in known and _only_woke(one)]
+    waiting.sort(key=lambda status: status.rank)
+    points = points_of(waiting)
     # what all take part in may end since the last of them has come, not before
     graph = _all_wait(waiting, points)
     return replace(graph, held=min(graph.held, *(status.arrived for status in waits)))
+
+
+def _only_woke(status: RankStatus) -> bool:
+    """It woke now and then, and every look met it at the one place where it waits: it has gone nowhere."""
+    return status.activity is not None and status.activity.moving is False
 
 
 def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, Sketch, alarms, first, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, BACKWARD, Sketch, alarms, first, gpu, kinds
 
 
 def all_at(line: str, syscall: str, still: float) -> Sketch:
@@ -74,6 +74,15 @@ def test_a_rank_that_woke_where_the_others_wait_is_counted_with_them() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
     assert "all 4 ranks" in found.summary
+
+
+def test_a_rank_that_woke_where_it_waits_elsewhere_is_the_odd_one() -> None:
+    """It has one batch more: its backward pass waits, and wakes a little, while the others are at the end."""
+    job = Sketch(stood_still=4.0, span=2.5)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.1)
+    job.ranks(2).at(BACKWARD).pulse(cores=0.01, switches=2.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
 
 
 def test_ranks_that_compute_are_given_a_long_step_however_little_cpu_their_nodes_leave_them() -> None:
