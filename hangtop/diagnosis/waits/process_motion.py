@@ -57,7 +57,7 @@ class Motion:
     """Voluntary switches per second in that time: none, where it did not leave the state between two looks."""
     wchan: str = ""
     memory: int = 0
-    """Bytes by which its memory grew or shrank from the oldest look to the newest."""
+    """Bytes between the least and the most that it held at any look."""
     unrun: float = 0.0
     """Seconds from when its main thread last ran to the newest look, as the kernel says; 0 where that is not known."""
 
@@ -89,7 +89,7 @@ class Motion:
     @property
     def moves_memory(self) -> bool:
         """Its memory grows or shrinks by more than what an interpreter takes and gives back at one point."""
-        return abs(self.memory) >= WORK_MEMORY_BYTES
+        return self.memory >= WORK_MEMORY_BYTES
 
     @property
     def helped(self) -> bool:
@@ -125,10 +125,12 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         return Motion()
     backwards = reversed(rank.looks)
     last = first = helped = next(backwards)
+    least = most = last.value.rss
     for look in backwards:
         helped = look
         if since is None or look.at >= since or first is last:
             first = look
+            least, most = min(least, look.value.rss), max(most, look.value.rss)
         if since is not None and look.at < min(since, last.at - HELPERS_SPAN):
             break
     state, wchan = state_of(last.value), last.value.wchan
@@ -151,7 +153,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         state_for=state_for,
         state_switches=state_switches / state_for if state_for > 0 else 0.0,
         wchan=wchan,
-        memory=last.value.rss - first.value.rss,
+        memory=most - least,
         unrun=unrun,
     )
 

@@ -151,16 +151,17 @@ def test_who_computes_in_its_own_code_is_given_a_long_step_and_never_proven_to_b
 
     assert first(with_memory(job.job(), 1, 1 << 20)).kind == "rank_stuck_in_code", "an interpreter's own"
     assert alarms(with_memory(job.job(), 1, 64 << 20)) == [], "what takes memory has work to do"
+    assert alarms(with_memory(job.job(), 1, 64 << 20, at=-2)) == [], "taken, and given back since"
     job.span = job.watched = 65.0
     found = first(with_memory(job.job(), 1, 64 << 20))
     assert (found.kind, found.certainty) == ("rank_stuck_in_code", "likely")
 
 
-def with_memory(job: Job, rank: int, grown: int) -> Verdict:
-    """The verdict where a rank's memory has grown by so many bytes at its last look."""
+def with_memory(job: Job, rank: int, grown: int, at: int = -1) -> Verdict:
+    """The verdict where a rank's memory has grown by so many bytes at its last look, or at another one."""
     ranks = list(job.ranks)
     looks = list(ranks[rank].looks)
-    looks[-1] = looks[-1]._replace(value=looks[-1].value._replace(rss=looks[-1].value.rss + grown))
+    looks[at] = looks[at]._replace(value=looks[at].value._replace(rss=looks[at].value.rss + grown))
     ranks[rank] = dataclasses.replace(ranks[rank], looks=tuple(looks))
     return diagnose(dataclasses.replace(job, ranks=tuple(ranks)))
 
