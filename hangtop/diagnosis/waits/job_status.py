@@ -88,15 +88,15 @@ class JobStatus:
         """Seconds that the others may wait for this rank before it may be called stuck.
 
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
-        and so does code of its own that computes at several points, or changes its memory; what computes at one point
-        gets a long step. What is seen to make its way is never called stuck.
+        and so does code of its own that computes and changes its memory; what only computes gets a long step. What is
+        seen to make its way is never called stuck.
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        if self.job.live and computes(culprit) and (moves_on(culprit) or culprit.motion.moves_memory):
+        if self.job.live and computes(culprit) and culprit.motion.moves_memory:
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:

@@ -278,9 +278,8 @@ def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> N
     assert alarms(job.verdict()) == []
     assert job.verdict().outcome == "unknown", "it may be a loop without end"
     job.stood_still = 30.0
-    assert first(job.verdict()).kind == "waiting", "it is met at several points of its work"
-    job.stood_still = 70.0
-    assert first(job.verdict()).kind == "rank_stuck_in_code"
+    found = first(job.verdict())
+    assert (found.kind, found.certainty) == ("rank_stuck_in_code", "possible")
 
 
 NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
