@@ -43,6 +43,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         return
     waits, looks = _counted(seen)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
+    if any(_in_one_step(job_status.job, one) for one in late):
+        return
     if not late or len(late) > max(1, len(seen) // 4):
         return
     ranks = tuple(one.rank for one in late)
@@ -66,6 +68,12 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         advice="Compare this rank with its peers: clocks and temperature of its GPU, its data, other processes on its "
         "node.",
     )  # fmt: skip
+
+
+def _in_one_step(job: Job, status: RankStatus) -> bool:
+    """Every look met it at one place, and no step was told since the first of them: it may be one wait, of a hang."""
+    step_at, looks = job.motion.last_step_at, status.readings
+    return job.live and step_at is not None and step_at < looks[0].at and len({look.where for look in looks}) == 1
 
 
 def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.rules.slow import judged
 from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, NOW, READING, Sketch, alarms, first, kinds
@@ -22,6 +23,16 @@ def test_one_rank_is_late_in_every_look() -> None:
     assert (found.kind, found.ranks, verdict.outcome) == ("straggler_rank", (2,), "slow")
     assert "slow_matmul (model.py:50)" in found.summary
     assert "100% of the looks" in found.summary
+
+
+def test_a_rank_that_every_look_met_at_one_place_since_the_last_step_is_not_slow_but_may_be_stuck() -> None:
+    """A sign of motion that was none, on a loaded node, made a loop without end a slow rank."""
+    job = Sketch(motion=JobMotion(True, "2 ranks computing", 12, NOW - 30.0))
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
+    assert "straggler_rank" not in kinds(job.verdict())
+    job.motion = replace(job.motion, last_step_at=NOW - 1.0)
+    assert "straggler_rank" in kinds(job.verdict()), "steps were told between the looks"
 
 
 def test_another_rank_late_each_time_is_chance() -> None:
