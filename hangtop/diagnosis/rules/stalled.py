@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
+from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work, visibly_works
@@ -21,6 +22,7 @@ SETTLES = (
     "What would name the rank: stacks (run hangtop as the job's user or root), GPU figures, flight recorder dumps "
     "(TORCH_NCCL_DEBUG_INFO_PIPE_FILE), NCCL RAS, or NCCL_DEBUG=INFO with the subsystem COLL."
 )
+ALONE = "It is the only rank, and waits for no other: look at what it is at, and at what that reads from or asks."
 
 
 def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
@@ -43,15 +45,16 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
         return
     odd, why = _odd(present)
     groups = _groups(present)
-    named = tuple(one.rank for one in odd)
+    alone = present if len(present) == 1 and world_size(job) in (1, None) else []
+    named = tuple(one.rank for one in odd or alone)
     accused = f"{ranks_on(named, {one.node for one in odd})}: {why}; " if odd else ""
     yield Finding(
         "job_stalled", "critical", 0.8 if odd and odd[0].load == "idle" else 0.5,
         f"{accused}nothing has moved for {duration(still)}: {listed(groups, GROUPS_TOLD)}",
         ranks=named,
-        nodes=nodes_of(odd),
+        nodes=nodes_of(odd or alone),
         evidence=(*_proof(job_status, present), Evidence("watch", job.now, _last_step(job_status))),
-        advice=SETTLES,
+        advice=ALONE if alone else SETTLES,
         next=(NextStep("r", "hangtop repair launch"),),
     )  # fmt: skip
 

@@ -92,3 +92,12 @@ def test_ranks_that_compute_are_given_a_long_step_however_little_cpu_their_nodes
     assert alarms(job.verdict()) == []
     job.stood_still = 70.0
     assert kinds(job.verdict()) == ["job_stalled"]
+
+
+def test_the_only_rank_of_a_job_is_named_and_nobody_is_told_how_to_name_it() -> None:
+    job = Sketch(world=1, nodes=1, stood_still=70.0)
+    job.ranks().at(["fill_buffer store.py:60", "main train.py:9"], state="S", syscall="recvfrom")
+    job.ranks().pulse(cores=0.0, switches=0.5)
+    (found,) = (finding for finding in job.verdict().findings if finding.kind == "job_stalled")
+    assert (found.ranks, found.nodes) == ((0,), ("node1",))
+    assert "would name the rank" not in found.advice
