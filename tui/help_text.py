@@ -37,6 +37,7 @@ def help_dialog(
     Keys that need what this panel ``can`` not do are dim: others do something else here.
     """
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
+    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in _keys(keymap, action)}
     own = [group for group, of in _GROUPS.items() if of == panel]
     lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
     for group in [*own, *(group for group in groups if group not in own)]:
@@ -44,8 +45,8 @@ def help_dialog(
         for action in ACTIONS:
             if action.group == group:
                 keys = " ".join(shown_keys(keymap.get(action.id, action.keys)))
-                here = action.valid(can)
-                mark = _mark(action.touch) if here else "  (not on this panel)"
+                here = action.valid(can) and (action.needs != "" or not taken.issuperset(_keys(keymap, action)))
+                mark = _mark(action.touch) if here else "  (not here)"
                 lines.append(
                     [
                         (f"  {keys:<12} ", Tone.ACCENT if here else Tone.DIM),
@@ -63,6 +64,10 @@ def help_dialog(
     if fields:
         lines.append([("  fields here: ", Tone.DIM), (" ".join(sorted(fields)), Tone.INFO)])
     return TextDialog("Help", lines)
+
+
+def _keys(keymap: Mapping[str, str], action: Action) -> list[str]:
+    return keymap.get(action.id, action.keys).split(",")
 
 
 def _told(action: Action) -> str:

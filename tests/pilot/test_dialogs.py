@@ -125,9 +125,12 @@ async def test_the_help_says_which_keys_do_something_else_on_this_panel(key: str
     async with screen(job(), size=(120, 90)) as shown:
         await shown.press(key, "question_mark")
         (line,) = (line for line in box(shown) if "Show an earlier moment; every panel does." in line)
-        assert ("not on this panel" in line) is not here
+        assert ("(not here)" in line) is not here
         (always,) = (line for line in box(shown) if "Show an earlier moment, from any panel." in line)
-        assert "not on this panel" not in always
+        assert "(not here)" not in always
+        # the key of a panel's own action is no other's there
+        (mark,) = (line for line in box(shown) if " To what happened next: " in line)
+        assert ("(not here)" in mark) is not here
 
 
 async def test_no_alarm_after_the_last_line_says_which_key_goes_back() -> None:
