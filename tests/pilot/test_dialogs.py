@@ -9,6 +9,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper, PaperSession, hung
+from tui.widgets.filterline import FilterLine
 
 NAMES = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(40)]
 SENTENCE = f"rank 11 on {NAMES[1]} holds up 319 others: read_shard (data.py:88)"
@@ -144,3 +145,15 @@ async def test_the_help_of_the_overview_begins_with_its_own_keys_and_those_of_ti
         await shown.press("1", "question_mark")
         groups = [line.strip(" │") for line in box(shown)]
         assert groups.index("Overview") < groups.index("Time") < groups.index("Panels")
+
+
+async def test_a_filter_line_that_is_left_while_the_screen_is_resized_is_missed_by_nobody() -> None:
+    async with screen(job(), size=(120, 36)) as shown:
+        await shown.press("2", "slash")
+        line = shown.app.screen.query_one(FilterLine)
+        line.on_resize()
+        await line.remove()
+        await shown.pilot.resize_terminal(80, 24)
+        line.on_resize()
+        await shown.press("3")
+        assert "[GPUs]" in shown.lines()[1] or "[GPUs]" in shown.lines()[2]

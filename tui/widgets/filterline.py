@@ -45,12 +45,13 @@ class FilterLine(Horizontal):
         self._panel = panel
         self._before = panel.query_text
         self._input = Input(panel.query_text, select_on_focus=False)
+        self._told = Bar(id="hint", ground=Ground.BAR)
 
     def compose(self) -> ComposeResult:
         """A slash, the input, a hint."""
         yield Bar(id="slash", ground=Ground.BAR)
         yield self._input
-        yield Bar(id="hint", ground=Ground.BAR)
+        yield self._told
 
     def on_mount(self) -> None:
         """Say what can be typed, and type."""
@@ -59,10 +60,11 @@ class FilterLine(Horizontal):
         self._input.focus()
 
     def _hint(self, wrong: str) -> None:
+        if not self.is_attached:
+            return  # the screen was resized, and the line left before it was drawn anew
         fields = " ".join(sorted(self._panel.fields()))
         told = f"  ✖ {wrong}" if wrong else f"  fields: {fields}" if fields else "  Enter keeps it, n and N go on"
-        hint = self.query_one("#hint", Bar)
-        hint.show([(clip(told, hint.size.width or 80), Tone.BAD if wrong else Tone.DIM)])
+        self._told.show([(clip(told, self._told.size.width or 80), Tone.BAD if wrong else Tone.DIM)])
 
     def on_resize(self) -> None:
         """Say it for the new width."""
