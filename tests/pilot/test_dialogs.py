@@ -9,6 +9,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper, PaperSession, hung
+from tui.handlers.tables import ask_filter
 from tui.widgets.filterline import FilterLine
 
 NAMES = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(40)]
@@ -157,3 +158,15 @@ async def test_a_filter_line_that_is_left_while_the_screen_is_resized_is_missed_
         line.on_resize()
         await shown.press("3")
         assert "[GPUs]" in shown.lines()[1] or "[GPUs]" in shown.lines()[2]
+
+
+async def test_a_filter_that_is_asked_for_twice_at_once_is_asked_for_once() -> None:
+    async with screen(job(), size=(120, 36)) as shown:
+        await shown.press("2")
+        await ask_filter(shown.app)
+        await ask_filter(shown.app)
+        await shown.press(*"rank=3")
+        assert len(shown.app.screen.query(FilterLine)) == 1
+        assert "1 of 320 ranks shown" in shown.text()
+        await shown.press("escape")
+        assert not shown.app.screen.query(FilterLine)

@@ -18,6 +18,8 @@ async def ask_filter(app: Host) -> None:
     if "filter" not in app.panel.can:
         app.say(app.panel.WHY_NO_FILTER, "warning")
         return
+    for left in app.screen.query(FilterLine):  # one that is just being left, or was just opened
+        await left.remove()
     line = FilterLine(app.panel, app.tick)  # where one is, the filter is named
     await app.screen.mount(line, before="#footer")
     line.focus()
