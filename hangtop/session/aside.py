@@ -2,7 +2,7 @@
 
 Python hands its interpreter from one thread to another after 5 ms. A loop that waits for 2,048 connections gives it
 away thousands of times a second, and would get it back 5 ms later each time: for as long as such a thread works,
-nothing would move. With turns of a fiftieth of a millisecond the loop goes on as if alone on a slower machine. And
+nothing would move. With turns of a tenth of a millisecond the loop goes on as if alone on a slower machine. And
 while a key press is on its way to the screen the work rests, where it can (:mod:`hangtop.diagnosis.breath`).
 """
 
@@ -18,7 +18,7 @@ from hangtop.diagnosis.breath import breathing
 
 T = TypeVar("T")
 
-TURN = 2e-5
+TURN = 1e-4
 """Seconds."""
 REST = 0.04
 """Seconds for which work rests from a key press on: until what it changed is painted."""
