@@ -12,13 +12,15 @@ _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,20
 """Not Horovod's list of ranks: ``1: [allreduce.conv1.weight, …``."""
 _HOSTED = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(0|[1-9]\d{0,3})\][: ][ ]?")
 """``[node3:17] ``: a host and its rank. Open MPI's process ids have five digits at least."""
+_OWNER = r"(?=[\w.-]{0,80}[A-Za-z])\w[\w-]*(?:\.[\w-]+)*"
+"""A host in front of a process id: of a container it is as a rule an id, whose first character may be a digit."""
 _OPEN_MPI = re.compile(
-    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
+    r" {0,8}\[(" + _OWNER + r"):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
     r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
 )
 """A host and a process id, in front of what Open MPI says of a signal or an error."""
 _UCX = re.compile(
-    r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}"
+    r" {0,8}\[(" + _OWNER + r"):(\d{1,9}) ?:\d{1,9}(?::\d{1,9})?\] {1,8}"
     r"(?=Caught signal |[\w.-]{1,60}\.(?:c|cc|h):\d{1,6} )"
 )
 """The same of UCX: host, process, threads, then the word of a signal or the place in its source."""
@@ -99,12 +101,7 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
         match = _PIPED.match(text)
         return None if match is None else (match.end(), "tag", "", "")
     if first.isdigit() or first == " ":
-        worker = _XLA_DIST.match(text)
-        worker = worker or _ADDRESS.match(text)
-        if worker is not None:
-            return worker.end(), "host", worker.group(1), ""
-        match = _TASK.match(text)
-        return None if match is None else (match.end(), "rank", match.group(1), "")
+        return _numeric(text)
     if first == "-":
         match = _NAMED_LOGGER.match(text)
         return None if match is None else (match.end(), "tag", "", "")
@@ -123,6 +120,15 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     if match is not None and _is_host(match.group(1)) and not _ASSERTS.match(text, match.end()):
         return match.end(), "host", match.group(1), ""
     return None
+
+
+def _numeric(text: str) -> Optional[Tuple[int, str, str, str]]:
+    """The same where a digit stands first, or an indentation."""
+    worker = _XLA_DIST.match(text) or _ADDRESS.match(text)
+    if worker is not None:
+        return worker.end(), "host", worker.group(1), ""
+    match = _TASK.match(text)
+    return _process(text) if match is None else (match.end(), "rank", match.group(1), "")
 
 
 def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
@@ -144,14 +150,24 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _NUMBERED.match(text)
     if match is not None:
         return match.end(), "numbered", match.group(1), match.group(3)
-    match = _OPEN_MPI.match(text) or _UCX.match(text)
-    if match is not None:
-        return match.end(), "process", match.group(2), match.group(1)
+    process = _process(text)
+    if process is not None:
+        return process
     match = _HOSTED.match(text)
     if match is not None and _is_host(match.group(1)) and not _SOURCE.search(match.group(1)):
         return match.end(), "hosted", match.group(2), match.group(1)
     match = _POD.match(text)
     return None if match is None else (match.end(), "tag", match.group(1), "")
+
+
+def _process(text: str) -> Optional[Tuple[int, str, str, str]]:
+    match = _OPEN_MPI.match(text) or _UCX.match(text)
+    return None if match is None else (match.end(), "process", match.group(2), match.group(1))
+
+
+def is_warning(front: str) -> bool:
+    """Whether a logger's label tells the level of warnings."""
+    return front.startswith("WARNING ") or " - WARNING - " in front or "|| WARNING: " in front
 
 
 def _is_host(name: str) -> bool:

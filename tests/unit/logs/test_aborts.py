@@ -113,6 +113,20 @@ def test_the_host_in_front_of_open_mpi_s_dump_and_ucx_s_words() -> None:
     assert only(parse(line), "fabric.error").host == "n8"
 
 
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("[4be1c09d77a2:88 :0:91] Caught signal 7 (Bus error: nonexistent physical address)\n", "4be1c09d77a2"),
+        ("[4be1c09d77a2:88] Signal: Bus error (7)\n", "4be1c09d77a2"),
+        ("    [n7:231567] Signal: Bus error (7)\n", "n7"),
+        ("[12:88] Signal: Bus error (7)\n", ""),
+    ],
+)
+def test_the_id_of_a_container_is_a_host_and_so_is_one_that_somebody_indented(text: str, host: str) -> None:
+    event = only(parse(text), "process.signal")
+    assert (event.host, event.data["signal"]) == (host, "BUS")
+
+
 def test_petsc_s_report_names_the_rank_and_the_signal() -> None:
     front = "[2]PETSC ERROR: "
     said = (
