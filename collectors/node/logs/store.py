@@ -39,6 +39,11 @@ _WAIT = re.compile(
     r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]+))?|(?P<socket>Socket Timeout)\b"
     r"|Timeout waiting for key: (?P<key>\S+)(?: after (?P<old_ms>\d+) ?ms)?"
 )
+_INPUT = re.compile(
+    r"waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
+    r" timed out after (?P<ms>\d{5,12})ms"
+)
+"""A client's word that the store did not answer; after less than ten seconds it is asked again."""
 _UNIQUE_ID = re.compile(r"\[(?P<waiting>\d+)\] is setting up NCCL communicator .*? from \[(?P<from_rank>\d+)\]")
 _IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b")
 _PORT = re.compile(
@@ -119,6 +124,9 @@ def _waits(text: str) -> Iterator[Said]:
         if keys:
             data["keys"] = keys[:300]
         yield _by_whom("torch.store_timeout", data, text)
+    elif (silent := _INPUT.search(text)) is not None:
+        asked: Data = {"phase": "wait", "address": silent.group("address"), "port": number(silent.group("port"))}
+        yield Said("torch.store_timeout", dict(asked, seconds=int(silent.group("ms")) / 1000.0))
     elif getting is not None:
         yield _by_whom("torch.store_lost", fields(getting), text)
     elif _CONNECT_OLD.search(text):
@@ -184,6 +192,7 @@ FAMILY = Family(
         b"Socket Timeout",
         b"connect() timed out",
         b"store->get(",
+        b"waitForInput: socket",
         b"ame or service not known",
         b"in name resolution",
     ),

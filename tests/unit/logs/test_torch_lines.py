@@ -244,3 +244,12 @@ def test_ordinary_lines_say_nothing() -> None:
             "2026-11-21 03:35:37,986 INFO root: killed time with 3 retries\nwandb: run finished\n"
         )
     )
+
+
+def test_a_store_that_does_not_answer_a_client() -> None:
+    said = "socket SocketImpl(fd=7, addr=[n2.site]:39076, remote=[n1.site]:29501) timed out after 1800000ms"
+    event = only(
+        parse(f"[rank3]:[W902 16:27:57.2946 socket.cpp:494] [c10d] waitForInput: {said}\n"), "torch.store_timeout"
+    )
+    assert (event.rank, event.data["address"], event.data["seconds"]) == (3, "n1.site", 1800)
+    assert parse(f"[c10d] waitForInput: {said.replace('1800000', '1000')}\n") == []
