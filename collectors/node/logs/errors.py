@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional
 
-from collectors.node.logs import exceptions, signals, tracebacks
+from collectors.node.logs import exceptions, signals, telemetry, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
 
 _EXCEPTION = re.compile(
@@ -123,9 +123,9 @@ _SETTING = re.compile(
     r"|\b(?:is|are) (?:set|enabled|disabled)\b|(?:\b(?:is|are)|:) (?:on|off)\s{0,4}(?:$|[,.;])"
     r"|\bexpected (?:exit|return) (?:code|status) -?\d|\b(?:will|would) be (?:killed|terminated|ended|signal)"
     r"|\b(?:died|crashed|dead|killed|timed[ -]?out|failed)\b[\w ]{0,20}[:=]? {0,8}(?:0|none|no|never|false)\s{0,4}$"
-    r"|\bno hangs?\b|\bheartbeats? (?:is|are) sent\b|\bcount {0,4}[:=]? {0,4}0\b"
+    r"|\bno hangs?\b|\bheartbeats? (?:is|are) sent\b|\bcount {0,4}[:=]? {0,4}0\b|" + telemetry.LOST
 )
-"""How something is set, what might be, and a count of none, in words that tell of ends elsewhere."""
+"""How something is set, what might be, a count of none, and what is lost of telemetry, in words of ends elsewhere."""
 _HANDLED = re.compile(r"(?i)\b(?:catching|handled|handling|ignor(?:ed|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)) $")
 """In front of an exception that somebody expected."""
 TRAILED = re.compile(r" \[/?[\w./+-]{1,200}\.(?:cpp|cc|c|h):\d{1,6}\] \[[^\]\r\n]{1,120}\]\s{0,4}$")
@@ -138,7 +138,7 @@ LIGHT = re.compile(
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|unavailable on (?:the )?(?:compiling )?system|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
-    r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
+    r"|" + telemetry.LOST + r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up; and Android's log."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
@@ -291,9 +291,4 @@ _STEMS = (
     b"signal", b"Signal", "❱ ".encode(), b" failed: ", b"ailed to ", b"on-zero ", b"onzero ", b"exited with non",
     b".cc:", b".cpp:", b".go:", b"level=error", b"level=fatal", b"level=panic",
 )  # fmt: skip
-FAMILY = Family(
-    "errors",
-    _STEMS,
-    read,
-    hearsay=True,
-)
+FAMILY = Family("errors", _STEMS, read, hearsay=True)

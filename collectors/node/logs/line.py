@@ -79,6 +79,8 @@ class Line(NamedTuple):
     """True when a label or a time stood in front: a wrapped line's second half has none."""
     program: str = ""
     """The program that a journal names in front."""
+    warned: bool = False
+    """True when a label told the level of warnings."""
 
 
 def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
@@ -129,7 +131,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
     pid: Optional[int] = None
     rank: Optional[int] = None
     local: Optional[int] = None
-    host, tag, written = "", "", ""
+    host, tag, written, warned = "", "", "", False
     text = start = quoting.unquoted(text)
     if text.startswith("{"):
         text, at, rank, written = structured.unwrapped(text, now)
@@ -156,7 +158,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
         length, what, value, extra = label
         if what == "ray" and rank is None:
             rank = whose.rank_of(text[:length])
-        text = text[length:]
+        front, text = text[:length], text[length:]
         if what == "rank":
             rank = int(value)
         elif what == "local":
@@ -169,8 +171,8 @@ def _unlabel(text: str, number: int, now: float) -> Line:
         elif what in ("ray", "process"):
             pid, host, tag = int(value), extra or host, value
         else:
-            tag = value or tag
-    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start, program)
+            tag, warned = value or tag, warned or labels.is_warning(front)
+    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start, program, warned)
 
 
 def _dated(text: str, now: float) -> Tuple[str, Optional[float], str, str]:

@@ -45,9 +45,11 @@ _LOGGED = re.compile(
 )
 _MILD = re.compile(
     rb"\bWARN(?:ING)?\b(?![^\r\n]{0,300}(?:abort|exit|crash|terminat|fatal|died|fail))"
-    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b"
+    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b|Exception while exporting "
 )
-"""At the level of warnings, or before another try: whoever logs an exception so goes on."""
+"""At the level of warnings, before another try, or of what telemetry loses: whoever logs an exception so goes on."""
+_ENDING = re.compile(rb"(?i)abort|exit|crash|terminat|fatal|died")
+"""Words of an announcement after which nothing goes on, at whatever level the traceback's own lines are."""
 _UNCAUGHT = re.compile(
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
@@ -169,7 +171,7 @@ class Reader:
         if isinstance(block, blocks.Exceptional):
             above = line.above(record.stream, before().rstrip(b"\n").rpartition(b"\n")[2][:400], self.now)
             opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
-            opened.mild = _MILD.search(above) is not None
+            opened.mild = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
 
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False

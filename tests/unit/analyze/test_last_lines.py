@@ -28,6 +28,7 @@ the process was killed
 the archive is corrupt
 open /data/x: no such device, aborting
 Unhandled mesh failure, so the run ends
+Failed to export the model to /data/out.onnx
 ended with an unknown error""".splitlines()
 FINE = """Failed jobs: none
 Using error feedback compression in rank order
@@ -58,6 +59,9 @@ EarlyStopping: no improvement, error stays at 0.2
 GPU 3: ECC error count 0
 Last failed login: Mon Nov 23 10:00:00 from 10.0.0.7
 last error (mean) 0.02
+Failed to export span batch code: 502, reason: Bad Gateway
+Failed to export metrics to collector-7:4317, error code: 14
+ERROR:exporter: Failed to export traces to collector-7:4317, error code: StatusCode.UNAVAILABLE
 errors            0""".splitlines()
 
 

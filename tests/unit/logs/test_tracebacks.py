@@ -230,3 +230,27 @@ def test_what_an_unlabelled_logger_said_does_not_introduce_a_rank_s_traceback() 
     event = only(parse(above + labelled), "python.exception")
     assert (event.rank, event.data.get("logged"), event.data.get("survived")) == (3, None, None)
     assert only(parse(above + raised), "python.exception").data["logged"] is True
+
+
+def test_what_a_logger_told_whole_at_the_level_of_warnings_was_survived() -> None:
+    front = "(EngineCore pid=81) WARNING 06-25 16:32:09 [lazy.py:40] "
+    rows = [
+        "Module fast was found but failed to load",
+        "Traceback (most recent call last):",
+        '  File "/a/lazy.py", line 38, in has',
+        "    load(name)",
+        "ImportError: libfast.so.9: cannot open shared object file: No such file or directory",
+    ]
+    event = only(parse("".join(f"{front}{row}\n" for row in rows)), "python.exception")
+    assert event.data["survived"] is True
+    graver = only(parse("".join(f"{front}{row}\n" for row in ["The worker died:", *rows[1:]])), "python.exception")
+    assert "survived" not in graver.data
+
+
+def test_spans_that_could_not_be_sent_were_survived() -> None:
+    text = (
+        "Exception while exporting Span batch.\nTraceback (most recent call last):\n"
+        '  File "/a/trace/__init__.py", line 360, in _export_batch\n    self.exporter.export(batch)\n'
+        "requests.exceptions.ConnectionError: no route to collector-7\n"
+    )
+    assert only(parse(text), "python.exception").data["survived"] is True
