@@ -75,7 +75,7 @@ def _record(text: str) -> Iterator[Said]:
         if said is not None:
             yield said
         return
-    if "NCCL WARN" in text:
+    if "NCCL WARN" in text or "CCOM WARN" in text:  # the latter is AWS Neuron's
         yield nccl_warn.read(text)
         return
     bare = _BARE.search(text)
@@ -166,6 +166,7 @@ FAMILY = Family(
     "nccl",
     (
         b"NCCL WARN",
+        b"CCOM WARN",
         b" nranks ",
         b"NCCL version",
         b"RCCL version",

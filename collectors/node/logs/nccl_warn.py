@@ -7,7 +7,9 @@ from typing import Match, Optional, Tuple
 
 from collectors.node.logs.said import Data, Said, Signature, fields, number
 
-_HEAD = re.compile(r"(?:(?P<at_file>[\w/.-]{1,255}:\d{1,9})(?: \(\w{1,80}\))? )?NCCL WARN\s*(?P<message>.*)", re.S)
+_HEAD = re.compile(
+    r"(?:(?P<at_file>[\w/.-]{1,255}:\d{1,9})(?: \(\w{1,80}\))? )?(?:NCCL|CCOM) WARN\s*(?P<message>.*)", re.S
+)
 _PEER = r"(?P<peer>[^\s,]+?)"
 
 _COMPLETION = re.compile(

@@ -45,6 +45,10 @@ _TEARDOWN = re.compile(
 """What threads of libraries raise when the interpreter takes their queues and files away: at the end of a run. Then
 workers that load data are ended, too.
 """
+_UNCAUGHT = re.compile(
+    r"\ATraceback \(most recent call last\):\s{1,8}File \"(?P<program>[^\"\r\n<]{1,400})\", line \d{1,7}, in <module>\s"
+)
+"""A traceback through the outermost frame of a program's own file."""
 WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
 MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
@@ -61,6 +65,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         return wanted
     after = _After(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
+    anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
     launched = max((e.line for e in events if e.kind.startswith(_LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
@@ -86,6 +91,20 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         for event, done in zip(events, over, strict=True)
     ]
     return _with_logged(events, over, wanted, own, after)
+
+
+def _ended_before(events: Sequence[LogEvent]) -> int:
+    """The line of the exception by which the last but one run in one process's file ended; 0 where there was one run.
+
+    What is raised through the outermost frame of a program ends it: when the same program raises once more, it had
+    been started anew. A child's exception has another outermost frame.
+    """
+    ends = [
+        (event.line, match.group("program"))
+        for event in events
+        if event.kind == "python.exception" and "logged" not in event.data and (match := _UNCAUGHT.match(event.text))
+    ]
+    return max((line for line, program in ends[:-1] if program == ends[-1][1]), default=0)
 
 
 def _signalled(event: LogEvent) -> bool:

@@ -178,3 +178,25 @@ def test_a_loader_s_worker_that_is_killed_at_the_end_of_a_run(tmp_path: Path) ->
     )
     assert _told(tmp_path, STEPS + killed + "step:300 - loss:1.0\n(\"Final validation metrics: {'acc': \"\n")[0] == []
     assert _told(tmp_path, STEPS + killed)[0] != []
+
+
+def _main(said: str, program: str = "main.py") -> str:
+    return (
+        f'Traceback (most recent call last):\n  File "{program}", line 121, in <module>\n    main()\n'
+        f'  File "/x/run.py", line 7, in main\n    go()\n{said}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "told"),
+    [
+        ("workerlog.0", "main.py", ["rank_crashed"]),
+        ("workerlog.0", "<string>", ["gpu_out_of_memory"]),
+        ("job.out", "main.py", ["gpu_out_of_memory"]),
+    ],
+)
+def test_what_ended_a_program_that_one_process_s_file_shows_once_more_is_an_earlier_run_s(
+    name: str, first: str, told: list[str], tmp_path: Path
+) -> None:
+    early = _main("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 98.00 MiB.", first)
+    assert _told(tmp_path, early + WORDS + _main("KeyError: 'LOCAL_RANK'"), name)[0] == told

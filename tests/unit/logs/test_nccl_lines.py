@@ -200,3 +200,9 @@ def test_small_talk_says_nothing() -> None:
         "gpu1:71:99 [0] NCCL INFO misc/utils.cc:233 memory stack hunk malloc(65536)\n"
         "gpu1:71:99 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n"
     )
+
+
+def test_the_warnings_of_neuron_s_collectives() -> None:
+    line = "2023-Aug-01 16:14:43.0210 33:35 [3] bootstrap.cc:89 CCOM WARN Timeout waiting for incoming connection\n"
+    event = only(parse(line), "nccl.warn")
+    assert (event.data["signature"], event.data["at_file"]) == ("init_timeout", "bootstrap.cc:89")
