@@ -113,8 +113,8 @@ def _beside(event: LogEvent, other: LogEvent) -> bool:
 
 
 def _warned(job: Job) -> Iterator[Finding]:
-    """nccl_init_failed by a last warning of NCCL that no rule knows, in words of a failure."""
-    unknown = [event for event in warned(job, "other") if _is_fault(text_of(event, "message"))]
+    """nccl_init_failed by a last warning of NCCL that no rule knows, in words of a failure or of a wait in vain."""
+    unknown = [event for event in warned(job, "other", "init_timeout") if _is_fault(event)]
     complete = [event for event in said(job, "nccl.init") if text_of(event, "phase") == "complete"]
     ends = [event for event in said(job, "log.end") if unknown and event.source == unknown[-1].source]
     went_on = any(end.line - unknown[-1].line > NEAR_END for end in ends) or said(job, "nccl_tests.table")
@@ -128,8 +128,10 @@ def _warned(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _is_fault(message: str) -> bool:
-    return bool(_FAULT.search(message)) and not _OPTIONAL.search(message)
+def _is_fault(event: LogEvent) -> bool:
+    message = text_of(event, "message")
+    told = text_of(event, "signature") == "init_timeout" or _FAULT.search(message) is not None
+    return told and not _OPTIONAL.search(message)
 
 
 def _failed(event: LogEvent) -> bool:

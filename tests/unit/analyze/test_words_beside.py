@@ -141,3 +141,11 @@ def test_what_is_told(tmp_path: Path, row: int) -> None:
 )
 def test_what_is_nothing(tmp_path: Path, text: str) -> None:
     assert verdict(tmp_path, text).findings == ()
+
+
+def test_a_bootstrap_that_waited_in_vain(tmp_path: Path) -> None:
+    late = "2026-Aug-01 16:14:43.02 33:35 [3] bootstrap.cc:89 CCOM WARN Timeout waiting for "
+    vain = late + "incoming connection (waited 120 sec)"
+    assert root(tmp_path, vain).kind == "nccl_init_failed"
+    assert verdict(tmp_path, vain + "\n" + "epoch\n" * 9).findings == ()
+    assert verdict(tmp_path, late + "RX (waited 120 sec) - retrying").findings == ()
