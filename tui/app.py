@@ -290,11 +290,7 @@ class HangtopApp(Host, inherit_bindings=False):
         """Show all keys."""
         from tui.help_text import help_dialog
 
-        self.push_screen(
-            help_dialog(
-                self.options.keymap, self.stage.top, self.panel.can, self.panel.fields(), self.panel.columns_told()
-            )
-        )
+        self.push_screen(help_dialog(self.options.keymap, self.stage.top, self.panel))
 
 
 async def _finished(done: Awaitable[object]) -> None:

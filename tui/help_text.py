@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tui.actions import ACTIONS, Action, Touch
 from tui.dialogs.base import TextDialog
 from tui.keys import shown_keys
-from tui.panels.base import ColumnTold
+from tui.panels.base import Panel
 from tui.panels.registry import BY_NAME
 from tui.theme import Tone
 from tui.widgets.lines import Piece
@@ -25,21 +25,16 @@ _FILTER = (
 _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs", "Stacks": "stacks"}
 
 
-def help_dialog(
-    keymap: Mapping[str, str],
-    panel: str,
-    can: frozenset[str],
-    fields: Sequence[str],
-    columns: Sequence[ColumnTold],
-) -> TextDialog:
+def help_dialog(keymap: Mapping[str, str], name: str, panel: Panel) -> TextDialog:
     """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows.
 
-    Keys that need what this panel ``can`` not do are dim: others do something else here.
+    Keys that need what this panel cannot do are dim: others do something else here.
     """
+    can, fields, columns = panel.can, panel.fields(), panel.columns_told()
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in _keys(keymap, action)}
-    own = [group for group, of in _GROUPS.items() if of == panel]
-    lines: list[list[Piece]] = [[(f"{BY_NAME[panel].title}: {BY_NAME[panel].help}", Tone.INFO)], []]
+    own = [group for group, of in _GROUPS.items() if of == name]
+    lines: list[list[Piece]] = [[(f"{BY_NAME[name].title}: {BY_NAME[name].help}", Tone.INFO)], []]
     for group in [*own, *(group for group in groups if group not in own)]:
         lines.append([(group, Tone.STRONG)])
         for action in ACTIONS:
