@@ -18,6 +18,7 @@ from hangtop.diagnosis.tables.thresholds import (
     TRACED_S,
     UNINTERRUPTIBLE_S,
 )  # fmt: skip
+from hangtop.diagnosis.waits.by_native import by_native, with_meaning
 from hangtop.diagnosis.waits.held import held_for
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
@@ -133,21 +134,13 @@ def status_of(
     if doing is not None and doing.moving:
         arrived = _arrived(job, plain, doing)
         plain, doing = _since_it_came(job, plain, doing)
-    told = _by_native(doing, dumps) if doing is not None else None
+    told = by_native(doing, dumps) if doing is not None else None
     moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
     readings = Readings(plain) if plain else NOTHING_SEEN
     found = RankStatus(
-        number,
-        home,
-        "unseen",
-        process,
-        told or doing,
-        readings,
-        moves,
-        load=load,
-        native=told is not None,
-        arrived=arrived,
-    )
+        number, home, "unseen", process, told or doing, readings, moves,
+        load=load, native=told is not None, arrived=arrived,
+    )  # fmt: skip
     return _stated(job, found, _judged(found, state, resists=resists))
 
 
@@ -185,7 +178,7 @@ def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus
 def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
     """The same rank with the meaning that native frames of another one at the same point give it."""
     assert status.activity is not None
-    found = status._replace(activity=_with_meaning(status.activity, told))
+    found = status._replace(activity=with_meaning(status.activity, told))
     return _stated(job, found, _judged(found, status.motion.state, resists=False))
 
 
@@ -232,28 +225,6 @@ def in_c_code(status: RankStatus) -> bool:
         and doing.syscall == "futex"
         and not status.busy
     )
-
-
-def _by_native(doing: Activity, dumps: list[StackDump]) -> Activity | None:
-    """What looks with native frames at the same place add; None where there are none, or they tell no more.
-
-    Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
-    """
-    native = [dump for dump in dumps if dump.method == "native"]
-    if not native or len(native) == len(dumps):
-        return None
-    told = activity(native)
-    if told.error or told.kind == "unknown" or told.where != doing.where:
-        return None
-    return _with_meaning(doing, told)
-
-
-def _with_meaning(doing: Activity, told: Activity) -> Activity:
-    """Take the meaning from a look with native frames at the same place; time and movement from the others."""
-    return doing._replace(
-        kind=told.kind, op=told.op, label=told.label, waits=told.waits, context=doing.context | told.context,
-        decided_by=told.decided_by, holder=told.holder or doing.holder, frames=told.frames, native_would_tell=False,
-    )  # fmt: skip
 
 
 def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
