@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
@@ -195,12 +195,17 @@ def _own_pids(job: Job, node: Node) -> set[int]:
     """
     own = {rank.process.pid for rank in living_on(job, node.name)}
     own |= {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
-    own |= {
-        rank.process.pid
-        for rank in job.ranks
-        if rank.node == node.name and rank.gone_at is not None and job.now - rank.gone_at < RELEASED_S
-    }
+    own |= job.once(_just_ended).get(node.name, set())
     return own if any(process.pid in own for gpu in node.gpus for process in gpu.processes) else set()
+
+
+def _just_ended(job: Job) -> Mapping[str, Set[int]]:
+    """Pids of ranks that the driver may still list, by node."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for rank in job.ranks:
+        if rank.gone_at is not None and job.now - rank.gone_at < RELEASED_S:
+            found[rank.node].add(rank.process.pid)
+    return found
 
 
 def _strangers(gpu: Gpu, own: Set[int]) -> list[tuple[int, int, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -11,13 +12,15 @@ from collectors.samples.gpus import GpuFacts, GpuSample
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups import edges
 from hangtop.diagnosis.groups.groups import Group, Groups
-from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, Node, Rank
 from hangtop.diagnosis.rules import gpu_speed
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits import statuses as ranks_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, frozen
 from hangtop.diagnosis.waits.readings import Readings
 from hangtop.diagnosis.witnesses import gpu_load
-from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, collective
+from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, collective
+from tests.support.jobs import gpu as sketched_gpu
 from tests.support.made import gpu_row
 
 FACTS = GpuFacts(0, "GPU-0", "00000000:01:00.0", "NVIDIA H100", "550.54", 80 << 30, 700.0, 1980, 5, 16, "")
@@ -137,3 +140,35 @@ def test_members_of_one_group_have_one_object_of_it_and_twins_by_name_have_two()
     assert len({id(groups.of(rank, "tp")) for rank in range(4)}) == 1
     assert groups.of(0, "tp") != groups.of(4, "tp")
     assert {groups.of(rank, "tp").ranks for rank in range(8)} == {tuple(low), tuple(high)}
+
+
+class CountedRank(Rank):
+    """A rank that counts how often something of any is read."""
+
+    __slots__ = ()
+    reads: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        CountedRank.reads += 1
+        return super().__getattribute__(name)
+
+
+def reads_of(nodes: int, *, hangs: bool) -> int:
+    """How often a diagnosis reads something of a rank, of a job with so many nodes, each with two ranks and a GPU."""
+    job = Sketch(world=2 * nodes, nodes=nodes, motion=JobMotion() if hangs else MOVING)
+    if hangs:
+        job.ranks().at(ALL_REDUCE)
+        job.ranks(3).at(READING)
+    for name in tuple(job.made_nodes):
+        job.node(name, gpus=(sketched_gpu(0, [{}] * 3, pids=[1, 2]),))
+    made = job.job()
+    ranks = tuple(CountedRank(**{each.name: getattr(rank, each.name) for each in fields(rank)}) for rank in made.ranks)
+    CountedRank.reads = 0
+    assert diagnose(replace(made, ranks=ranks)).outcome == ("hung" if hangs else "healthy")
+    return CountedRank.reads
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_no_rule_goes_through_all_ranks_for_each_node(hangs: bool) -> None:
+    """One did: at 2,048 nodes that was most of a verdict. Eight times the nodes are read eight times as often."""
+    assert reads_of(128, hangs=hangs) < 9 * reads_of(16, hangs=hangs)
