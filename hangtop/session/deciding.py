@@ -95,6 +95,8 @@ class _Watching:
         """Ranks whose native frames were asked for."""
         self._judge_at = 0.0
         self._watch = 0.0
+        self._so_far = ""
+        """What was known of a job that is watched on for longer than was asked; empty before."""
 
     async def run(self, watch: float, say: Callable[[str], None]) -> Verdict:
         session = self._session
@@ -108,7 +110,7 @@ class _Watching:
                 self._look()
             elif not due and past >= watch + THEN_EVERY * (len(self._looks) - len(LOOKS)):
                 self._look()
-            say(f"watching {len(session.living())} ranks: {past:.0f} of {watch:.0f} s")
+            say(f"watching {len(session.living())} ranks: {past:.0f} of {watch:.0f} s{self._so_far}")
             await asyncio.sleep(STEP)
             session.tick()
             self._raise_faults()
@@ -124,6 +126,7 @@ class _Watching:
             verdict = await session.judge()
             self._judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
             if not self._settled(verdict, past) and past < limit:
+                self._so_far = f"; so far: {known_so_far(verdict)}" if past >= watch else ""
                 continue
             await self._last_looks(say)
             verdict = await session.judge()
@@ -245,6 +248,13 @@ class _Watching:
     def _readable(self) -> bool:
         """Stacks of two ranks at the least could be read."""
         return len({dump.rank_pid for _, dump in self._session.state.stacks if dump.threads}) > 1
+
+
+def known_so_far(verdict: Verdict) -> str:
+    """What a verdict knows, without how long which ranks were watched for it."""
+    if verdict.outcome in {"unknown", "healthy"}:
+        return verdict.summary.partition(": ")[2] or verdict.summary
+    return verdict.summary
 
 
 def stands_since(verdict: Verdict, still: float, now: float) -> bool:

@@ -119,8 +119,20 @@ def signal_name(event: LogEvent) -> str:
 def failures(job: Job, *, earlier: bool = False) -> tuple[Failure, ...]:
     """List every word about a rank's end, the earliest first; those about processes before a restart are left out.
 
-    ``earlier``: these alone.
+    ``earlier``: these alone. Worked out once for a picture.
     """
+    return job.once(_before_a_restart if earlier else _of_this_run)
+
+
+def _of_this_run(job: Job) -> tuple[Failure, ...]:
+    return _failures(job, earlier=False)
+
+
+def _before_a_restart(job: Job) -> tuple[Failure, ...]:
+    return _failures(job, earlier=True)
+
+
+def _failures(job: Job, *, earlier: bool) -> tuple[Failure, ...]:
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT}
     engines = any(event.kind == "engine.timeout" for event in job.events)
     faulted = {_report(event) for event in job.events if event.kind == "launcher.exit" and _by_itself(event)}
@@ -131,7 +143,7 @@ def failures(job: Job, *, earlier: bool = False) -> tuple[Failure, ...]:
         for event in job.events
         for failure in _of_event(job, event)
     ]
-    started = {rank.rank: rank.process.started for rank in job.ranks}
+    started = {rank.rank: rank.process.started for rank in job.ranks} if found else {}
     chosen = [f for f in found if _before(f, started) == earlier]
     return tuple(sorted(chosen, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
 

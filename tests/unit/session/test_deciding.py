@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.stream import SourceState
-from hangtop.session.deciding import proven, stands_since
+from hangtop.session.deciding import known_so_far, proven, stands_since
 from hangtop.session.past import gpu_rows
 from hangtop.session.state import GpuState, NodeState
 from hangtop.session.trail import Trail
@@ -71,6 +71,18 @@ def test_a_slow_job_that_has_come_to_stand_is_watched_on() -> None:
     assert stands_since(verdict, 5.0, NOW + 5.0)
     assert not stands_since(verdict, 5.0, NOW + 1.0), "looks within this wait say it anew"
     assert not stands_since(held_up_by(READING).verdict(), 5.0, NOW + 5.0)
+
+
+def test_what_is_known_while_it_is_watched_on_names_whom_the_others_wait_for() -> None:
+    """A loop and long work look alike for twenty seconds: a person reads whose it is before."""
+    job = Sketch(stood_still=6.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(COMPUTING, state="R").pulse(cores=0.99)
+    verdict = job.verdict()
+    assert not proven(verdict)
+    assert "rank 2" in known_so_far(verdict)
+    assert "watched for" not in known_so_far(verdict)
+    assert known_so_far(held_up_by(READING).verdict()).startswith("rank 2 on node2 holds up 3 others")
 
 
 def test_who_crashed_is_told_at_once_too() -> None:
