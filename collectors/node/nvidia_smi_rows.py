@@ -39,11 +39,15 @@ def gpu_row(keys: Sequence[str], line: str) -> Optional[Row]:
     return build_row(dict(zip(keys, cells)))
 
 
+INDICES = 1024
+"""GPUs of a node that are told apart: no row of a higher one is taken over there (``collectors/fleet/bounds.py``)."""
+
+
 def build_row(cells: Dict[str, str]) -> Optional[Row]:
     """Row of named cells (see :data:`~collectors.node.nvidia_smi_fields.FIELDS`); None without an index."""
     values = GpuValues(cells)
     index = values.whole("index")
-    if index is None or not 0 <= index < 4096:
+    if index is None or not 0 <= index < INDICES:
         return None
     facts = GpuFacts(
         gpu=index,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collectors.node.nvidia_smi_fields import choose
@@ -169,6 +169,7 @@ def test_no_row_raises(cells: list[str]) -> None:
     assert device_line(text).text == text.strip()[:500]
 
 
+@example("1980, 0, 0, 0, 0")
 @given(st.lists(st.lists(CELLS, max_size=6).map(", ".join), max_size=8).map("\n".join))
 def test_every_line_of_a_saved_text_is_a_row_or_a_fault_and_both_can_be_sent(text: str) -> None:
     head = "index, uuid, utilization.gpu [%], memory.used [MiB], pid\n"

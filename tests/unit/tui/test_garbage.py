@@ -67,14 +67,14 @@ def test_no_more_are_looked_at_than_a_paint_may_wait_for(monkeypatch: pytest.Mon
     try:
         keeper.turn()
         keeper.pressed()
-        crowd: list[list[int]] = [[] for _ in range(100)]
+        crowd: list[list[int]] = [[] for _ in range(5000)]  # far more than other threads may free meanwhile
         seen = weakref.ref(Cycle())
         keeper.turn()
         assert seen() is not None
         keeper.pressed()
         keeper.turn()
         assert seen() is not None  # out of sight until nobody is there
-        assert len(crowd) == 100
+        assert len(crowd) == 5000
     finally:
         keeper.stop()
     gc.collect()
