@@ -10,7 +10,7 @@ configuration alone change no word: a healthy job may be badly configured.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
@@ -208,11 +208,9 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         if last:
             return f"{none}; {last}; for other logs add --log GLOB"
         return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"
-    serious = [
-        finding.summary for finding in findings if finding.severity != "info" and (not ranks or _blinds(finding))
-    ] or _unanswered(job)
-    if serious:
-        return serious[0]
+    serious = [finding for finding in findings if finding.severity != "info" and (not ranks or _blinds(finding))]
+    if said := _with_others_alike(serious) or _unanswered(job):
+        return said
     if not job.live:
         return summary(job_status, outcome)
     used = gpus_in_use(job)
@@ -229,12 +227,22 @@ def _blinds(finding: Finding) -> bool:
     return word_of(finding.kind) != "none" or finding.kind in BLINDING
 
 
-def _unanswered(job: Job) -> list[str]:
+def _with_others_alike(findings: Sequence[Finding]) -> str:
+    """The first one's summary, and how many other nodes have the same; empty where there is none."""
+    if not findings:
+        return ""
+    first = findings[0]
+    others = {node for finding in findings if finding.kind == first.kind for node in finding.nodes} - {*first.nodes}
+    alike = "" if not first.nodes or not others else f"; {count(len(others), 'other node')} likewise"
+    return first.summary + alike
+
+
+def _unanswered(job: Job) -> str:
     """What to say where every node of a live job is only connecting, as at the begin of a recording."""
     if not (job.live and job.nodes and all(node.link == "connecting" for node in job.nodes.values())):
-        return []
+        return ""
     whole = len(job.nodes)
-    return ["the node has not answered yet" if whole == 1 else f"none of {whole} nodes has answered yet"]
+    return "the node has not answered yet" if whole == 1 else f"none of {whole} nodes has answered yet"
 
 
 def _would_settle(job_status: JobStatus) -> str:

@@ -250,6 +250,9 @@ def test_nobody_answers() -> None:
         job.node(name, link="connecting", why="connection refused", seen_at=None)
     assert job.verdict().outcome == "unknown"
     assert {unknown.why for unknown in job.verdict().unknown} == {"connection refused"}
+    assert job.verdict().summary == "node1 cannot be reached: connection refused; 1 other node likewise"
+    job.made_nodes.pop("node2")
+    assert job.verdict().summary == "node1 cannot be reached: connection refused"
 
 
 def test_nobody_has_answered_yet() -> None:
