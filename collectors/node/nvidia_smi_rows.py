@@ -82,14 +82,14 @@ def build_row(cells: Dict[str, str]) -> Optional[Row]:
         remap_pending=values.truth("remap_pending"),
         remap_failure=values.truth("remap_failure"),
         recovery_action=cells.get("recovery_action", ""),
-        odd=values.odd,
+        odd=values.odd or None,
     )
     return Row(facts, sample, values.whole("count"))
 
 
 def lost_row(row: Row) -> Optional[GpuFault]:
     """The fault that a row's own cells tell: nvidia-smi lists a lost GPU with its error in every column."""
-    for text in row.sample.odd.values():
+    for text in (row.sample.odd or {}).values():
         if GONE.search(text):
             return GpuFault(row.facts.gpu, row.facts.bus_id, text)
     return None

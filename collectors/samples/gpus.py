@@ -51,8 +51,9 @@ class GpuSample(NamedTuple):
     remap_pending: Optional[bool]
     remap_failure: Optional[bool]
     recovery_action: str
-    odd: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
-    """Values that are neither what their field holds nor merely not available, verbatim by field name: ``ERR!``."""
+    odd: Optional[Dict[str, str]] = None
+    """Values that are neither what their field holds nor merely not available, verbatim by field name: ``ERR!``. None
+    where there are none: an empty table for each of thousands of GPUs is a megabyte."""
 
 
 class GpuProcess(NamedTuple):

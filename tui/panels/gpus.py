@@ -204,7 +204,7 @@ def _odd(row: GpuRow) -> Value:
     if row.gpu.fault is not None:
         return row.gpu.fault.text
     found = row_of(row.gpu)
-    return "" if found is None else ", ".join(f"{name} {text}" for name, text in found.odd.items())
+    return "" if found is None else ", ".join(f"{name} {text}" for name, text in (found.odd or {}).items())
 
 
 def _remap(sample: GpuSample) -> Value:

@@ -148,7 +148,7 @@ def _gpu_cell(gpu: GpuState, owners: list[RankState], metric: GpuMetric) -> Cell
     value = metric.value(gpu)
     if value is None:
         row = row_of(gpu)
-        odd = row is not None and metric.field in row.odd
+        odd = row is not None and metric.field in (row.odd or ())
         return Cell(name, "ERR" if odd else UNKNOWN, None, Tone.BAD if odd else Tone.DIM, number)
     heat = min(1.0, max(0.0, value / metric.full(gpu)))
     return Cell(name, f"{value:.0f}", heat, Tone.BAD if len(owners) > 1 else Tone.TEXT, number)

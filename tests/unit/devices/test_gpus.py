@@ -39,7 +39,7 @@ def test_facts_and_rows(bench: Bench, source: Gpus) -> None:
     facts = until(source, GpuFacts, lambda facts: facts.gpu == 1)
     assert (facts.name, facts.bus_id, facts.driver) == ("NVIDIA H100 80GB HBM3", "00000000:3e:00.0", "550.54.15")
     sample = until(source, GpuSample, lambda sample: sample.gpu == 1)
-    assert (sample.utilization, sample.power, sample.event_reasons, sample.odd) == (0, 71.0, 1, {})
+    assert (sample.utilization, sample.power, sample.event_reasons, sample.odd) == (0, 71.0, 1, None)
 
 
 def test_who_is_on_a_gpu_and_his_share_of_it(bench: Bench, source: Gpus) -> None:

@@ -43,7 +43,7 @@ def test_a_row_without_units() -> None:
         143771 << 20,
     )
     assert (sample.utilization, sample.power, sample.memory_used, sample.event_reasons) == (100, 626.26, 32362 << 20, 4)
-    assert (sample.remap_pending, sample.odd, gpus) == (False, {}, 1)
+    assert (sample.remap_pending, sample.odd, gpus) == (False, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_row_without_units() -> None:
 def test_what_is_not_available_is_unknown_and_nothing_odd(absent: str) -> None:
     sample = row(utilization=absent, memory_temperature=absent, event_reasons=absent, remap_pending=absent).sample
     assert (sample.utilization, sample.memory_temperature, sample.event_reasons, sample.remap_pending) == (None,) * 4
-    assert sample.odd == {}
+    assert sample.odd is None
 
 
 def test_an_odd_value_is_shown_as_what_it_is() -> None:

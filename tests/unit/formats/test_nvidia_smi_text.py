@@ -40,8 +40,9 @@ def test_the_table() -> None:
 def test_an_older_table_with_errors_in_it() -> None:
     saved = read(OLD_TABLE)
     first, second = saved.rows
-    assert (first.facts.name, first.sample.power, first.sample.odd) == ("Tesla V100-SXM2...", 43.0, {})
+    assert (first.facts.name, first.sample.power, first.sample.odd) == ("Tesla V100-SXM2...", 43.0, None)
     assert second.facts.gpu == 1
+    assert second.sample.odd is not None
     assert second.sample.odd["utilization"] == "ERR!"
     assert [(app.pid, app.bus_id) for app in saved.apps] == [(12345, "00000000:06:00.0")]
 
