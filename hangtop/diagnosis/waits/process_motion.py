@@ -130,7 +130,11 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         helped = look
         if since is None or look.at >= since or first is last:
             first = look
-            least, most = min(least, look.value.rss), max(most, look.value.rss)
+            holds = look.value.rss
+            if holds < least:
+                least = holds
+            elif holds > most:
+                most = holds
         if since is not None and look.at < min(since, last.at - HELPERS_SPAN):
             break
     state, wchan = state_of(last.value), last.value.wchan
