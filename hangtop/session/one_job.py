@@ -67,7 +67,8 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
     living = [p.process for p in processes if p.gone_at is None]
     one = len(living) == len({p.rank for p in living}) and not _strange(living)
-    mine = _but_another_run(processes, living) if one else _largest_run(processes)
+    gone = [p for p in processes if p.gone_at is not None]
+    mine = _but_another_run(processes, gone, living) if one else _largest_run(processes)
     best: dict[int, P] = {}
     for p in mine:
         breathe()
@@ -82,23 +83,25 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
         joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
     kept = {id(p) for p in best.values()}
-    runs = {run_key(p.process) for p in best.values()}
+    runs = {run_key(p.process) for p in best.values()} if gone else set()
     return Parted(
         tuple(best[rank] for rank in sorted(best)),
         tuple(p for p in processes if p.gone_at is None and id(p) not in kept),
         tuple(p for p in without if p.gone_at is None and id(p) not in kept),
-        tuple(p for p in processes if p.gone_at is not None and runs and run_key(p.process) not in runs),
+        tuple(p for p in gone if runs and run_key(p.process) not in runs),
     )
 
 
-def _but_another_run(processes: Sequence[P], living: Sequence[RankProcess]) -> list[P]:
+def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[RankProcess]) -> list[P]:
     """All but those of a run of which nobody is left, and of which one had the number of a rank that lives.
 
     A rank that looked for another master and is gone stays: nobody else has its number.
     """
-    runs, numbers = {run_key(p) for p in living}, {p.rank for p in living}
-    over = {run_key(p.process) for p in processes if p.process.rank in numbers} - runs
-    return [p for p in processes if run_key(p.process) not in over]
+    if not gone:
+        return processes  # as nearly always, of thousands
+    numbers = {p.rank for p in living}
+    over = {run_key(p.process) for p in gone if p.process.rank in numbers} - {run_key(p) for p in living}
+    return [p for p in processes if p.gone_at is None or run_key(p.process) not in over]
 
 
 def _strange(processes: Sequence[RankProcess]) -> bool:
