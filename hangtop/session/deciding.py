@@ -252,9 +252,8 @@ class _Watching:
 
 def known_so_far(verdict: Verdict) -> str:
     """What a verdict knows, without how long which ranks were watched for it."""
-    if verdict.outcome in {"unknown", "healthy"}:
-        return verdict.summary.partition(": ")[2] or verdict.summary
-    return verdict.summary
+    watched, _, told = verdict.summary.partition(": ")
+    return told if ", watched for " in watched else verdict.summary
 
 
 def stands_since(verdict: Verdict, still: float, now: float) -> bool:
