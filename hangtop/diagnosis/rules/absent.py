@@ -171,12 +171,13 @@ def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Seq
     graph = job_status.graph
     waiters = graph.waiters if graph else ()
     numbers = tuple(status.rank for status in leavers)
-    doing = listed(sorted({status.where for status in leavers if status.where and not exits}))
-    ended = "its program is over" if len(leavers) == 1 else "their programs are over"
+    doing = listed(sorted({status.where for status in leavers if status.where}))
+    if exits:
+        doing = "its program is over" if len(leavers) == 1 else "their programs are over"
     return Finding(
         "rank_left_early", "critical", 0.85,
         ranks_on(numbers, (s.node for s in leavers)) + " left training"
-        f"{f' ({doing})' if doing else f' ({ended})' if exits else ''} while {count(len(waiters), 'other')} wait in it",
+        f"{f' ({doing})' if doing else ''} while {count(len(waiters), 'other')} wait in it",
         ranks=numbers,
         nodes=nodes_of(leavers),
         evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),

@@ -44,8 +44,7 @@ def facts(here: Here, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
     gpu = _gpu(here.node, sample.gpu)
     gpu.facts = sample
-    key = bus_key(sample.bus_id)
-    gpu.processes = tuple(process for process in here.node.gpu_processes if bus_key(process.bus_id) == key)
+    gpu.processes = tuple(gpu_users(here.node).get(bus_key(sample.bus_id), ()))
 
 
 def rows(here: Here, samples: Sequence[GpuSample]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
 
 _OPERATION = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
@@ -27,9 +28,8 @@ def odd_kernels(seen: Mapping[int, Sequence[str]]) -> str:
         hold = "it holds" if len(outside) == 1 else "they hold"
         waiters = count(len(inside), "rank")
         return f"{waiters} wait in a kernel of NCCL's, {ranks_text(outside)} alone in none: {hold} the others up"
-    usual = max(set(inside.values()), key=list(inside.values()).count, default="")
-    odd = {rank: operation for rank, operation in inside.items() if operation != usual}
-    if not odd or 2 * len(odd) >= len(inside) or _OF_MANY in inside.values():
+    counted = vote(inside)
+    if counted is None or not counted.odd or 2 * len(counted.odd) >= len(inside) or _OF_MANY in inside.values():
         return ""
-    told = listed([f"{ranks_text([rank])} in {operation}" for rank, operation in sorted(odd.items())])
-    return f"their operations differ: {told}, the others in {usual}"
+    told = listed([f"{ranks_text([rank])} in {operation}" for rank, operation in sorted(counted.odd.items())])
+    return f"their operations differ: {told}, the others in {counted.usual}"
