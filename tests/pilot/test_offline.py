@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from textual.pilot import Pilot
+
 from hangtop.session.folder import job_of, read
+from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.shown import shown_session
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
+
+
+@asynccontextmanager
+async def opened(contents: Contents, label: str, lines: int = 36) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
+    """The application over files that were read, in 120 cells."""
+    app = HangtopApp(shown_session(contents, job_of(contents), label), ScreenOptions(theme="hangtop"))
+    async with app.run_test(size=(120, lines)) as pilot:
+        yield app, pilot
 
 
 class Recorded(PaperSession):
@@ -75,9 +88,7 @@ async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
 
 async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> None:
     contents = read([LOGS / "norecord.txt"])
-    session = shown_session(contents, job_of(contents), "norecord.txt")
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with opened(contents, "norecord.txt") as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.pause()
@@ -119,9 +130,7 @@ async def test_files_that_tell_of_no_process_are_no_job_of_no_ranks(tmp_path: Pa
     log = tmp_path / "rank2.log"
     log.write_text("step 1 loss 0.3\nstep 2 loss 0.2\n", encoding="utf-8")
     contents = read([log])
-    session = shown_session(contents, job_of(contents), "logs")
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with opened(contents, "logs") as (app, pilot):
         await pilot.pause()
         line = "".join(s.text for s in app.screen._compositor.render_strips()[0])
         assert "0 nodes" not in line
@@ -136,9 +145,7 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
     log.write_text('step 1\nTraceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: odd\n')
     os.utime(log, (NOW, NOW))
     contents = read([log])
-    session = shown_session(contents, job_of(contents), "rank3.log")
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with opened(contents, "rank3.log") as (app, pilot):
         for key in ("5", "1"):
             await pilot.press(key)
             await pilot.pause()
@@ -155,9 +162,7 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
 async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_log() -> None:
     contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
     assert [file.kind for file in contents.files] == ["flight recorder dump"] * 4
-    session = shown_session(contents, job_of(contents), "dumps")
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with opened(contents, "dumps") as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.pause()
@@ -174,9 +179,7 @@ async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_
 
 async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:
     contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
-    session = shown_session(contents, job_of(contents), "dumps")
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, 50)) as pilot:
+    async with opened(contents, "dumps", lines=50) as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.press("i")
