@@ -118,7 +118,7 @@ def moving(variant: int) -> bytes:
     dice = random.Random(variant)
     samples: list[NamedTuple] = [
         pulse(
-            PID + local, state="R", wchan="0", cpu_user=100 + variant * 0.97, voluntary_switches=500 + variant * 40,
+            PID + local, state="R", wchan="", cpu_user=100 + variant * 0.97, voluntary_switches=500 + variant * 40,
             rss=6 * 2**30 + dice.randrange(2**20), threads=64, read_bytes=variant * 2**20, helpers_cpu=variant / 3,
         )
         for local in range(EACH)

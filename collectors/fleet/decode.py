@@ -13,6 +13,7 @@ import msgspec
 
 from collectors.fleet import bounds
 from collectors.fleet.clean import clean_bytes, clean_value
+from collectors.fleet.common_words import usual_words
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello
 
@@ -47,13 +48,18 @@ class _Kind(NamedTuple):
     """Decoders of one kind of sample."""
 
     many: Callable[[bytes], list[Any]]
+    """Of a line whose samples say the usual words."""
     one: Callable[[msgspec.Raw], Any]
+    """Of any sample."""
 
 
-_KINDS = {
-    kind.__name__.encode(): _Kind(msgspec.json.Decoder(list[kind]).decode, msgspec.json.Decoder(kind).decode)  # type: ignore[valid-type]
-    for kind in SAMPLES
-}
+def _decoders(kind: type) -> _Kind:
+    with usual_words(kind):
+        many = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+    return _Kind(many, msgspec.json.Decoder(kind).decode)
+
+
+_KINDS = {kind.__name__.encode(): _decoders(kind) for kind in SAMPLES}
 
 
 class BadLine(NamedTuple):
