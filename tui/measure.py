@@ -120,10 +120,13 @@ ERRORS = frozenset(
 
 def grown_errors(port: PortState) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
-    now, first = port.counters, port.first
-    places = _places_of_errors(now.names)
-    grown = [(now.names[at], now.numbers[at] - first.numbers[at]) for at in places]
-    return dict(sorted([(name, by) for name, by in grown if by > 0], key=lambda item: -item[1])) if grown else {}
+    names = port.counters.names
+    places = _places_of_errors(names)
+    if not places:
+        return {}
+    now, first = port.counters.numbers, port.first.numbers
+    grown = [(names[at], by) for at in places if (by := now[at] - first[at]) > 0]
+    return dict(sorted(grown, key=lambda item: -item[1]))
 
 
 @lru_cache(256)

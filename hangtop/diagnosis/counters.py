@@ -1,10 +1,12 @@
 """Counters of a port: their names held once for all ports, their numbers side by side.
 
-A port has some thirty counters, and is remembered with three sets of them; as dictionaries those are 30 KB a node.
+A port has some thirty counters, and is remembered with three sets of them; as dictionaries those are 30 KB a node. A
+set that is kept and seldom read can be :meth:`Counters.packed`.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -12,11 +14,25 @@ from functools import lru_cache
 class Counters(Mapping[str, int]):
     """Names and numbers, in the order in which they were first told. Nothing here changes."""
 
-    __slots__ = ("names", "numbers")
+    __slots__ = ("_held", "names")
 
-    def __init__(self, names: tuple[str, ...] = (), numbers: tuple[int, ...] = ()) -> None:
+    def __init__(self, names: tuple[str, ...] = (), numbers: tuple[int, ...] | bytes = ()) -> None:
+        """Take the names, and as many numbers: as they are, or each in the eight bytes of a signed integer."""
         self.names = names
-        self.numbers = numbers
+        self._held = numbers
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers, in the order of the names."""
+        held = self._held
+        return held if isinstance(held, tuple) else _quads(len(self.names)).unpack(held)
+
+    def packed(self) -> Counters:
+        """The same in a third of the memory, slower to read."""
+        try:
+            return Counters(self.names, _quads(len(self.names)).pack(*self.numbers))
+        except struct.error:  # counters that began again so often that their first is beyond 64 bits
+            return self
 
     def __getitem__(self, name: str) -> int:
         try:
@@ -60,6 +76,11 @@ class Counters(Mapping[str, int]):
         merged = {**dict(self.pairs()), **news}
         names = self.names if len(merged) == len(self.names) else _shared(tuple(merged))
         return Counters(names, tuple(merged.values()))
+
+
+@lru_cache(maxsize=256)
+def _quads(count: int) -> struct.Struct:
+    return struct.Struct(f"={count}q")
 
 
 @lru_cache(maxsize=256)

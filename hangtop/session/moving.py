@@ -70,7 +70,7 @@ class Tally:
             self.working += 1
         if known.glowed_at is not None and known.glowed_at >= since:
             self.computing += 1
-            self.power += known.gpu[0] if known.gpu is not None else 0.0
+            self.power += known.power or 0.0
 
     def proof(self) -> str:
         """What at least half of the ranks show, and more than one of several; empty when that is too little."""

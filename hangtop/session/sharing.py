@@ -28,6 +28,7 @@ MOST = 16_384
 """Values remembered of each type that Python itself does not share."""
 
 _numbers: dict[int, int] = {}
+_figures: dict[float, float] = {}
 _frames: dict[tuple[str, str, int, bool], Frame] = {}
 _tables: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
@@ -92,4 +93,9 @@ def _table(value: dict[str, str]) -> dict[str, str]:
     return known
 
 
-_SHARE: dict[type, Callable[[Any], Any]] = {str: sys.intern, int: _number, dict: _table}
+def _figure(value: float) -> float:
+    """Limits and rates are whole: 700 W, 400 Gb/s. Times, of which each rank has another, are not."""
+    return _figures.setdefault(value, value) if value.is_integer() and len(_figures) < MOST else value
+
+
+_SHARE: dict[type, Callable[[Any], Any]] = {str: sys.intern, int: _number, float: _figure, dict: _table}

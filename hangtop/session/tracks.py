@@ -93,8 +93,10 @@ class MotionTrack:
     polling: bool = False
     """It wakes only to see whether what it waits for is there, or sleeps."""
     awake: bool | None = None
-    gpu: tuple[float, float] | None = None
-    """Share of the power limit and per cent that movement is measured from."""
+    power: float | None = None
+    """Share of its GPU's power limit, …"""
+    used: float = 0.0
+    """… and per cent of its time, that movement is measured from; without a GPU that is known None and 0."""
     frames: Sequence[Frame] | None = None
     """The main thread's stack in the last look at it, the innermost first."""
     looks: int = 0
@@ -200,14 +202,15 @@ class MotionTrack:
         if now is None:
             return False
         power, used, known = now
-        before, self.gpu = self.gpu, (power, used)
+        before_power, before_used, self.power, self.used = self.power, self.used, power, used
         if known and power >= HOT and used >= FULL:
             return True
-        if before is None:
+        if before_power is None:
             return False
-        if abs(power - before[0]) >= POWER or abs(used - before[1]) >= UTILIZATION:
+        if abs(power - before_power) >= POWER or abs(used - before_used) >= UTILIZATION:
             return True
-        self.gpu = before[0] + DRIFT * (power - before[0]), before[1] + DRIFT * (used - before[1])
+        self.power = before_power + DRIFT * (power - before_power)
+        self.used = before_used + DRIFT * (used - before_used)
         return False
 
     def saw(self, dump: StackDump) -> bool:
@@ -234,7 +237,8 @@ def track(rank: RankState, at: float, gpu: GpuState | None) -> MotionTrack:
     assert pulse is not None
     begun = MotionTrack(pulse, at, at, at, at, rank.fresh_at, rank.launched, woke_before=at)
     shine = light(gpu)
-    begun.gpu = None if shine is None else shine[:2]
+    if shine is not None:
+        begun.power, begun.used, _ = shine
     return begun
 
 

@@ -55,14 +55,14 @@ def port_counters(here: Here, sample: PortCounters) -> None:
         port.source, port.first, port.counters = intern(sample.source), Counters(), Counters()
     before = port.counters
     now = before.updated(sample.values)
-    first = port.first.numbers
-    if len(first) < len(now.numbers):
-        port.first = Counters(now.names, (*first, *now.numbers[len(first) :]))
+    known = len(port.first)
+    if known < len(now):
+        port.first = Counters(now.names, (*port.first.numbers, *now.numbers[known:])).packed()
     if any(map(lt, now.numbers, before.numbers)):
         # Those that are new have none before, and come last.
         resets = zip(port.first.numbers, before.numbers, now.numbers, strict=False)
         moved = [grown(*three)[0] for three in resets]
-        port.first = Counters(now.names, (*moved, *port.first.numbers[len(moved) :]))
+        port.first = Counters(now.names, (*moved, *port.first.numbers[len(moved) :])).packed()
     port.counters, port.before = now, before
     port.at, port.span = here.at, here.at - port.at
 

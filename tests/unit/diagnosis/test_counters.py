@@ -23,3 +23,13 @@ def test_counters_of_one_order_are_told_by_their_places() -> None:
     first, now = Counters(NAMES, (0, 1, 2, 3)), Counters(NAMES, (0, 1, 9, 3))
     assert now.moved(first, frozenset({"port_rcv_data"}))
     assert not now.moved(first, frozenset({"symbol_error", "link_downed", "unknown"}))
+
+
+@given(told=st.dictionaries(st.sampled_from(NAMES), st.integers(-(1 << 70), 1 << 70)))
+def test_packed_counters_are_the_same(told: dict[str, int]) -> None:
+    counters = Counters.of(told)
+    packed = counters.packed()
+    assert packed == counters == told
+    assert packed.numbers == counters.numbers
+    assert packed.updated({"link_downed": 5}) == {**told, "link_downed": 5}
+    assert packed.since(counters) == counters.since(packed) == {}
