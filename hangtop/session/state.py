@@ -33,6 +33,8 @@ from hangtop.session.trail import Trail
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
 
+NOBODY: frozenset[int] = frozenset()
+"""Pids, held once: Python makes another empty set each time, and each of thousands of nodes is at that most of the time."""
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
 
@@ -166,7 +168,7 @@ class NodeState:
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
     pulses: Growing[RankPulse] = field(default_factory=pulses)
-    unconfirmed: frozenset[int] = frozenset()
+    unconfirmed: frozenset[int] = NOBODY
     """Pids known from before a reconnect that the new stream has not named yet."""
     held: Mapping[int, OwnPause] = field(default_factory=nothing)
     """The newest pause that a look of ours made, by pid."""

@@ -20,7 +20,7 @@ SETTLED = 2.5
 
 def port(here: Here, sample: PortFacts) -> None:
     """A port's state."""
-    name = f"{sample.device}/{sample.port}"
+    name = intern(f"{sample.device}/{sample.port}")
     known = here.node.ports.get(name)
     if known is None:
         here.node.ports[name] = known = PortState(sample, here.at)

@@ -11,7 +11,7 @@ from hangtop.session import own_pauses
 from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.filling import nothing, with_one, without
-from hangtop.session.state import RankState
+from hangtop.session.state import NOBODY, RankState
 from hangtop.session.trail import Trail
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
@@ -37,7 +37,7 @@ def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     if sample.pid in here.node.unconfirmed:
-        here.node.unconfirmed -= {sample.pid}
+        here.node.unconfirmed = here.node.unconfirmed - {sample.pid} or NOBODY
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)

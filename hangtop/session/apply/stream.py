@@ -10,7 +10,7 @@ from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
 from hangtop.session.filling import nothing, with_one
-from hangtop.session.state import NodeState
+from hangtop.session.state import NOBODY, NodeState
 
 CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
@@ -30,7 +30,8 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.sources = {}
     here.node.faults = nothing()
     here.node.logs_read = None
-    here.node.unconfirmed = frozenset(pid for pid, rank in here.node.ranks.items() if rank.gone_at is None)
+    living = [pid for pid, rank in here.node.ranks.items() if rank.gone_at is None]
+    here.node.unconfirmed = frozenset(living) if living else NOBODY
     for rank in here.node.ranks.values():
         rank.helpers = nothing()
 
@@ -44,7 +45,7 @@ def tick(here: Here, sample: Tick) -> None:
         for pid in here.node.unconfirmed:
             if pid in here.node.ranks:
                 end_rank(here, here.node.ranks[pid], here.at)
-        here.node.unconfirmed = frozenset()
+        here.node.unconfirmed = NOBODY
 
 
 def _answers(node: NodeState, source: str) -> bool:
