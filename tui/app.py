@@ -158,6 +158,7 @@ class HangtopApp(Host, inherit_bindings=False):
 
     def tick(self) -> None:
         """Draw the latest state, once; under a dialog, too, and its own first line."""
+        aside.hold()
         now = time.monotonic()
         passed, self._ticked = now - self._ticked, now
         if self.scene.timeline.playing:

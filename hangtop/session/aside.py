@@ -3,7 +3,8 @@
 Python hands its interpreter from one thread to another after 5 ms. A loop that waits for 2,048 connections gives it
 away thousands of times a second, and would get it back 5 ms later each time: for as long as such a thread works,
 nothing would move. With turns of a tenth of a millisecond the loop goes on as if alone on a slower machine. And
-while a key press is on its way to the screen the work rests, where it can (:mod:`hangtop.diagnosis.breath`).
+while a key press is on its way to the screen, or the screen is drawn, the work rests, where it can
+(:mod:`hangtop.diagnosis.breath`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 TURN = 1e-4
 """Seconds."""
 REST = 0.04
-"""Seconds for which work rests from a key press on: until what it changed is painted."""
+"""Seconds for which work rests from a key press or the beginning of a drawing on: until that is painted."""
 RESTS = 2.0
 """Seconds that a piece of work rests in all: somebody who holds a key down must not keep it from ending."""
 NAP = 0.002
@@ -38,7 +39,7 @@ class Aside:
         """When work may go on, by the monotonic clock."""
 
     def hold(self) -> None:
-        """Have work rest for a moment: a key was pressed."""
+        """Have work rest for a moment: a key was pressed, or the screen is about to be drawn."""
         self._until = time.monotonic() + REST
 
     async def __call__(self, work: Callable[[], T]) -> T:

@@ -11,6 +11,7 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
@@ -100,6 +101,7 @@ class Sheet:
         """Make the picture."""
         frame = self.frame
         ranks, others, bystanders, ended = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        breathe()
         events = _of_the_job(self.events, ranks, (*others, *ended))
         return Job(
             now=frame.now,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
 
 NOBODY: frozenset[int] = frozenset()
-"""Pids, held once: Python makes another empty set each time, and each of thousands of nodes is at that most of the time."""
+"""Pids, held once: Python makes another empty set each time, and most of thousands of nodes have one."""
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
 

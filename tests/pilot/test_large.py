@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from collectors.samples.logs import LogFile
+from hangtop.diagnosis.breath import breathe
+from hangtop.session import aside as resting
+from hangtop.session.aside import aside
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung, say
 from tui.logbook import LogBook
@@ -60,6 +65,18 @@ async def test_the_files_on_view_are_worked_out_when_one_comes_or_the_filter_is_
         await shown.press("slash", *"rank=3", "enter")
         assert asked
         assert session.nodes_told.viewed[-1] == {"/logs/rank3.err"}
+
+
+async def test_a_verdict_rests_while_the_screen_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with screen(Paper(nodes=2).session()) as shown:
+        monkeypatch.setattr(resting, "REST", 3600.0)
+        shown.app.tick()
+        naps: list[float] = []
+        monkeypatch.setattr(resting, "RESTS", 3 * resting.NAP)
+        monkeypatch.setattr(time, "sleep", naps.append)
+        await aside(breathe)
+        assert naps
+        monkeypatch.setattr(aside, "_until", 0.0)
 
 
 async def test_lines_of_many_ranks_at_one_time_are_one_until_z() -> None:

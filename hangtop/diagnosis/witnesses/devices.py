@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.breath import breathe
+from hangtop.diagnosis.breath import Paced, breathe
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.witnesses.failures import number_of, when
@@ -39,6 +39,7 @@ class GpuLook(NamedTuple):
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
     for name in sorted(job.nodes):
+        breathe()
         node = job.nodes[name]
         for gpu in sorted(node.gpus, key=_INDEX):
             yield node, gpu
@@ -49,12 +50,13 @@ def newest(job: Job) -> Sequence[GpuLook]:
     return job.once(_newest)
 
 
-def _newest(job: Job) -> list[GpuLook]:
-    return [GpuLook(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks]
+def _newest(job: Job) -> Paced[GpuLook]:
+    return Paced(GpuLook(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks)
 
 
 def living_on(job: Job, node: str) -> Sequence[Rank]:
     """Ranks whose process is on this node, and alive."""
+    breathe()
     return job.once(_living).get(node, ())
 
 
