@@ -11,7 +11,19 @@ from collectors.node.logs.outcome import OpenBlock
 class OpenRecord:
     """A record that is still open, and where it began."""
 
-    __slots__ = ("after", "block", "known", "line", "logged", "mild", "quiet_from", "ran_at", "read_at", "seen")
+    __slots__ = (
+        "after",
+        "block",
+        "ignored",
+        "known",
+        "line",
+        "logged",
+        "mild",
+        "quiet_from",
+        "ran_at",
+        "read_at",
+        "seen",
+    )
 
     def __init__(
         self, block: OpenBlock, begun: line.Line, after: Optional[float], read_at: Optional[float], seen: int
@@ -20,6 +32,8 @@ class OpenRecord:
         """True when a logger's line introduced it: an exception that was caught."""
         self.mild = False
         """True when that line was a warning, or told of another try: whoever caught it went on."""
+        self.ignored = False
+        """True where Python said that it ignores the exception."""
         self.ran_at = ""
         """Where Ray's worker ran, as the line before it told."""
         self.block = block

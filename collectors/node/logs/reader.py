@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
-from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, whose
+from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, unraisable, whose
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.naming import STEMS, Naming
 from collectors.node.logs.open_record import OpenRecord
@@ -172,6 +172,7 @@ class Reader:
             above = line.above(record.stream, before().rstrip(b"\n").rpartition(b"\n")[2][:400], self.now)
             opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
             opened.mild = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
+            opened.ignored = unraisable.ignored(record, before(), self.now)
 
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False
@@ -215,14 +216,12 @@ class Reader:
                 continue  # frames that somebody logged, without an exception
             if holder.logged:
                 said.data["logged"] = True
-            if holder.mild and said.kind == "python.exception" and not _UNCAUGHT.search(outcome.text):
+            caught = holder.ignored or (holder.mild and not _UNCAUGHT.search(outcome.text))
+            if caught and said.kind == "python.exception":
                 said.data["survived"] = True
-            if holder.ran_at and not whose.of_ray(outcome.text):
-                placed = said._replace(host=said.host or holder.ran_at)
-            else:
-                placed = said
-            self._event(holder.line, placed, outcome.text, holder.after, holder.read_at)
-        if outcome.message:
+            host = said.host or ("" if whose.of_ray(outcome.text) else holder.ran_at)
+            self._event(holder.line, said._replace(host=host), outcome.text, holder.after, holder.read_at)
+        if outcome.message and not holder.ignored:
             self._within(holder, outcome)
         for record in outcome.rest:
             self.read(record, SCANNER.mask(record.text.encode("utf-8", "replace")), bytes)
