@@ -29,7 +29,8 @@ _TIMEOUT = re.compile(
 _TAIL = re.compile(r"Timeout\s?\(ms\)\s?=\s?\d{1,12}\) ran for (?P<ran_ms>\d{1,12}) milliseconds")
 _CUT = "Watchdog caught coll"
 """How far its line is surely the watchdog's, where the line is cut."""
-_FIELD = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\s*\(ms\))\s*=\s*(\w+)")
+_FIELD = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\s*\(ms\))\s*=\s*(\w+)(?=\s*[,)]|$)")
+"""A value is whole where a comma or the bracket follows: a terminal's own words may cover the rest of it."""
 _NAMES: Dict[str, str] = {"SeqNum": "seq", "OpType": "op", "NumelIn": "numel_in", "NumelOut": "numel_out"}
 _STATUS = re.compile(
     r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"

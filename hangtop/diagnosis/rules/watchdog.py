@@ -154,12 +154,12 @@ def _mismatch(job: Job, group: Timed) -> Finding | None:
         if event.rank is not None and sequence is not None:
             by_number[sequence].setdefault(event.rank, event)
     for sequence, own in sorted(by_number.items()) if not group.several else ():
-        ops = vote({rank: text_of(event, "op") for rank, event in own.items()})
+        ops = vote({rank: op for rank, event in own.items() if (op := text_of(event, "op"))})
         if ops is None:
             continue
         if ops.odd:
             return _odd(job, "collective_mismatch", own, sequence, ops.odd_ranks, ops.odd, ops.usual)
-        sizes = vote({rank: number_of(event, "numel_in") or 0 for rank, event in own.items()})
+        sizes = vote({rank: size for rank, event in own.items() if (size := number_of(event, "numel_in")) is not None})
         if sizes is not None and sizes.odd and ops.usual in SIZED:
             odd = {rank: f"{size} elements" for rank, size in sizes.odd.items()}
             usual = f"{ops.usual} of {sizes.usual} elements"

@@ -186,6 +186,14 @@ def test_all_timed_out_in_the_same_operation() -> None:
     assert (found.kind, found.ranks) == ("watchdog_timeout", ())
 
 
+def test_what_a_torn_line_leaves_out_is_no_difference() -> None:
+    job = after()
+    lines: list[dict[str, Any]] = [{"op": "ALLREDUCE", "numel_in": 64}, {"op": "ALLREDUCE"}, {"numel_in": 64}]
+    for rank, told in enumerate(lines):
+        job.says("torch.watchdog_timeout", rank, ago=9, seq=7, group_name="default_pg", **told)
+    assert first(job.verdict()).kind == "watchdog_timeout"
+
+
 @pytest.mark.parametrize(
     ("odd", "kind"),
     [({"op": "BROADCAST"}, "collective_mismatch"), ({"numel_in": 63}, "collective_size_mismatch")],

@@ -254,3 +254,13 @@ def test_spans_that_could_not_be_sent_were_survived() -> None:
         "requests.exceptions.ConnectionError: no route to collector-7\n"
     )
     assert only(parse(text), "python.exception").data["survived"] is True
+
+
+def test_what_c_says_behind_a_message_is_no_part_of_it() -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nRuntimeError: sizes differ\n'
+    )
+    aborted = "terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 2] gone\n"
+    for behind in ("[E ProcessGroupNCCL.cpp:325] Some NCCL operations have failed or timed out.\n", aborted):
+        event = only(parse(raised + behind), "python.exception")
+        assert (event.data["message"], event.data["signature"]) == ("sizes differ", "user")

@@ -155,3 +155,17 @@ def test_the_stack_of_the_failed_collective() -> None:
     # the frames carry no label, so they are those of the stream without one
     event = only(parse(text.replace("[rank1]:", "")), "torch.failed_collective")
     assert event.data["frame"] == "/opt/train/main.py:88 in train_step"
+
+
+def test_a_value_that_a_terminal_s_words_cover_is_unknown() -> None:
+    said = (
+        "[rank2]:[E816 00:34:01.1 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: Work"
+    )
+    event = only(
+        parse(
+            said + "NCCL(SeqNum=137, OpType=_ALLGATHER_BA[451/1919]\nn=71552, NumelOut=572416, Timeout(ms)=600000)"
+            " ran for 600004 milliseconds before timing out.\n"
+        ),
+        "torch.watchdog_timeout",
+    )
+    assert (event.rank, event.data["seq"], event.data.get("op")) == (2, 137, None)
