@@ -52,7 +52,7 @@ _SLURM_MEMORY = re.compile(
 _MPI = re.compile(
     r"(?:mpirun|mpiexec|prterun|orterun|mpiexec\.hydra)\S* (?:noticed that|has exited due to) process rank"
     r" (?P<rank>\d+) with PID (?P<pid>\w+) on\s{1,4}node (?P<host>\S+)"
-    r"(?P<reason> exiting improperly| calling \"abort\")?"
+    r"(?P<reason> exiting improperly| calling \"abort\"| exited(?=\s{0,4}(?:on\s{0,4})?$))?"
     r"(?: exited on signal (?P<signal>\d+)| exited with (?:status|exit code) (?P<exitcode>\d+))?"
 )
 _LOST_DAEMON = re.compile(
@@ -290,7 +290,7 @@ FAMILY = Family(
     read,
     unfinished=re.compile(
         r"Process name: \[\[\d+,\d+\],\d+\]\s*$"
-        r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited on\s{0,4}$"
+        r"|noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"
         r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"
     ),
     listed=(re.compile(r"The actor (?:died|is dead)[^.\r\n]{0,200}\.\s*$"), _RAYS_LIST),

@@ -37,6 +37,10 @@ VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"}
 """Signals by which launchers end the rest of a job."""
 NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle", "flux": "Flux", "spark": "Spark"}
 """Launchers that tell of workers which are gone without their exit codes."""
+_LEFT = {
+    "exiting improperly": "an exit without MPI_Finalize",
+    "exited": "an exit of which mpiexec's other words are cut off",
+}
 _THROWN = re.compile(r"\w+(?:::\w+)+: ")
 """``std::runtime_error: …``, as C++ tells it when nobody catches it."""
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
@@ -262,7 +266,7 @@ def _raised(event: LogEvent) -> bool:
     """torch.multiprocessing's word that a process raised, whose traceback is to follow; mpiexec's of one that left."""
     if "exitcode" in event.data:
         return False
-    return text_of(event, "launcher") == "spawn" or text_of(event, "reason") == "exiting improperly"
+    return text_of(event, "launcher") == "spawn" or text_of(event, "reason") in _LEFT
 
 
 def cuda_error(event: LogEvent) -> str:
@@ -301,6 +305,5 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if event.kind == "launcher.exit" and _of_ray(event):
         return f"no word but {NAMES[text_of(event, 'launcher')]}'s ({text_of(event, 'reason')[:120]})"
     if event.kind == "launcher.exit" and _raised(event):
-        improperly = text_of(event, "reason") == "exiting improperly"
-        return "an exit without MPI_Finalize" if improperly else "an exception that was not recorded"
+        return _LEFT.get(text_of(event, "reason"), "an exception that was not recorded")
     return event.text.splitlines()[0][:120] if event.text else event.kind

@@ -47,6 +47,7 @@ Traceback (most recent call last):
 IMPROPER = """Test done.
 mpiexec has exited due to process rank 2 with PID 54987 on
 node n10 exiting improperly. There are three reasons this could occur"""
+NOTICED = "mpiexec noticed that process rank 2 with PID 54987 on node n10 exited"
 QUOTED = """the job to be terminated. The first process to do so was:
 
   Process name: [[50759,1],2]
@@ -79,6 +80,9 @@ NAMED = [
     (SHADER, "gpu_xid", (), ()),
     (COMMAND, "rank_crashed", (7,), ()),
     (IMPROPER, "child_failed_no_detail", (2,), ()),
+    (NOTICED, "child_failed_no_detail", (2,), ("n10",)),
+    (NOTICED + " on", "child_failed_no_detail", (2,), ("n10",)),
+    (NOTICED + " on\nsignal 9 (Killed).", "rank_killed", (2,), ("n10",)),
     (QUOTED, "child_failed_no_detail", (2,), ()),
     (BESIDE, "rank_crashed", (), ("tpu-8",)),
     (UCX, "nccl_init_failed", (), ("cn007",)),
