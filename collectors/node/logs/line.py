@@ -100,9 +100,10 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     yield first._replace(text=seen(pieces[0]))
     for piece in pieces[1:]:
         line = _unlabel(piece, number, now)
-        stream = line.stream if line.stream != Stream() else first.stream
+        named = line.stream != Stream()
+        stream, pid = (line.stream, line.pid) if named else (first.stream, line.pid or first.pid)
         at = line.at if line.at is not None else first.at
-        yield line._replace(text=seen(line.text), stream=stream, at=at, labelled=True)
+        yield line._replace(text=seen(line.text), stream=stream, at=at, pid=pid, labelled=True)
 
 
 def above(stream: Stream, raw: bytes, now: float) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 
 from collectors.node.logs import counters, times
@@ -56,6 +57,9 @@ MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
 _LAUNCHERS = ("elastic.", "launcher.")
 """Words of who started ranks: where one stands behind a fault, steps behind it may be those of the other ranks."""
 _ENDINGS = ("job.finished", "elastic.finished")
+OFTEN, WORDS = 3, 24
+"""Times that processes told of one error and lived to do so again, and characters by which it is the same."""
+_DIGITS = re.compile(r"\d+")
 
 
 def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: float) -> list[bool]:
@@ -90,7 +94,33 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         done or (event.line in raised and event.data.get("raised") is True)
         for event, done in zip(events, over, strict=True)
     ]
+    over = [done or caught for done, caught in zip(over, _raised_again(events), strict=True)]
     return _with_logged(events, over, wanted, own, after)
+
+
+def _raised_again(events: Sequence[LogEvent]) -> list[bool]:
+    """Of each event whether it is an error that processes tell of time and again, and live on.
+
+    Only where their lines bear their numbers, as Ray's do, and no launcher tells of an end: one that starts ranks anew
+    lets each of them raise the same.
+    """
+    if any(event.kind.startswith((*_LAUNCHERS, "slurm.")) for event in events):
+        return [False] * len(events)
+    by_process = Counter((event.pid, shape) for event in events if event.pid is not None for shape in _shapes(event))
+    lived: Counter[str] = Counter()
+    for (_, shape), raised in by_process.items():
+        lived[shape] += raised - 1
+    return [any(lived[shape] >= OFTEN for shape in _shapes(event)) for event in events]
+
+
+def _shapes(event: LogEvent) -> list[str]:
+    """By what exceptions, and errors that were logged, are the same: the first words, and where they were raised."""
+    level = event.kind == "log.error" and event.data.get("told") == "level"
+    if not level and (event.kind != "python.exception" or _UNCAUGHT.match(event.text)):
+        return []
+    place, message = (_DIGITS.sub("#", str(event.data.get(name, ""))) for name in ("frame", "message"))
+    said = f"{event.data.get('type', '')}: {message[:WORDS]}"
+    return [words for words in (said, place) if len(words) > WORDS // 2]
 
 
 def _ended_before(events: Sequence[LogEvent]) -> int:

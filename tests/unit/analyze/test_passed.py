@@ -200,3 +200,21 @@ def test_what_ended_a_program_that_one_process_s_file_shows_once_more_is_an_earl
 ) -> None:
     early = _main("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 98.00 MiB.", first)
     assert _told(tmp_path, early + WORDS + _main("KeyError: 'LOCAL_RANK'"), name)[0] == told
+
+
+REFUSED = (
+    "(Scorer pid={pid}) ERROR:2026-03-26 22:35:{number:02d},212:Traceback (most recent call last):\n"
+    '(Scorer pid={pid})   File "/x/score.py", line 27, in score\n'
+    "(Scorer pid={pid})     text, place = found\n"
+    "(Scorer pid={pid}) TypeError: cannot unpack non-iterable NoneType object\n"
+    "(Scorer pid={pid}) \n"
+)
+ENDED = "srun: error: n7: task 3: Exited with exit code 1\n"
+
+
+def test_what_processes_raise_again_and_again_ends_none_of_them(tmp_path: Path) -> None:
+    text = "".join(REFUSED.format(pid=40 + number % 2, number=number) for number in range(6))
+    assert _told(tmp_path, text)[0] == []
+    assert _told(tmp_path, text + ENDED)[0] != []
+    assert _told(tmp_path, "".join(REFUSED.format(pid=40 + n, number=n) for n in range(6)))[0] == ["rank_crashed"]
+    assert _told(tmp_path, "".join(REFUSED.format(pid=40, number=n) for n in range(2)))[0] == ["rank_crashed"]

@@ -175,3 +175,9 @@ def test_a_family_that_fails_on_a_line_is_left_out_and_said(way: str, monkeypatc
     assert len(asked) == 1
     (other,) = [event.kind for event in LogParser("x.log").feed(b"NVRM: Xid (PCI:0000:18:00): 79, x\n")][:1]
     assert other == "kernel.xid"
+
+
+def test_a_record_within_a_line_is_of_the_process_that_the_line_names() -> None:
+    said = "(Worker pid=57, ip=10.0.0.7) ERROR:2026-03-26 22:35:46,212:Traceback (most recent call last):"
+    pieces = list(line.records(said.encode(), 1, NOW))
+    assert [(piece.pid, piece.stream.host) for piece in pieces] == [(57, "10.0.0.7")] * 2
