@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.doing import Kind, Waits
-from hangtop.diagnosis.stacks.frames import is_transparent, is_user
+from hangtop.diagnosis.stacks.frames import function, is_in, is_transparent, is_user
 from hangtop.diagnosis.stacks.tables import is_point_to_point, operation, wait_of
 from hangtop.diagnosis.stacks.vocabulary import NativeWait, Wait
+from hangtop.diagnosis.stacks.waits import C10D, PACKS
 
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 
@@ -34,6 +35,20 @@ class Leaf:
     def waits(self) -> Waits:
         """Whom the row waits for."""
         return self.row.waits
+
+
+def packs_object(frames: Iterable[Frame]) -> bool:
+    """Whether a thread is making bytes of an object, or an object of bytes, within a collective of objects.
+
+    While it computes there it waits for no peer. Native frames further in that wait for a GPU or for peers say more.
+    """
+    for frame in frames:
+        if frame.native:
+            if wait_of(frame, generic=False) is not None:
+                return False
+            continue
+        return is_in(frame.file, C10D) and function(frame.name) in PACKS
+    return False
 
 
 def find(frames: Iterable[Frame], *, generic: bool) -> Leaf | None:

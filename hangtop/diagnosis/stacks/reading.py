@@ -11,7 +11,7 @@ from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.generic import LEFT
-from hangtop.diagnosis.stacks.leaf import Leaf, find
+from hangtop.diagnosis.stacks.leaf import Leaf, find, packs_object
 from hangtop.diagnosis.stacks.system import System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
 from hangtop.diagnosis.stacks.vocabulary import Phase
@@ -106,7 +106,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         context.add(hint)
     if main and _left_program(mine, system):
         context.add("shutdown")
-    leaf = find(mine, generic=False)
+    leaf = None if system.waits == "nothing" and packs_object(mine) else find(mine, generic=False)
     generic = find(mine, generic=True)
     if leaf is not None and generic is not None:
         leaf, generic = (None, generic) if _further_in(generic, leaf, mine) else (leaf, None)

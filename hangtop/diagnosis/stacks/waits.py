@@ -12,7 +12,7 @@ from __future__ import annotations
 from hangtop.diagnosis.stacks.mpi import MPI_WAITS
 from hangtop.diagnosis.stacks.vocabulary import ANY, NativeWait, Wait
 
-_C10D = "torch/distributed/distributed_c10d.py"
+C10D = "torch/distributed/distributed_c10d.py"
 _WAITS_IN = "waits in {op}"
 
 OPERATIONS = frozenset(
@@ -22,6 +22,9 @@ OPERATIONS = frozenset(
     "all_to_all barrier monitored_barrier".split()
 )
 """Operations as torch.distributed names them from 2.1 to 2.13; ``send_object_list`` and its peer come with 2.4."""
+
+PACKS = frozenset(("_object_to_tensor", "_tensor_to_object"))
+"""Functions of the same file that pickle what is to be sent, or unpickle what came: run 2.13."""
 
 POINT_TO_POINT = frozenset("send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split())
 
@@ -42,8 +45,8 @@ _OPERATION_NAMES = " ".join(sorted(OPERATIONS | set(ALIASES)))
 
 WAITS: tuple[Wait, ...] = (
     # operations; kind "p2p" is given by the operation's name
-    Wait(_C10D, _OPERATION_NAMES, "collective", "peers", _WAITS_IN, "run 2.13; 2.1-2.13"),
-    Wait(_C10D, "_coalescing_manager wait", "collective", "peers", _WAITS_IN, "2.1-2.13", op="coalesced"),
+    Wait(C10D, _OPERATION_NAMES, "collective", "peers", _WAITS_IN, "run 2.13; 2.1-2.13"),
+    Wait(C10D, "_coalescing_manager wait", "collective", "peers", _WAITS_IN, "2.1-2.13", op="coalesced"),
     Wait("torch/distributed/_functional_collectives.py", _OPERATION_NAMES, "collective", "peers", _WAITS_IN,
          "2.1-2.13"),
     Wait("torch/distributed/_functional_collectives.py", "wait_tensor trigger_wait wait", "collective", "peers",
@@ -102,7 +105,7 @@ WAITS: tuple[Wait, ...] = (
          "fetch_sub_module _fetch_sub_module_impl __all_gather_params __all_gather_params_", "collective", "peers",
          "waits for ZeRO-3 parameters ({op})", "DeepSpeed 0.9.5-0.19", op="all_gather_into_tensor"),
     # start and end
-    Wait(_C10D,
+    Wait(C10D,
          "init_process_group new_group _new_group_with_tag _new_group_via_split_group split_group new_subgroups "
          "new_subgroups_by_enumeration _new_process_group_helper _store_based_barrier shrink_group",
          "init", "peers", _WAITS_IN, "run 2.13; 2.1-2.13"),
@@ -120,7 +123,7 @@ WAITS: tuple[Wait, ...] = (
     Wait("torch/distributed/elastic/utils/store.py",
          "barrier synchronize get_all _barrier_nonblocking _try_detecting_missing_ranks", "store", "peers",
          "waits at torchelastic's store", "2.1-2.13"),
-    Wait(_C10D, "destroy_process_group _shutdown_backend _abort_process_group", "shutdown", "unknown",
+    Wait(C10D, "destroy_process_group _shutdown_backend _abort_process_group", "shutdown", "unknown",
          "has left training: in {op}", "2.1-2.13", op="destroy_process_group"),
     # remote calls: who calls waits for whoever is called, who serves for all others to be done
     Wait("torch/distributed/rpc/api.py", "rpc_sync remote _invoke_rpc", "p2p", "peers",
