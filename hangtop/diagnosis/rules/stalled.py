@@ -11,9 +11,9 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work, visibly_works
+from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import load_proof
-from hangtop.diagnosis.witnesses.queues import creeps
 
 ENOUGH = 3
 """Ranks among which one that is unlike all others may be told."""
@@ -41,7 +41,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
-    if min(still, *(one.arrived for one in present)) < _due(job_status, present) or creeps(job):
+    if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
         return
     odd, why = _odd(present)
     groups = _groups(present)

@@ -125,6 +125,8 @@ TCP_SEGMENTS_PER_S = 100.0
 SLOW_PATH_BYTES_PER_S, SLOW_PATH_S, SLOW_PATH_SHARE = 1e6, 15.0, 0.8
 """Ours: of a connection that has had more to send for so many seconds, and for so much of them was held up by nothing
 but the path: Ethernet of one gigabit carries a hundred times more."""
+TRICKLE_BYTES_PER_S = 16e3
+"""Ours: what keeps watch over a job (stores, monitors, trackers) carries less on each of most of its ranks."""
 
 # --- starting and ending -----------------------------------------------------------------------------------------
 

@@ -20,11 +20,11 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.children import helpers_known
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
+from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 from hangtop.diagnosis.waits.statuses import statuses_of
-from hangtop.diagnosis.witnesses.queues import creeps
 
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
 """Work that may keep the others waiting for long in a healthy job, as long as it is seen to move."""
@@ -209,13 +209,14 @@ def _mostly_takes_long(readings: Sequence[Activity]) -> bool:
 def status_of_job(job: Job) -> JobStatus:
     """Put the picture's parts in order, tell what each rank does and who waits for whom.
 
-    Where all wait, and what they wait for creeps from node to node, nobody keeps anybody waiting.
+    Where all wait, and what they wait for is on its way from node to node, nobody keeps anybody waiting.
     """
     ordered = in_order(job)
     statuses = statuses_of(ordered)
     graph = find_waits(statuses)
-    on_its_way = graph is not None and graph.pattern != "held_up" and creeps(ordered)
-    return JobStatus(ordered, statuses, None if on_its_way else graph)
+    if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
+        graph = None
+    return JobStatus(ordered, statuses, graph)
 
 
 def in_order(job: Job) -> Job:

@@ -99,3 +99,24 @@ def test_who_is_waited_for_is_named_however_much_gets_through() -> None:
     job = standing(path(25_000.0))
     job.ranks(2).at(READING)
     assert first(job.verdict()).ranks == (2,)
+
+
+def test_a_collective_that_goes_on_in_bursts_over_a_path_that_loses_packets_is_not_stalled() -> None:
+    job = standing([])
+    job.ranks().at(ALL_REDUCE, carrying=35_000.0)
+    assert job.verdict().outcome == "unknown", "nothing waits to be sent whenever somebody looks"
+    job.stood_still = 12.0
+    job.span = 4.0
+    assert job.verdict().outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("carrying", "who", "still"), [(400.0, (0, 1, 2, 3), 50.0), (35_000.0, (0,), 50.0), (35_000.0, (0, 1, 2, 3), 10.5)]
+)
+def test_what_a_store_or_one_rank_carries_or_what_came_before_it_stood_moves_nothing(
+    carrying: float, who: tuple[int, ...], still: float
+) -> None:
+    job = standing([])
+    job.stood_still = still
+    job.ranks(*who).at(ALL_REDUCE, carrying=carrying)
+    assert job.verdict().outcome == "hung"
