@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S
 from hangtop.session.watched import WatchedSession
 
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
 THEN_EVERY = 60.0
 """Seconds from each later look to the next."""
+RIPE = (OWN_WORK_S + 1.0, LONG_WORK_S + 1.0)
+"""Seconds of a wait after which work of one rank's own, for which the others wait, is too long to be work: only a look
+tells that it still lasts, and none may be due."""
+CLOSE = 3.0
+"""Seconds after a look for which it does for that as well."""
 EARLY = 0.5
 """Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
 and the alarm has to wait for no look."""
@@ -36,7 +42,9 @@ class LookTimes:
         self._session = session
         self.looked = 0
         """Looks at the present wait; 0 while the job moves."""
-        self._first_look_at = 0.0
+        self._first_look_at = self._looked_at = 0.0
+        self._ripened = 0
+        """How many of :data:`RIPE` the present wait has come to."""
         self._sample_at = 0.0
         self._samples = 0
         self._warmed = False
@@ -56,11 +64,15 @@ class LookTimes:
         now = session.now()
         if self.looked == 0:
             self._first_look_at = now
+        ripe = sum(self.waits(seconds) for seconds in RIPE if seconds > session.alarm_after)
+        ripens, self._ripened = self.looked > 0 and ripe > self._ripened, ripe
         last = len(LOOKS) - 1
         due = LOOKS[self.looked] if self.looked <= last else LOOKS[last] + THEN_EVERY * (self.looked - last)
-        if now - self._first_look_at < due:
+        if now - self._first_look_at >= due:
+            self.looked += 1
+        elif not ripens or now - self._looked_at < CLOSE:
             return False
-        self.looked += 1
+        self._looked_at = now
         return True
 
     def native_due(self) -> bool:

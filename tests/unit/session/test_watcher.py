@@ -101,7 +101,17 @@ async def test_it_looks_half_way_to_the_alarm_and_looks_again(watch: Callable[..
     await watched.run(20, still=False)
     began = watched.feed.time
     await watched.run(150, still=True)
-    assert [at - began for at in watched.looked] == pytest.approx([10, 12, 20, 40, 100], abs=2)
+    assert [at - began for at in watched.looked] == pytest.approx([10, 12, 20, 40, 61, 100], abs=2)
+
+
+async def test_it_looks_once_more_when_what_may_be_work_has_lasted_too_long_for_that(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(patience=10.0)
+    await watched.run(20, still=False)
+    began = watched.feed.time
+    await watched.run(85, still=True)
+    assert [at - began for at in watched.looked] == pytest.approx([5, 7, 15, 21, 35, 61], abs=1.5)
 
 
 async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
