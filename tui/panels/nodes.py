@@ -150,7 +150,7 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
-        Column("says", "says", 24, lambda row: _says(row)[0], _says, grow=4, seen=60, also=("why", "sources"),
+        Column("says", "says", 16, lambda row: _says(row)[0], _says, grow=4, seen=60, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),

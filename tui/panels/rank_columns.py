@@ -112,7 +112,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         Column("state", "state", 9, _letter, state_piece,
                help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
         Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
-        Column("wchan", "kernel wait", 18, _wchan, grow=1, least=12,
+        Column("wchan", "kernel wait", 12, _wchan, grow=1, seen=28, least=12,
                help="kernel function that the main thread sleeps in"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",

@@ -28,8 +28,8 @@ class Column(Generic[R]):
     """One column: a field of the filter, a sort order and a cell.
 
     ``value`` is what is compared. The cell shows it as it is, or through ``form`` (a number's), or what ``show`` makes
-    of the whole row. ``grow`` is the column's share of the width that is left over. ``also`` are further names of the
-    field in filters.
+    of the whole row. ``grow`` is the column's share of the width that is left over, as far as its texts in view need
+    it. ``also`` are further names of the field in filters.
     """
 
     key: str
@@ -149,6 +149,20 @@ def in_view_of(columns: Sequence[Column[R]], rows: Sequence[R]) -> dict[str, int
     }
 
 
+STEADY = 8
+"""Cells by which a column that grows stays wider than what is in view needs, rather than shift all to its right."""
+
+
+def needed_of(columns: Sequence[Column[R]], rows: Sequence[R], before: Mapping[str, int]) -> dict[str, int]:
+    """Widths, by key, beyond which columns that grow would leave a hole in the line; ``before`` is what was needed."""
+    found: dict[str, int] = {}
+    for column in columns:
+        if column.grow:
+            most = max((cells_of(column.drawn(row)[0]) for row in rows), default=0)
+            found[column.key] = max(most, min(before.get(column.key, 0), most + STEADY))
+    return found
+
+
 def lay_out(
     columns: Sequence[Column[R]],
     width: int,
@@ -157,11 +171,13 @@ def lay_out(
     first: int,
     pinned: str = "",
     sizes: Mapping[str, int] | None = None,
+    needed: Mapping[str, int] | None = None,
 ) -> Layout[R]:
     """Share ``width`` cells out: the ``frozen`` columns, then those from ``first`` on, each whole or not at all.
 
     The column with the key ``pinned``, which orders the rows, is always among them. What is left over goes to those
-    that grow. ``sizes`` are widths, by key, of columns that have another one than their own.
+    that grow, up to what they ``needed``, by key, then to nobody: it lies at the right end. ``sizes`` are widths, by
+    key, of columns that have another one than their own.
     """
     roomy = {column.key: column.roomy for column in columns if column.roomy and width >= ROOMY}
     sizes = {**roomy, **(sizes or {})}
@@ -178,9 +194,9 @@ def lay_out(
             chosen = _fitting(ahead, rest, width - 1 - SIGN, sizes)
     left_out = len(ahead) + len(rest) - len(chosen)
     room = width - 1 - sum(size + 1 for _, size in chosen) - (SIGN if left_out else 0)
-    shares = sum(column.grow for column, _ in chosen)
+    grown = _grown(chosen, room, {} if needed is None else needed)
     return Layout(
-        [Cells(column, size + (room * column.grow // shares if shares and room > 0 else 0)) for column, size in chosen],
+        [Cells(column, size) for column, size in grown],
         len(columns) - len(ahead) - len(rest),
         left_out,
     )
@@ -199,6 +215,22 @@ def _fitting(
             break
         chosen.append((column, size))
         room -= size + 1
+    return chosen
+
+
+def _grown(chosen: list[tuple[Column[R], int]], room: int, needed: Mapping[str, int]) -> list[tuple[Column[R], int]]:
+    """Give columns that grow their shares of ``room`` cells; what one does not need goes to the others."""
+    while room > 0:
+        open_ = {column.key for column, size in chosen if column.grow and size < needed.get(column.key, size)}
+        shares = sum(column.grow for column, _ in chosen if column.key in open_)
+        if not shares:
+            break
+        part, given = room, 0
+        for place, (column, size) in enumerate(chosen):
+            if column.key in open_:
+                more = min(max(1, part * column.grow // shares), needed[column.key] - size, room - given)
+                chosen[place], given = (column, size + more), given + more
+        room -= given
     return chosen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Generic, TypeVar
 
-from tui.widgets.columns import Column, Layout, in_view_of, lay_out, widths_of
+from tui.widgets.columns import Column, Layout, in_view_of, lay_out, needed_of, widths_of
 
 R = TypeVar("R")
 
@@ -23,6 +23,7 @@ class InView(Generic[R]):
         self._frozen = self._first = frozen
         self._sizes: dict[str, int] = {}
         self._seen: dict[str, int] = {}
+        self._needed: dict[str, int] = {}
         self._laid_out: tuple[tuple[int, str], Layout[R]] = (NOT_YET, Layout([], 0, 0))
 
     def take_columns(self, columns: Sequence[Column[R]]) -> None:
@@ -40,9 +41,9 @@ class InView(Generic[R]):
 
     def see(self, rows: Sequence[R]) -> None:
         """Make the columns that are as wide as what is in view fit these rows."""
-        seen = in_view_of(self.every, rows)
-        if seen != self._seen:
-            self._seen = seen
+        seen, needed = in_view_of(self.every, rows), needed_of(self.columns, rows, self._needed)
+        if seen != self._seen or needed != self._needed:
+            self._seen, self._needed = seen, needed
             self._laid_out = (NOT_YET, self._laid_out[1])
 
     @property
@@ -54,7 +55,10 @@ class InView(Generic[R]):
         """What is drawn in ``width`` cells; the column that orders the rows, by its key, is always among them."""
         if self._laid_out[0] != (width, ordering):
             sizes = {**self._sizes, **self._seen}
-            made = lay_out(self.columns, width, frozen=self._frozen, first=self._first, pinned=ordering, sizes=sizes)
+            made = lay_out(
+                self.columns, width, frozen=self._frozen, first=self._first, pinned=ordering, sizes=sizes,
+                needed=self._needed,
+            )  # fmt: skip
             self._laid_out = ((width, ordering), made)
         return self._laid_out[1]
 

@@ -38,3 +38,34 @@ def test_without_rows_there_is_a_width() -> None:
     view = InView(COLUMNS, 1)
     view.see([])
     assert widths(view, 1 + 7 + 11 + 40)["says"] == 10
+
+
+def test_a_column_grows_as_far_as_what_is_in_view_needs_and_no_hole_is_left_in_the_line() -> None:
+    columns: tuple[Column[str], ...] = (
+        *COLUMNS[:1],
+        Column("says", "says", 10, lambda row: row, grow=1),
+        Column("more", "more", 5, lambda row: row[:8], grow=3),
+        *COLUMNS[2:],
+    )
+    view = InView(columns, 1)
+    view.see(["x" * 20])
+    whole = widths(view, 200)
+    assert (whole["says"], whole["more"]) == (20, 8)
+    assert sum(size + 1 for size in widths(view, 1 + 7 + 11 + 6 + 40 + 6).values()) + 1 <= 71, (
+        "never more than there is"
+    )
+    view.see(["x" * 15])
+    assert widths(view, 200)["says"] == 20, "nothing moves for a text that is a little shorter"
+    view.see(["x"])
+    assert widths(view, 200)["says"] == 10
+
+
+def test_what_one_column_does_not_need_the_other_one_has() -> None:
+    columns: tuple[Column[str], ...] = (
+        *COLUMNS[:1],
+        Column("says", "says", 10, lambda row: row, grow=1),
+        Column("more", "more", 5, lambda row: row[:6], grow=9),
+    )
+    view = InView(columns, 1)
+    view.see(["x" * 40])
+    assert widths(view, 1 + 7 + 11 + 6 + 20) == {"name": 6, "says": 29, "more": 6}
