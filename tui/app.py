@@ -70,6 +70,7 @@ class HangtopApp(Host, inherit_bindings=False):
     #crumbs { display: none; background: $background; }
     #crumbs.-on { display: block; }
     ToastRack { margin-bottom: 1; }
+    Toast { padding: 0 1; }
     """
 
     def __init__(self, session: Subject, options: ScreenOptions | None = None) -> None:

@@ -170,3 +170,21 @@ async def test_a_filter_that_is_asked_for_twice_at_once_is_asked_for_once() -> N
         assert "1 of 320 ranks shown" in shown.text()
         await shown.press("escape")
         assert not shown.app.screen.query(FilterLine)
+
+
+@pytest.mark.parametrize("keys", ["question_mark", "q", "a e", "ctrl+n"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_messages_never_cover_what_a_dialog_says_and_give_back_its_room(keys: str, size: tuple[int, int]) -> None:
+    async with screen(job(), size=size) as shown:
+        await shown.press("2", *keys.split())
+        alone = box(shown)
+        for number in range(3):
+            shown.app.say(f"message {number} of three that tell more than there is room for in one line " * number)
+        await shown.settle()
+        lines = box(shown)
+        assert all(line[0] + line[-1] in {"││", "╭╮", "╰╯"} for line in lines)
+        assert lines[-2] == alone[-2], "what can be pressed is the last thing that is said"
+        assert "message 2 of three" in shown.text()
+        shown.app.clear_notifications()
+        await shown.settle()
+        assert box(shown) == alone

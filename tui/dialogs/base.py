@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
+from textual.widgets._toast import Toast
 
 from tui.filter import FilterError
 from tui.scene import Staged
@@ -117,11 +118,12 @@ class Dialog(ModalScreen[T]):
     """A box over the panels. ``BOX`` is its width in cells; it shrinks on a smaller screen.
 
     What the first line of the screen says stays free and goes on, in two lines where it needs them: nobody should miss
-    a verdict because a dialog is open.
+    a verdict because a dialog is open. Short messages stand below the box, which leaves them room while they are there:
+    what is asked, and the keys that answer, are never covered.
     """
 
     DEFAULT_CSS = """
-    Dialog { align: center middle; background: $background 60%; }
+    Dialog { align: center middle; background: $background 60%; overflow: hidden; }
     Dialog > #box {
         width: 76; max-width: 100%; height: auto;
         background: $panel; border: round $primary; padding: 0 1;
@@ -134,6 +136,8 @@ class Dialog(ModalScreen[T]):
     Dialog #keys { margin-top: 1; }
     Dialog #keys.-hidden { display: none; }
     Dialog FilterLine { margin-top: 1; }
+    Dialog > ToastRack { layer: default; max-height: 25%; }
+    Dialog Toast { width: 100%; max-width: 100%; margin: 0; }
     Dialog FilterLine Input, Dialog FilterLine Input:focus { margin: 0; background: $panel; }
     """
 
@@ -143,6 +147,8 @@ class Dialog(ModalScreen[T]):
         super().__init__()
         self.heading = title
         self._wide = wide
+        self._told = 0
+        """Lines of short messages."""
 
     def content(self) -> ComposeResult:
         """The widgets between title and keys."""
@@ -162,7 +168,7 @@ class Dialog(ModalScreen[T]):
 
     def on_resize(self) -> None:
         """Leave room for what the first line says, title, keys and border."""
-        room = self.size.height - self.query_one(Banner).lines
+        room = self.size.height - self.query_one(Banner).lines - self._told
         self.query_one("#box").styles.max_height = max(1, room)
         for text in self.query(Text):
             text.styles.max_height = max(3, room - FRAME)
@@ -171,12 +177,21 @@ class Dialog(ModalScreen[T]):
         """The verdict takes another line, or leaves one."""
         self.on_resize()
 
+    def _after_layout(self, _: object) -> None:
+        """Messages have come, or are gone."""
+        heights = [self.size.height - toast.region.y for toast in self.query(Toast) if toast.region]
+        told = max(heights, default=0)
+        if told != self._told:
+            self._told = told
+            self.on_resize()
+
     async def action_find(self) -> None:
         """Say that there is nothing to be found here."""
         self.app.notify("/ filters panels and finds words in texts: not here", markup=False, timeout=4)
 
     def on_mount(self) -> None:
         """Fill in what does not change."""
+        self.screen_layout_refresh_signal.subscribe(self, self._after_layout)
         self.query_one("#title", Bar).show([(self.heading, Tone.STRONG)])
         self.query_one("#keys", Bar).show(self.keys())
 
