@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -13,52 +10,21 @@ from hangtop.session.history.history import WORDS
 from hangtop.session.history.marks import Mark
 from hangtop.session.history.series import Span
 from tui.changes import MARKS, label_of
-from tui.format import age, count, size
-from tui.plot import Stretch, blocks, braille, rounded_up
+from tui.format import age
+from tui.plot import Stretch, blocks, braille
 from tui.remembered import Remembered
 from tui.scene import Scene
 from tui.text import cells, fit
 from tui.theme import Tone
 from tui.timeline import Window
 from tui.widgets.banner import OUTCOMES
+from tui.widgets.figures import FIGURES, Figure
 from tui.widgets.lines import Lines, Piece, strip_of
 
 LABEL = 15
 """Cells to the left of a chart: its name, what it is now, and its scale."""
 SMALL = 8
 """Lines from which on there is a title."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the chart."""
-
-    name: str
-    title: str
-    scale: Callable[[float], str]
-    """A value for people, in few cells."""
-    of: str = ""
-    """The figure whose newest value is the top of the scale."""
-    always: bool = True
-    """Shown also where it has been zero all the time."""
-
-
-def _kilowatts(watts: float) -> str:
-    return f"{watts / 1000:.1f}" if watts < 100_000 else f"{watts / 1000:.0f}"
-
-
-FIGURES = (
-    Figure("moving", "moving", lambda value: f"{value:.0f}", "alive"),
-    Figure("steps", "steps/s", lambda value: f"{value:.2f}" if value < 10 else f"{value:.0f}"),
-    Figure("power", "GPU kW", _kilowatts),
-    Figure("ports", "IB/s", size, always=False),
-    Figure("network", "net/s", size),
-    Figure("retransmitted", "resent/s", count, always=False),
-    Figure("utilisation", "GPU %", lambda value: f"{value:.0f}"),
-    Figure("gpu_memory", "GPU mem", size),
-    Figure("memory", "memory", size),
-)
-"""The most telling first."""
 
 
 class TimeChart(Lines):
@@ -129,18 +95,19 @@ class TimeChart(Lines):
         stretches: list[Stretch] = [None if span is None else (span.low, span.high) for span in spans]
         highest = max((span.high for span in spans if span is not None), default=0.0)
         whole = history.series[figure.of].newest if figure.of else None
-        top = max(whole or 0.0, highest) if figure.of else rounded_up(highest)
+        top = max(whole or 0.0, highest) if figure.of else figure.rounded_up(highest)
         draw = blocks if self.scene.plain else braille
         lines = draw(stretches, rows, top)
         series = history.series[figure.name]
         value = series.newest if timeline.at is None else series.at(timeline.at)
-        now, room = "–" if value is None else figure.scale(value), LABEL - 3 - cells(figure.title)
-        if whole is not None and rows == 1 and cells(both := f"{now}/{figure.scale(whole)}") <= room:
+        unit = figure.unit(top)
+        now, room = "–" if value is None else unit.text(value), LABEL - 3 - cells(unit.title)
+        if whole is not None and rows == 1 and cells(both := f"{now}/{unit.text(whole)}") <= room:
             now = both
         when, strips = "now" if timeline.at is None else "then", []
         for row, line in enumerate(lines):
             if row == 0:
-                left, right = figure.title, (figure.scale(top) if rows > 1 else now)
+                left, right = unit.title, (unit.text(top) if rows > 1 else now)
             else:
                 left, right = (f"{when} {now}" if row == 1 else ""), ("0" if row == rows - 1 else "")
             strips.append(self._line([*_label(left, right, rows, value=row == 1)], [(line, Tone.GRAPH)], width))
