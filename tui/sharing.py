@@ -24,6 +24,9 @@ BOTH = 12
 """Lines from which on what happened and the culprit's last lines stand below each other there."""
 HAPPENED = 8
 """Lines with which what happened, and the culprit's last lines, say enough: what is more is the ranks' that need it."""
+RANKS_BELOW = 9
+"""Lines that the map of a larger job must leave for its first ranks to stand below it: a blank one above and below, a
+title, heads, and five of them."""
 VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
 """From the closest to the farthest."""
 

@@ -104,3 +104,29 @@ async def test_a_value_of_a_chart_is_told_from_its_scale() -> None:
         assert lines[at + 1].split("┤")[0].split() == ["now", "0", "0"]
     async with screen(session, size=(80, 24)) as shown:
         assert any(line.startswith(" moving    0/4 ") for line in shown.lines())
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+@pytest.mark.parametrize("nodes", [20, 64])
+async def test_below_the_map_of_a_larger_job_stand_the_ranks_that_stopped_first(nodes: int, hangs: bool) -> None:
+    paper = Paper(nodes=nodes, slow=11)
+    session = paper.session()
+    session.tick()
+    if hangs:
+        session.publish(hung())
+    async with screen(session, size=WIDE) as shown:
+        await shown.draw()
+        lines = shown.lines()
+        title = next(at for at, line in enumerate(lines) if line.startswith(" ranks, first to stop above"))
+        assert lines[title + 2].startswith("▶   11 node2" if hangs else "     0 node1")
+        last = next(at for at, line in enumerate(lines) if line.startswith(" nodes that differ"))
+        left = [line[:100].strip() for line in lines[:last]]
+        first = next(at for at, line in enumerate(left) if " node1 " in line)
+        assert "" not in {above + below for above, below in zip(left[first:], left[first + 1 :], strict=False)}
+
+
+async def test_where_the_map_of_a_larger_job_leaves_no_room_below_it_the_ranks_do_not_stand_there() -> None:
+    async with screen(Paper(nodes=100).session(ticks=2), size=(150, 46)) as shown:
+        assert not any(line.startswith(" ranks") for line in shown.lines())
+        await shown.press("-")
+        assert not any(line.startswith(" ranks") for line in shown.lines()), "half a block a node shows no ranks"

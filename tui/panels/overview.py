@@ -11,7 +11,7 @@ from tui.format import clock
 from tui.panels.base import Fact, Place
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
-from tui.sharing import FEW, VIEWS, Shares, shares, usual_view
+from tui.sharing import FEW, RANKS_BELOW, VIEWS, Shares, shares, usual_view
 from tui.waits.drawing import LINES
 from tui.widgets.lines import Move
 from tui.widgets.onset import HEAD
@@ -29,7 +29,7 @@ class OverviewPanel(OverviewParts):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._shares: tuple[Shares, int, bool, bool, bool, int] | None = None
+        self._shares: tuple[Shares, int, bool, bool, tuple[bool, bool], int] | None = None
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -52,6 +52,7 @@ class OverviewPanel(OverviewParts):
             (self.odd, self._feed_odd),
             (self.card, self._feed_card),
             (self.onset, self.onset.feed),
+            (self.stopped, self.stopped.feed),
             (self.waitmap, self.waitmap.feed),
             (self.lastlines, self.lastlines.feed),
         ):
@@ -92,11 +93,12 @@ class OverviewPanel(OverviewParts):
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
         part = shares(width, height, nodes, view, hangs=hangs, need=self._needed(), waits=self._drawn())
-        found = part, view, nodes <= FEW, hangs, graph, self.onset.filled(width // 2) if nodes <= FEW else 0
+        below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
+        found = part, view, nodes <= FEW, hangs, (graph, below), self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return
         self._shares = found
-        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs)
+        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs, below=below)
         # beside the ranks the picture of waits has all that they do not fill
         self.onset.styles.width = found[-1] if found[0].beside and found[0].graph else "1fr"
         self.call_after_refresh(self.draw)

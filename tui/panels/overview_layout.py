@@ -42,6 +42,7 @@ class OverviewParts(Panel):
     OverviewParts #upper { height: auto; }
     OverviewParts #lower { height: 1fr; min-height: 4; }
     OverviewParts Onset { height: 1fr; }
+    OverviewParts #stopped { display: none; margin: 1 0; }
     OverviewParts Happened { height: 1fr; width: 1fr; min-height: 4; }
     OverviewParts LastLines { height: 1fr; width: 1fr; }
     OverviewParts WaitMap { height: 1fr; width: 1fr; }
@@ -57,6 +58,8 @@ class OverviewParts(Panel):
     OverviewParts.-side #maps { width: 1fr; height: 1fr; }
     OverviewParts.-side HeatMap { height: 1fr; max-height: 100%; }
     OverviewParts.-side Mosaic { height: 1fr; }
+    OverviewParts.-side.-stopped Mosaic { height: auto; }
+    OverviewParts.-side.-stopped #stopped { display: block; }
     OverviewParts.-side #below { width: 62; height: 1fr; margin: 0 0 0 1; }
     OverviewParts.-side.-mosaic #below { width: 50; }
     OverviewParts.-row #below { layout: horizontal; }
@@ -81,6 +84,8 @@ class OverviewParts(Panel):
         self.mosaic = Mosaic(scene, self.heatmap, self.share_of)
         self.odd, self.card = OddNodes(scene), NodeCard(scene)
         self.onset, self.waitmap = Onset(scene), WaitMap(scene)
+        self.stopped = Onset(scene, "stopped")
+        """The same below the map of a larger job, where that leaves room."""
         self.changes, self.lastlines = Happened(scene), LastLines(scene)
         self.view: int | None = None
         """The view that was chosen; None is what shows a job of this size best."""
@@ -93,6 +98,7 @@ class OverviewParts(Panel):
             with self.maps:
                 yield self.heatmap
                 yield self.mosaic
+                yield self.stopped
                 yield self.odd
             with self.below:
                 yield self.card
@@ -108,14 +114,15 @@ class OverviewParts(Panel):
         figures = self.totals.figures.of(node.name)
         return None if figures is None else figures.share
 
-    def give_room(self, part: Shares, view: int, *, few: bool, hangs: bool) -> None:
-        """Show what has room, and give it that room."""
+    def give_room(self, part: Shares, view: int, *, few: bool, hangs: bool, below: bool) -> None:
+        """Show what has room, and give it that room; ``below`` the map of two cells a GPU there is some for ranks."""
         graph, nodes = self.waitmap.active, len(self.scene.nodes)
         self.set_class(part.beside, "-beside")
         self.set_class(few and part.onset > 0, "-ranks")
         self.set_class(not few and part.beside, "-side")
         self.set_class(part.graph > 0, "-waits")
         self.set_class(part.row, "-row")
+        self.set_class(below, "-stopped")
         self.set_class(view > 1, "-mosaic")
         self.set_class(graph, "-graph")
         self.bar.styles.height = 2 if hangs else 1

@@ -48,6 +48,8 @@ class Mosaic(Lines):
         """Cells of a block."""
         self.room = 1
         """Lines that it may take."""
+        self.lines = 1
+        """Lines that it needs."""
 
     def feed(self) -> None:
         """Take the latest nodes and draw."""
@@ -64,7 +66,8 @@ class Mosaic(Lines):
         else:
             self.halves.feed(self._rows, self.ink, self.clear_of_bar(width), self.room)
             lines = self.halves.height
-        self.resize_to(width, max(1, lines))
+        self.lines = max(1, lines)
+        self.resize_to(width, self.lines)
         if not self.heatmap.moved and self.heatmap.node_at != self._stood:
             self._stood = self.heatmap.node_at
             self.bring(self._line_of(self._stood))

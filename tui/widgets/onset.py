@@ -44,10 +44,10 @@ class OnsetRow(NamedTuple):
 
 
 class Onset(Lines):
-    """The ranks of a small job, the first to stop above."""
+    """The ranks of a job, the first to stop above."""
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(id="onset")
+    def __init__(self, scene: Scene, name: str = "onset") -> None:
+        super().__init__(id=name)
         self.scene = scene
         self._rows: list[OnsetRow] = []
         self._end: float | None = None
