@@ -115,3 +115,16 @@ async def test_on_a_wide_screen_what_a_rank_does_is_told_whole() -> None:
         await shown.draw()
         assert "B waits in all_reduce at" in shown.text()
         assert "nfs_wait_bit" in shown.text()
+
+
+async def test_the_top_of_a_scale_is_never_less_than_what_is_told_beside_it() -> None:
+    session = Paper(nodes=2).session()
+    async with screen(session, size=(120, 46)) as shown:
+        session.history.series["power"].add(session.clock.now, 5_000.0)
+        for power, unit in ((9_700.0, " GPU kW"), (690_000.0, " GPU kW"), (9_900_000.0, " GPU MW")):
+            session.clock.now += 1
+            session.history.series["power"].add(session.clock.now, power)
+            await shown.draw()
+            lines = shown.lines()
+            at = next(at for at, line in enumerate(lines) if line.startswith(unit))
+            assert float(lines[at].split("┤")[0].split()[-1]) >= float(lines[at + 1].split()[1])

@@ -93,13 +93,14 @@ class TimeChart(Lines):
     def _plotted(self, figure: Figure, spans: list[Span | None], rows: int, width: int) -> list[Strip]:
         history, timeline = self.scene.timeline.head.history, self.scene.timeline
         stretches: list[Stretch] = [None if span is None else (span.low, span.high) for span in spans]
-        highest = max((span.high for span in spans if span is not None), default=0.0)
-        whole = history.series[figure.of].newest if figure.of else None
-        top = max(whole or 0.0, highest) if figure.of else figure.rounded_up(highest)
-        draw = blocks if self.scene.plain else braille
-        lines = draw(stretches, rows, top)
         series = history.series[figure.name]
         value = series.newest if timeline.at is None else series.at(timeline.at)
+        highest = max((span.high for span in spans if span is not None), default=0.0)
+        whole = history.series[figure.of].newest if figure.of else None
+        # the latest second is told before it is drawn
+        top = max(whole or 0.0, highest) if figure.of else figure.rounded_up(max(highest, value or 0.0))
+        draw = blocks if self.scene.plain else braille
+        lines = draw(stretches, rows, top)
         unit = figure.unit(top)
         now, room = "–" if value is None else unit.text(value), LABEL - 3 - cells(unit.title)
         if whole is not None and rows == 1 and cells(both := f"{now}/{unit.text(whole)}") <= room:
