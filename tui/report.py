@@ -69,7 +69,8 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
     ranks = job.stack_ranks
     named = [(ranks[node, dump.rank_pid], dump) for node, dump in found if (node, dump.rank_pid) in ranks]
     # looks from before it stood still would say that it moves
-    yield as_text(merge(newest_of(named))) if named else "none was taken (D takes them)"
+    since = job.now - job.stood_still if job.live and job.stood_still is not None else None
+    yield as_text(merge(newest_of(named, since))) if named else "none was taken (D takes them)"
     yield "\n--- nodes " + "-" * 61
     for node in job.nodes.values():
         heard = "never heard" if node.seen_at is None else f"heard {age(job.now - node.seen_at)} ago"

@@ -21,6 +21,9 @@ Entry = tuple[int, StackDump]
 TOGETHER = 15.0
 """Seconds: dumps of a rank that are older than its newest by more than this belong to an earlier look."""
 
+SETTLED = 1.0
+"""Seconds by which it is not known when exactly a rank stopped."""
+
 _INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 
 ROLES = {
@@ -36,20 +39,29 @@ ROLES = {
 }
 
 
-def entries(state: JobState) -> list[Entry]:
-    """The latest look at every rank, several samples of it and its helpers included."""
+def entries(state: JobState, since: float | None = None) -> list[Entry]:
+    """The latest look at every rank, several samples of it and its helpers included, of those that count."""
     numbers = {(node.name, pid): rank.process.rank for node in state.nodes.values() for pid, rank in node.ranks.items()}
     return newest_of(
-        [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers]
+        [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers], since
     )
 
 
-def newest_of(found: list[Entry]) -> list[Entry]:
-    """Of each rank the latest look, several samples of it included."""
+def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
+    """Of each rank the latest look, several samples of it included.
+
+    ``since`` is when the job came to stand still: of a rank that was looked at after that, what was seen before, or
+    just then, is left out, for beside it the later looks would say that it moves.
+    """
     newest: dict[int, float] = {}
     for rank, dump in found:
         newest[rank] = max(newest.get(rank, dump.at), dump.at)
-    return [(rank, dump) for rank, dump in found if dump.at >= newest[rank] - TOGETHER]
+    settled = float("-inf") if since is None else since + SETTLED
+    return [
+        (rank, dump)
+        for rank, dump in found
+        if dump.at >= newest[rank] - TOGETHER and (dump.at >= settled or newest[rank] < settled)
+    ]
 
 
 def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> list[Block]:

@@ -14,6 +14,7 @@ from tui.panels.base import Place
 from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
 from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries
+from tui.stood import stood_since
 from tui.theme import Tone
 from tui.widgets.lines import Move, Piece
 
@@ -49,7 +50,7 @@ class StacksPanel(BlockPanel):
         seen = (len(stacks), stacks[-1][1].at if stacks else 0.0)
         if seen != self._seen:
             self._seen = seen
-            self._entries = entries(self.scene.state)
+            self._entries = entries(self.scene.state, stood_since(self.scene))
             self._merge()
         if self.merged is None:
             self.view.empty = self.hint(EMPTY)
