@@ -23,7 +23,7 @@ TURN = 1e-4
 """Seconds."""
 REST = 0.04
 """Seconds for which work rests from a key press or the beginning of a drawing on: until that is painted."""
-RESTS = 2.0
+RESTS = 3.0
 """Seconds that a piece of work rests in all: somebody who holds a key down must not keep it from ending."""
 NAP = 0.002
 """Seconds of a rest in one go."""
