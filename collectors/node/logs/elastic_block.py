@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional
 
-from collectors.node.logs import signals, times
+from collectors.node.logs import exceptions, signals, times, tracebacks
 from collectors.node.logs.said import Data, Said, number
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
@@ -39,6 +39,8 @@ class ElasticBlock:
         self._entry: Dict[str, str] = {}
         self._message = ""
         self._in_trace = False
+        self._trace: Optional[tracebacks.TracebackBlock] = None
+        """What the rank had raised, where it wrote that down."""
         self._said: List[Said] = []
         self._begun = 0
         self._text: List[str] = []
@@ -60,9 +62,13 @@ class ElasticBlock:
         if field is not None:
             self._in_trace = field.group(1) in ("traceback", "msg")
             self._entry.setdefault(field.group(1), field.group(2).strip())
+            if self._in_trace and tracebacks.OPENER.search(field.group(2)):
+                self._trace = tracebacks.TracebackBlock(field.group(2).strip())
             return True
         if self._in_trace:
             stripped = text[2:] if text.startswith("  ") else text
+            if self._trace is not None and not self._trace.over:
+                self._trace.take(stripped)
             if _MESSAGE.match(stripped) and not stripped.startswith("  "):
                 self._message = stripped.strip()
             return text.startswith("  ") or not text.strip()
@@ -75,11 +81,14 @@ class ElasticBlock:
         return said
 
     def _finish(self) -> None:
-        entry, message = self._entry, self._message
-        self._entry, self._message, self._in_trace = {}, "", False
+        entry, message, trace = self._entry, self._message, self._trace
+        self._entry, self._message, self._in_trace, self._trace = {}, "", False, None
         said = self._event(entry, message) if entry else None
         if said is not None:
             self._said.append(said)
+            raised = None if trace is None else trace.end()
+            if raised is not None and trace is not None and said.kind == "elastic.failure":
+                self._said.append(_raised(raised, trace, said))
 
     def _unranked(self, entry: Dict[str, str]) -> Optional[Said]:
         """An entry of which the rank's line is not there."""
@@ -125,3 +134,19 @@ class ElasticBlock:
             line=self._begun or None,
             text="\n".join(self._text).rstrip(),
         )
+
+
+def _raised(raised: Said, trace: tracebacks.TracebackBlock, failure: Said) -> Said:
+    """The exception of the rank that an entry is about; what led to it tells more than an error of one's own."""
+    data = dict(raised.data)
+    if data.get("signature") == "user":
+        data["signature"] = exceptions.signature(trace.chain)
+    rank = failure.data["failed_rank"]
+    return raised._replace(
+        data=data,
+        at=failure.at,
+        rank=rank if isinstance(rank, int) else None,
+        host=failure.host,
+        line=failure.line,
+        text=trace.text,
+    )

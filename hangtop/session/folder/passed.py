@@ -89,9 +89,11 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
             for event, done, mine in zip(events, over, own, strict=True)
         ]
     over = [done or (ended > 0 and _torn_down(event)) for event, done in zip(events, over, strict=True)]
-    raised = {event.line for event, done in zip(events, over, strict=True) if done and event.kind == "python.exception"}
+    gone = {(event.kind, event.line) for event, done in zip(events, over, strict=True) if done}
     over = [
-        done or (event.line in raised and event.data.get("raised") is True)
+        done
+        or (("python.exception", event.line) in gone and event.data.get("raised") is True)
+        or (("elastic.failure", event.line) in gone and event.kind == "python.exception")  # what its report quotes
         for event, done in zip(events, over, strict=True)
     ]
     over = [done or caught for done, caught in zip(over, _raised_again(events), strict=True)]

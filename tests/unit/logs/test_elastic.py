@@ -86,3 +86,57 @@ def test_an_error_file_without_a_stack() -> None:
     said = error_file(json.dumps({"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}).encode())
     assert said is not None
     assert (said.at, said.data["type"]) == (7.0, "OSError")
+
+
+REPORT = """train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-05-12_09:27:52
+  host      : n7
+  rank      : 5 (local_rank: 1)
+  exitcode  : 1 (pid: 4156)
+  error_file: /tmp/te/attempt_0/1/error.json
+  traceback : Traceback (most recent call last):
+    File "/x/stage.py", line 69, in forward
+      out = layer(x)
+            ^^^^^^^^
+  {first}
+  \n  The above exception was the direct cause of the following exception:
+  \n  Traceback (most recent call last):
+    File "/x/train.py", line 43, in train
+      step()
+  RuntimeError: stage 1 failed
+              shapes: (2, 4)
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "signature"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 40.00 MiB.", "out_of_memory"),
+        ("ValueError: bad", "user"),
+    ],
+)
+def test_what_the_report_quotes_is_the_exception_of_its_rank(first: str, signature: str) -> None:
+    events = parse(REPORT.format(first=first))
+    failure, raised = only(events, "elastic.failure"), only(events, "python.exception")
+    assert (raised.rank, raised.host, raised.at, raised.line) == (5, "n7", failure.at, failure.line)
+    assert (raised.data["type"], raised.data["frame"], raised.data["signature"]) == (
+        "RuntimeError",
+        "/x/train.py:43 in train",
+        signature,
+    )
+    assert str(raised.data["message"]).startswith("stage 1 failed")
+    assert "launcher" not in {name for name, value in raised.data.items() if value is True}
+
+
+def test_a_report_without_a_traceback_raises_nothing() -> None:
+    quoted = REPORT.format(first="ValueError: bad").split("  traceback : ")[0]
+    text = quoted + "  traceback : To enable traceback see: https://pytorch.org/docs\n"
+    assert not of_kind(parse(text), "python.exception")
+    assert only(parse(text), "elastic.failure").data["detail"] is False

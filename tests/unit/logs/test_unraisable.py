@@ -57,3 +57,9 @@ def test_the_message_of_an_ignored_exception_tells_of_no_fault() -> None:
     )
     assert of_kind(parse(rows(*said)), "torch.cuda_error")
     assert not of_kind(parse(rows("Exception ignored in: <function T.__del__ at 0x7f>", *said)), "torch.cuda_error")
+
+
+def test_what_is_ignored_behind_a_message_is_no_part_of_it() -> None:
+    raised = ("Traceback (most recent call last):", '  File "/x/train.py", line 3, in f', "ValueError: bad shard")
+    first, second = of_kind(parse(rows(*raised, HEAD, *BODY)), "python.exception")
+    assert (first.data["message"], "survived" in first.data, second.data["survived"]) == ("bad shard", False, True)
