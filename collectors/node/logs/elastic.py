@@ -31,6 +31,8 @@ _RENDEZVOUS = re.compile(
     r"|The rendezvous '(?P<run_id>[^']*)' (?P<state>has been closed|has timed out)?"
     r"|rendezvous.*?(?P<timeout>has timed out|timed out)"
 )
+_PARTING = re.compile(r"has failed to (?:(?P<shutdown>shutdown)|send a keep-alive heartbeat to) the rendezvous")
+"""Warnings of an agent that goes on to do what it was about to: to end, or to watch its ranks."""
 _SIGNAL = re.compile(
     r"(?:SignalException: )?Process (?P<pid>\d+) got signal: (?P<signal>\w+)"
     r"|Received (?:Signals\.)?(?P<death>SIG\w+|\d+) death signal, shutting down workers"
@@ -111,6 +113,9 @@ def _group(text: str) -> Iterator[Said]:
             data = {"problem": problem}
             if rendezvous.group("run_id"):
                 data["run_id"] = rendezvous.group("run_id")
+            parting = _PARTING.search(text)
+            if parting is not None:
+                data["warned"] = "shutdown" if parting.group("shutdown") else "keep-alive"
             yield Said("elastic.rendezvous", data)
     restart = _RESTART.search(text)
     if restart is not None:

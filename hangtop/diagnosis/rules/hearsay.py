@@ -72,7 +72,14 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     told = any(finding.severity != "info" and word_of(finding.kind) != "none" for finding in found)
     if job.live or told or finished(job):
         return
-    events = [event for event in said(job, "log.error") if event.data.get("survived") is not True and _failed(event)]
+    lost = {(event.source, event.line + 1) for event in said(job, "torch.store_lost")}
+    events = [
+        event
+        for event in said(job, "log.error")
+        if event.data.get("survived") is not True
+        and _failed(event)
+        and not (text_of(event, "told") == "stack" and (event.source, event.line) in lost)  # torch prints it below
+    ]
     own = [event for event in events if event.data.get("consequence") is not True] or events
     if not own:
         yield from _warned(job)

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.witnesses.failures import number_of, text_of, words_of
+from hangtop.diagnosis.witnesses.exits import follow_from_the_end
+from hangtop.diagnosis.witnesses.failures import failures, number_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
+_DONE = ", behind the end of the program: that means nothing"
 _NO_NAME = re.compile(r"host not found|ame or service not known|in name resolution")
 
 
@@ -57,7 +59,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
 
     Needs the store's or the rendezvous' own lines.
     """
-    events = [*said(job, "torch.store_timeout"), *said(job, "elastic.rendezvous")]
+    stored = said(job, "torch.store_timeout")
+    events = [*stored, *said(job, "elastic.rendezvous")]
     if not events:
         return
     clients = [event for event in events if number_of(event, "joined") is not None]
@@ -83,11 +86,15 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         what = f"a wait in the store ended by time-out{f' (keys {keys})' if keys else ''}"
         if all(text_of(event, "problem") in ("connection", "closed", "state") for event in events):
             what = "the rendezvous lost its store, or could not reach it"
+    warned = {text_of(event, "warned") for event in events}
+    leaving = warned == {"shutdown"} and not failures(job)
+    done = _DONE if not stored and (leaving or follow_from_the_end(job, events)) else ""
+    severity: Severity = "info" if done else "warning" if not stored and "" not in warned else "critical"
     missing = f"; {ranks_text(ranks)} left no word" if clients and ranks else ""
     if ranks and not clients and not connects:
         missing = f": {ranks_text(ranks)} had not come to the start of the communicator"
     yield Finding(
-        "store_timeout", "critical", 0.8 if clients or connects else 0.6, f"{what}{missing}",
+        "store_timeout", severity, 0.8 if clients or connects else 0.6, f"{what}{missing}{done}",
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
         advice="Look at the ranks that did not come: did they start, and can they reach MASTER_ADDR and its port from "
         "their node?",
@@ -103,10 +110,12 @@ def store_lost(job: Job) -> Iterator[Finding]:
     if not events:
         return
     served = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
+    done = _DONE if follow_from_the_end(job, events) else ""
     failed = bool(served) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
     yield Finding(
-        "store_timeout", "critical" if failed else "warning", 0.5 if served else 0.4,
-        f"{who(ranks_in(events))} lost the store: {ranks_text(served or (0,))}, whose process serves it, ended before",
+        "store_timeout", "info" if done else "critical" if failed else "warning", 0.5 if served else 0.4,
+        f"{who(ranks_in(events))} lost the store: {ranks_text(served or (0,))}, whose process serves it, ended before"
+        f"{done}",
         ranks=served, nodes=hosts_in(job, events), evidence=lines(events),
         advice="A consequence: look at the log of rank 0 and its node. After a run that ended well it means nothing.",
     )  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.witnesses.failures import by_rank, failures
+from hangtop.diagnosis.witnesses.failures import CLOCKS_S, by_rank, failures
 from hangtop.diagnosis.witnesses.messages import said
 
 AT_EXIT = "torch.program_exit"
@@ -27,3 +29,22 @@ def came_to_their_end(job: Job) -> tuple[LogEvent, ...]:
 def left_at_exit(job: Job) -> dict[int, LogEvent]:
     """The last word at exit of each rank that tells no failure, by rank."""
     return {event.rank: event for event in came_to_their_end(job) if event.kind == AT_EXIT and event.rank is not None}
+
+
+def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
+    """Whether words about the store follow from a good end: its server's rank had come to its own before each of them.
+
+    The store ends with rank 0's process, or with the agent that waited for it.
+    """
+    left = left_at_exit(job)
+    return bool(left) and all(_follows(event, left) for event in events)
+
+
+def _follows(event: LogEvent, left: dict[int, LogEvent]) -> bool:
+    server = event.data.get("from_rank", 0)
+    end = left.get(server) if isinstance(server, int) else None
+    if end is None:
+        return False
+    if event.at is not None and end.at is not None:
+        return event.at >= end.at - CLOCKS_S
+    return event.source == end.source and event.line > end.line

@@ -140,3 +140,17 @@ def test_a_report_without_a_traceback_raises_nothing() -> None:
     text = quoted + "  traceback : To enable traceback see: https://pytorch.org/docs\n"
     assert not of_kind(parse(text), "python.exception")
     assert only(parse(text), "elastic.failure").data["detail"] is False
+
+
+@pytest.mark.parametrize(
+    ("what", "warned"),
+    [("shutdown the", "shutdown"), ("send a keep-alive heartbeat to the", "keep-alive")],
+)
+def test_an_agent_s_warning_about_its_rendezvous(what: str, warned: str) -> None:
+    text = (
+        f"W0417 13:22:17.2 6 dynamic_rendezvous.py:1331] The node 'n2_6_0' has failed to {what} rendezvous '14' due to"
+    )
+    event = only(parse(text + " an error of type RendezvousConnectionError.\n"), "elastic.rendezvous")
+    assert (event.data["problem"], event.data["warned"]) == ("connection", warned)
+    raised = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: no store\n"
+    assert "warned" not in only(parse(raised), "elastic.rendezvous").data
