@@ -6,7 +6,7 @@ Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; stat
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import far_ends, file_locks, files, freezer, named_files
 from collectors.node.procfs import parse_stat
@@ -36,6 +36,9 @@ _ON_A_FILE = frozenset(
     "sendmsg recvmsg flock fcntl fsync fdatasync syncfs ftruncate fallocate getdents64 lseek".split()
 )
 """Calls whose first argument is a file descriptor."""
+_ON_A_CHILD = {"wait4": 0, "waitid": 1}
+"""Calls that wait for one process, or for any, and which argument tells it."""
+_ONE_PROCESS = 1  # P_PID of waitid(2)
 _LOCKS = ("flock", "fcntl")
 """Calls in which a process that waits does so for a lock on a file."""
 
@@ -133,9 +136,24 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     name = _NAMES.get(int(words[0]), words[0])
     if name in named_files.NAMING:
         return name, named_files.named(folder, name, words[1:7])
+    if name in _ON_A_CHILD:
+        return name, _child(pid, name, words[1:], proc)
     if name not in _ON_A_FILE or len(words) < 2:
         return name, ""
     return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF, pid, proc)
+
+
+def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
+    """``process 4711``, as this node numbers it, of which alone a call waits for the end; empty where it may be any."""
+    if len(arguments) < 2 or (name == "waitid" and int(arguments[0], 16) != _ONE_PROCESS):
+        return ""
+    wanted = int(arguments[_ON_A_CHILD[name]], 16)
+    if not 0 < wanted < 1 << 31:
+        return ""
+    for child in children(pid, proc):
+        if (identity(child, proc).own_pid or child) == wanted:
+            return "process %d" % child
+    return ""
 
 
 def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:

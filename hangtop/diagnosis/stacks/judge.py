@@ -9,7 +9,7 @@ from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
-from hangtop.diagnosis.stacks.look import StackLook, look
+from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, System, system
@@ -85,7 +85,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity
         state=dump.state,
         wchan=dump.wchan,
         syscall=dump.syscall,
-        waiting_on=dump.waiting_on or (last.helper.waiting_on if last.helper is not None else ""),
+        waiting_on=_waiting_on(dump, last.helper),
         error="",
         said="",
         looks=len(mine),
@@ -159,6 +159,13 @@ def _stays(looks: Sequence[StackLook]) -> Frame | None:
             break
         common += 1
     return newest[len(newest) - common] if common else newest[0]
+
+
+def _waiting_on(dump: StackDump, helper: StackDump | None) -> str:
+    """What its call waits on; what that of the process waits on, where it waits for the end of that one."""
+    if helper is None or (dump.waiting_on and not dump.waiting_on.startswith(CHILD)):
+        return dump.waiting_on
+    return helper.waiting_on
 
 
 def _since(looks: Sequence[StackLook]) -> float:

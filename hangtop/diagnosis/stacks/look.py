@@ -17,6 +17,10 @@ from hangtop.diagnosis.stacks.threads import thread_that_counts
 
 NO_FILE = "<string>"
 """File of the frames of ``python -c``: of a helper, it is how it was started."""
+CHILD = "process "
+"""How what a call waits on begins where that is the end of one process."""
+_SERVES = ("accept", "accept4")
+"""Calls in which a server waits for whoever comes."""
 _RUN, _STARTED_IN = "run", "multiprocessing/process.py"
 
 
@@ -82,15 +86,22 @@ def look(dump: StackDump, helpers: Sequence[StackDump] = ()) -> StackLook | None
     if main is None:
         return None
     reading, judged = thread_that_counts(dump, main, read(main.frames, system(dump)))
-    helper, helper_reading = _helper(reading, helpers)
+    helper, helper_reading = _helper(reading, dump, helpers)
     return StackLook(dump, reading, judged, helper, helper_reading)
 
 
-def _helper(reading: Reading, helpers: Sequence[StackDump]) -> tuple[StackDump | None, Reading | None]:
-    """The helper that a rank waits for: one that is in user code, rather than one that waits for its orders."""
+def _helper(
+    reading: Reading, waits: StackDump, helpers: Sequence[StackDump]
+) -> tuple[StackDump | None, Reading | None]:
+    """The helper that a rank waits for: one that is in user code, rather than one that waits for its orders.
+
+    Where the kernel tells for which process it waits that one goes before all others: what it started may do the work.
+    """
     if reading.waits != "helper":
         return None, None
-    for dump in helpers:
+    wanted = [dump for dump in helpers if f"{CHILD}{dump.pid}" == waits.waiting_on]
+    others = [dump for dump in helpers if dump not in wanted and dump.syscall not in _SERVES]
+    for dump in (*wanted, *others):
         main = main_thread(dump)
         if main is None:
             continue

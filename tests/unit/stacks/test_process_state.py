@@ -82,6 +82,31 @@ def test_the_file_that_a_read_waits_on(tmp_path: Path, target: str, waiting_on: 
     assert (seen.syscall, seen.waiting_on) == ("read", waiting_on)
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments", "waiting_on"),
+    [
+        ("wait4", "0x4b 0x7ffd 0x0 0x0", "process 75"),
+        ("wait4", "0xffffffffffffffff 0x7ffd 0x0 0x0", ""),
+        ("wait4", "0xffffffff 0x7ffd 0x0 0x0", ""),
+        ("wait4", "0x4d 0x7ffd 0x0 0x0", ""),
+        ("wait4", "0x5 0x7ffd 0x0 0x0", "process 76"),
+        ("waitid", "0x1 0x4b 0x7ffd 0x4", "process 75"),
+        ("waitid", "0x0 0x4b 0x7ffd 0x4", ""),
+    ],
+)
+def test_the_one_process_whose_end_a_call_waits_for(tmp_path: Path, call: str, arguments: str, waiting_on: str) -> None:
+    number = next(number for number, name in process_state._NAMES.items() if name == call)
+    process = make_process(tmp_path, stat=STAT, syscall=f"{number} {arguments} 0x7f 0x7f 0x7f\n")
+    (process / "task" / "7").mkdir(parents=True)
+    (process / "task" / "7" / "children").write_text("75 76 ")
+    for child, numbers in ((75, ""), (76, "NSpid:\t76\t5\n")):
+        (tmp_path / str(child)).mkdir()
+        (tmp_path / str(child) / "status").write_text(f"Uid:\t0\t0\t0\t0\n{numbers}")
+    seen = process_state.of(7, str(tmp_path))
+    assert seen is not None
+    assert (seen.syscall, seen.waiting_on) == (call, waiting_on)
+
+
 def test_a_call_without_a_name_keeps_its_number(tmp_path: Path) -> None:
     make_process(tmp_path, stat=STAT, syscall="9999 0x3\n")
     seen = process_state.of(7, str(tmp_path))
