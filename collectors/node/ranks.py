@@ -16,6 +16,7 @@ from collectors.node.facts import FactFinder, FactsSubject
 from collectors.node.family import Kin, arrange, helper_role
 from collectors.node.files import link, read_or_none
 from collectors.node.held import Held
+from collectors.node.idle_launchers import IdleLaunchers
 from collectors.node.mapped import title
 from collectors.node.nccl_conf import merged
 from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
@@ -53,6 +54,7 @@ class RankSource(Source):
         self._search = Search(proc, self._reader)
         self._settling = Settling(proc, self._search, shared)
         self._facts = FactFinder(proc, sys, boot_time())
+        self._idle = IdleLaunchers(boot_time())
         self._tracked: Dict[int, Tracked] = {}
         self._places: Dict[int, Kin] = {}
         self._stale = True
@@ -84,6 +86,7 @@ class RankSource(Source):
         yield from self._ranks(moment, now)
         # after their ranks: who hears of a helper first does not know whose it is, and one that sleeps is told of once
         yield from helpers
+        yield from self._idle.look(self._having("launcher"), ranks=bool(self.shared.ranks))
         for path in sorted(self._reader.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
         if not self.shared.ranks:

@@ -87,6 +87,17 @@ class RankPulse(NamedTuple):
     """CPU seconds of its main thread alone; None where the kernel does not tell."""
 
 
+class IdleLauncher(NamedTuple):
+    """A launcher of the job's that runs on a node on which no rank does."""
+
+    pid: int
+    started: float
+    """Seconds since the epoch, by the node's clock."""
+    command: str
+    idle: bool
+    """False once a rank runs on the node, or the launcher has ended."""
+
+
 class RankGone(NamedTuple):
     """A rank's process is no longer there."""
 

@@ -20,7 +20,7 @@ from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.probes import ProbeReport
-from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.counters import Counters
@@ -150,6 +150,8 @@ class Node:
     fabric_services: tuple[FabricService, ...] = ()
     logs_read: float | None = None
     """What was in its logs by then is known; None before it told anything of them."""
+    launchers: tuple[IdleLauncher, ...] = ()
+    """Those that run there while no rank does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ def _network(node: NodeState) -> Iterator[NamedTuple]:
 def _ranks(node: NodeState) -> Iterator[NamedTuple]:
     for rank in node.ranks.values():
         yield from _rank(rank)
+    yield from node.launchers.values()
 
 
 def _rank(rank: RankState) -> Iterator[NamedTuple]:

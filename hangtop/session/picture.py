@@ -193,6 +193,7 @@ def _node(state: NodeState) -> Node:
         fabric=tuple(state.fabric.values()),
         fabric_services=tuple(state.fabric_services.values()),
         logs_read=state.logs_read,
+        launchers=tuple(state.launchers.values()),
     )
 
 

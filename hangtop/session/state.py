@@ -19,7 +19,7 @@ from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
-from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
@@ -198,6 +198,8 @@ class NodeState:
     fabric_services: Mapping[str, FabricService] = field(default_factory=nothing)
     locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
+    launchers: Mapping[int, IdleLauncher] = field(default_factory=nothing)
+    """Those that run without a rank, by pid."""
     faults: Mapping[str, Fault] = field(default_factory=nothing)
     bad_lines: int = 0
     """Lines from the node that did not decode."""

@@ -13,7 +13,7 @@ from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
@@ -46,6 +46,7 @@ TIMES: dict[type, tuple[str, ...]] = {
     RankPulse: ("idle_since",),
     RankGone: ("at",),
     HelperGone: ("at",),
+    IdleLauncher: ("started",),
     LogLines: ("at",),
     LogEvent: ("at",),
     CommProgress: ("at",),

@@ -20,6 +20,7 @@ from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
 from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
+from hangtop.diagnosis.rules.launching import launching
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
@@ -92,7 +93,8 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     if crashed and not (hung and roots.index(hung[0]) < roots.index(crashed[0])):
         return "crashed"
     if hung:
-        return "hung" if present or not job.live else "crashed"  # where nothing runs, nothing waits
+        runs = present or launching(job)
+        return "hung" if runs or not job.live else "crashed"  # where nothing runs, nothing waits
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
     # a broken part that explains why ranks wait: the wait is its consequence, and the job hangs
     waits = any(finding.cause and word_of(finding.kind) == "hung" for finding in critical)
@@ -130,6 +132,8 @@ def _quiet(job_status: JobStatus) -> Outcome:
     living = [rank for rank in job.ranks if rank.gone_at is None]
     if not living:
         away = any(node.link not in ("live", "limited") or _blind(node.sources) for node in job.nodes.values())
+        if launching(job) and not away:
+            return "starting"
         runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
         return "unknown" if away or runs or _ended_unexplained(job_status) else "idle"
     age = min(job.now - rank.process.started for rank in living)
@@ -198,7 +202,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         beside = "; another job there is not judged" if other_jobs(job) else ""
         return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{beside}"
     if outcome == "starting":
-        return f"{seen} starting up{watched}"
+        return f"{seen} starting up{watched}" if ranks else launching(job)
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(job_status):
         gone = max(rank.gone_at or 0.0 for rank in job.ranks)
         return (

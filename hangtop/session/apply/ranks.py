@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session import own_pauses
@@ -17,6 +17,8 @@ from hangtop.session.trail import Trail
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
 """Processes that one rank forked, at most."""
+LAUNCHERS = 64
+"""Launchers of one node that are kept."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
@@ -119,11 +121,20 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
         rank.helpers = without(rank.helpers, sample.pid)
 
 
+def launcher(here: Here, sample: IdleLauncher) -> None:
+    """A launcher runs on a node without a rank, or does no longer."""
+    idle = without(here.node.launchers, sample.pid)
+    if sample.idle and len(idle) < LAUNCHERS:
+        idle = with_one(idle, sample.pid, sample)
+    here.node.launchers = idle
+
+
 APPLIERS: Mapping[type, Applier] = {
     RankProcess: process,
     RankGone: gone,
     Helper: helper,
     HelperGone: helper_gone,
+    IdleLauncher: launcher,
 }
 
 TOGETHER: Mapping[type, Together] = {RankPulse: pulses}

@@ -29,6 +29,7 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.ticks = 0
     here.node.sources = {}
     here.node.faults = nothing()
+    here.node.launchers = nothing()
     here.node.logs_read = None
     living = [pid for pid, rank in here.node.ranks.items() if rank.gone_at is None]
     here.node.unconfirmed = frozenset(living) if living else NOBODY

@@ -1,0 +1,58 @@
+"""Launchers that have started no rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.samples.ranks import IdleLauncher
+from hangtop.diagnosis.finding import Verdict
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
+
+COMMAND = "torchrun --nproc-per-node 2 --nnodes 3 --rdzv-backend c10d train.py"
+
+
+def agents(*ages: float, command: str = COMMAND) -> Sketch:
+    """A job without ranks on two nodes, on which torchrun has run for so long."""
+    job = Sketch()
+    job.people.clear()
+    for index, age in enumerate(ages, 1):
+        job.node(f"node{index}", launchers=(IdleLauncher(70 + index, NOW - age, command, True),), link="live")
+    return job
+
+
+def told(job: Sketch) -> tuple[str, str]:
+    verdict: Verdict = job.verdict()
+    return verdict.outcome, verdict.summary
+
+
+def test_agents_that_wait_for_further_nodes_are_starting() -> None:
+    said = "torchrun has started no rank on node1 and node2 for 12 s: it waits for 3 nodes and runs on 2"
+    assert told(agents(30.0, 12.0)) == ("starting", said), "since the last of them came"
+
+
+def test_after_two_minutes_it_is_a_hang() -> None:
+    verdict = agents(400.0, 180.0).verdict()
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.nodes, found.ranks) == ("hung", "init_hang", ("node1", "node2"), ())
+    assert found.summary.endswith("for 3 min: it waits for 3 nodes and runs on 2")
+    assert found.evidence[0].source == "process 71 on node1"
+    assert COMMAND in found.evidence[0].text
+
+
+@pytest.mark.parametrize("command", ["torchrun --nnodes=2 train.py", "torchrun --nnodes=1:2 train.py", "torchrun a.py"])
+def test_how_many_nodes_are_missing_is_told_only_where_it_is_known(command: str) -> None:
+    assert told(agents(12.0, 12.0, command=command)) == (
+        "starting",
+        "torchrun has started no rank on node1 and node2 for 12 s",
+    )
+
+
+def test_where_ranks_were_seen_or_nothing_was_launched_it_says_nothing() -> None:
+    assert told(agents())[0] == "idle"
+    job = Sketch(motion=agents().motion)
+    job.ranks().at(ALL_REDUCE)
+    job.node("node1", launchers=(IdleLauncher(70, NOW - 500.0, COMMAND, True),))
+    assert "torchrun" not in job.verdict().summary
+    assert (
+        "torchrun" not in told(agents(500.0).says("python.exception", 0, ago=5.0, type="KeyError", signature="user"))[1]
+    )
