@@ -59,6 +59,9 @@ def clip(text: str, width: int) -> str:
         return text
     head = fit(text, width).removesuffix(CUT)
     space = len(head) if text[len(head) :].startswith(" ") else head.rfind(" ")
+    begun = head.rfind("(")
+    if head.rfind(")") < begun > len(head) * 2 // 3 and head[begun - 1] == " ":
+        space = begun  # a bracket of which little is left says nothing
     return (head[:space].rstrip(" ,;:·([") if space > len(head) // 2 else head) + CUT if width > 0 else ""
 
 

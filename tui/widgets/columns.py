@@ -42,7 +42,8 @@ class Column(Generic[R]):
     grow: int = 0
     tone: Tone = Tone.TEXT
     least: int = 0
-    """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width."""
+    """Cells with which it is shown as the last one in view rather than not at all; 0: its whole width, or that which
+    it has without what is in view."""
     most: int = 0
     """Not 0: as wide as the longest of its texts, up to this; for texts that do not change by the tick."""
     seen: int = 0
@@ -211,7 +212,7 @@ def _fitting(
     for column in rest:
         wanted = sizes.get(column.key, column.width)
         size = min(wanted, room - 1)
-        if size < min(column.least or wanted, wanted):
+        if size < min(column.least or (column.width if column.seen else wanted), wanted):
             break
         chosen.append((column, size))
         room -= size + 1

@@ -69,3 +69,10 @@ def test_what_one_column_does_not_need_the_other_one_has() -> None:
     view = InView(columns, 1)
     view.see(["x" * 40])
     assert widths(view, 1 + 7 + 11 + 6 + 20) == {"name": 6, "says": 29, "more": 6}
+
+
+def test_the_last_one_in_view_is_shown_with_its_own_width_rather_than_left_out_for_a_long_text() -> None:
+    view = InView(COLUMNS, 1)
+    view.see(["x" * 30])
+    assert widths(view, 1 + 7 + 20 + 4) == {"name": 6, "says": 19}
+    assert widths(view, 1 + 7 + 10 + 4) == {"name": 6}
