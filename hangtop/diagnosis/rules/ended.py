@@ -86,13 +86,18 @@ def _told_to_end(job: Job) -> bool:
     return bool(reasons - {"user"}) or any(event.kind == "elastic.signal" for event in job.events)
 
 
+def _by_themselves(ended: Sequence[tuple[Failure, ...]]) -> list[tuple[Failure, ...]]:
+    """Words about those that no other end and no signal sent to all took along."""
+    return [words for words in ended if not words[0].consequence and not is_victim(words[0])]
+
+
 def first_failure(ended: Sequence[tuple[Failure, ...]]) -> tuple[Failure, ...] | None:
     """Words about the first rank that failed by itself; None where all are victims."""
-    return next((words for words in ended if not words[0].consequence and not is_victim(words[0])), None)
+    return next(iter(_by_themselves(ended)), None)
 
 
 def unheard_ranks(ended: Sequence[tuple[Failure, ...]]) -> tuple[int, ...]:
     """Ranks that are gone by their launcher's word alone, where nobody else failed by itself."""
-    failed = [words for words in ended if not words[0].consequence and not is_victim(words[0])]
+    failed = _by_themselves(ended)
     ranks = tuple(sorted({words[0].rank for words in failed if words[0].rank is not None}))
     return ranks if all(map(is_unheard, failed)) else ()
