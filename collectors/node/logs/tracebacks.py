@@ -38,6 +38,7 @@ RECORD = re.compile(
     r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
     r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"
     r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|terminate called |Exception ignored "
+    r"|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:"
     r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
 )
 _BACKTRACE = re.compile(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 
 from collectors.node.logs import counters, times
 from collectors.node.logs.names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
+from hangtop.session.folder.again import LAUNCHERS, UNCAUGHT, of_earlier_runs, raised_again
 
 TAIL = 64 * 1024
 """Bytes at the end of a log in which steps are looked for."""
@@ -46,20 +46,14 @@ _TEARDOWN = re.compile(
 """What threads of libraries raise when the interpreter takes their queues and files away: at the end of a run. Then
 workers that load data are ended, too.
 """
-_UNCAUGHT = re.compile(
-    r"\ATraceback \(most recent call last\):\s{1,8}File \"(?P<program>[^\"\r\n<]{1,400})\", line \d{1,7}, in <module>\s"
-)
-"""A traceback through the outermost frame of a program's own file."""
 WROTE_ON_S, WROTE_ON_LATER_S = 30.0, 60.0
 """Seconds for which a log goes on behind an error, or an exception, that was logged."""
 MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
 """Lines, and seconds between the first few and the last, behind an exception that nobody logged."""
-_LAUNCHERS = ("elastic.", "launcher.")
-"""Words of who started ranks: where one stands behind a fault, steps behind it may be those of the other ranks."""
+_MAY_BE_LOGGED = ("log.error", "python.exception", "torch.address_in_use")
+_SHELL = re.compile(r": line \d{1,6}: {1,8}\d{1,9} ")
+"""``job.sh: line 105: 4711 Killed``: a script that goes on may have its reasons."""
 _ENDINGS = ("job.finished", "elastic.finished")
-OFTEN, WORDS = 3, 24
-"""Times that processes told of one error and lived to do so again, and characters by which it is the same."""
-_DIGITS = re.compile(r"\d+")
 
 
 def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: float) -> list[bool]:
@@ -70,7 +64,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     after = _After(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
-    launched = max((e.line for e in events if e.kind.startswith(_LAUNCHERS)), default=0)
+    launched = max((e.line for e in events if e.kind.startswith(LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
     alone = hints.rank is not None or hints.local_rank is not None
@@ -88,6 +82,8 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
             done or (mine and ended - _last_line(event) > ENDING)
             for event, done, mine in zip(events, over, own, strict=True)
         ]
+    early = of_earlier_runs(events, over)
+    over = [done or (fault and before) for done, fault, before in zip(over, wanted, early, strict=True)]
     over = [done or (ended > 0 and _torn_down(event)) for event, done in zip(events, over, strict=True)]
     gone = {(event.kind, event.line) for event, done in zip(events, over, strict=True) if done}
     over = [
@@ -96,33 +92,8 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         or (("elastic.failure", event.line) in gone and event.kind == "python.exception")  # what its report quotes
         for event, done in zip(events, over, strict=True)
     ]
-    over = [done or caught for done, caught in zip(over, _raised_again(events), strict=True)]
+    over = [done or caught for done, caught in zip(over, raised_again(events), strict=True)]
     return _with_logged(events, over, wanted, own, after)
-
-
-def _raised_again(events: Sequence[LogEvent]) -> list[bool]:
-    """Of each event whether it is an error that processes tell of time and again, and live on.
-
-    Only where their lines bear their numbers, as Ray's do, and no launcher tells of an end: one that starts ranks anew
-    lets each of them raise the same.
-    """
-    if any(event.kind.startswith((*_LAUNCHERS, "slurm.")) for event in events):
-        return [False] * len(events)
-    by_process = Counter((event.pid, shape) for event in events if event.pid is not None for shape in _shapes(event))
-    lived: Counter[str] = Counter()
-    for (_, shape), raised in by_process.items():
-        lived[shape] += raised - 1
-    return [any(lived[shape] >= OFTEN for shape in _shapes(event)) for event in events]
-
-
-def _shapes(event: LogEvent) -> list[str]:
-    """By what exceptions, and errors that were logged, are the same: the first words, and where they were raised."""
-    level = event.kind == "log.error" and event.data.get("told") == "level"
-    if not level and (event.kind != "python.exception" or _UNCAUGHT.match(event.text)):
-        return []
-    place, message = (_DIGITS.sub("#", str(event.data.get(name, ""))) for name in ("frame", "message"))
-    said = f"{event.data.get('type', '')}: {message[:WORDS]}"
-    return [words for words in (said, place) if len(words) > WORDS // 2]
 
 
 def _ended_before(events: Sequence[LogEvent]) -> int:
@@ -134,7 +105,7 @@ def _ended_before(events: Sequence[LogEvent]) -> int:
     ends = [
         (event.line, match.group("program"))
         for event in events
-        if event.kind == "python.exception" and "logged" not in event.data and (match := _UNCAUGHT.match(event.text))
+        if event.kind == "python.exception" and "logged" not in event.data and (match := UNCAUGHT.match(event.text))
     ]
     return max((line for line, program in ends[:-1] if program == ends[-1][1]), default=0)
 
@@ -203,6 +174,8 @@ class _After:
 
     def _where(self, event: LogEvent) -> int | None:
         """Where in the end it stands; -1: before it; None: cut, or put in other words, so that it is not known."""
+        if event.kind == "elastic.failure" and 0 < _last_line(event) < self._first:
+            return -1  # its text is cut: words like the last ones may stand in the end
         words = _anchor(event).encode("utf-8", "replace")
         found = self._tail.rfind(words) if words else -1
         return None if found < 0 and _last_line(event) >= self._first else found
@@ -215,7 +188,8 @@ class _After:
         up to an exception and none behind it, training ended there, whatever a tracker or a server writes on.
         """
         found = self._where(event)
-        if found is None or not event.kind.startswith(("log.error", "python.exception", "torch.address_in_use")):
+        of_a_shell = event.kind == "process.signal" and _SHELL.search(event.text) is not None
+        if found is None or not (of_a_shell or event.kind.startswith(_MAY_BE_LOGGED)):
             return False
         behind = self._tail[max(found, 0) :].split(b"\n")[1:]
         rows = [row for row in map(counters.plain, behind) if row.strip()]
@@ -225,7 +199,7 @@ class _After:
         if event.kind == "python.exception" and self._stopped_counting(found):
             return False
         first, last = event.at, self._last
-        if event.kind == "python.exception" and event.data.get("logged") is not True:
+        if of_a_shell or (event.kind == "python.exception" and event.data.get("logged") is not True):
             first = times.last("\n".join(rows[:CLOSE]), self._now)
             return calm >= MANY and first is not None and last is not None and last - first > WROTE_ON_LONG_S
         least = WROTE_ON_S if event.kind == "log.error" else WROTE_ON_LATER_S

@@ -238,3 +238,37 @@ REPORTED = """Root Cause (first observed failure):
 def test_what_a_report_quotes_was_outlived_as_its_rank_s_end_was(tmp_path: Path) -> None:
     assert _told(tmp_path, STEPS + REPORTED)[0] == ["rank_crashed"]
     assert _told(tmp_path, STEPS + REPORTED + STEPS * 40)[0] == []
+
+
+OF_A_RANK = "".join(f"[rank2]: {line}\n" for line in RAISED.splitlines())
+DONE = "[rank2]:[titan] 2026-05-09 10:00:00,000 - root - INFO - Training completed\n"
+
+
+def test_what_a_rank_raised_in_a_run_before_the_one_that_it_finished_is_none(tmp_path: Path) -> None:
+    assert _told(tmp_path, OF_A_RANK + DONE)[0] == []
+    assert _told(tmp_path, DONE + OF_A_RANK)[0] == ["rank_crashed"]
+    assert _told(tmp_path, OF_A_RANK + DONE.replace("rank2", "rank3"))[0] == ["rank_crashed"]
+
+
+def test_what_ranks_of_a_run_said_that_its_launcher_gave_up_is_outlived_with_it(tmp_path: Path) -> None:
+    assert _told(tmp_path, OF_A_RANK + REPORTED + STEPS * 2)[0] == []
+    assert _told(tmp_path, OF_A_RANK + STEPS * 2)[0] == ["rank_crashed"]
+    assert _told(tmp_path, OF_A_RANK + REPORTED + STEPS * 2 + REPORTED.replace(": 5 ", ": 6 "))[0] == ["rank_crashed"]
+
+
+KILLED = "/jobs/sweep.sh: line 105: 1929137 Killed                  python train.py\n"
+
+
+def test_a_shell_that_goes_on_for_long_behind_a_kill_had_its_reasons(tmp_path: Path) -> None:
+    rows = [
+        f"2026-05-11 {9 + number // 30:02d}:{number % 30:02d}:00 sample {number} was scored\n" for number in range(60)
+    ]
+    assert _told(tmp_path, KILLED + "".join(rows))[0] == []
+    assert _told(tmp_path, KILLED + "".join(rows[:20]))[0] == ["rank_killed"]
+    assert _told(tmp_path, "".join(rows) + KILLED)[0] == ["rank_killed"]
+
+
+def test_words_like_an_earlier_fault_s_last_line_are_not_that_fault(tmp_path: Path) -> None:
+    cut = REPORTED.replace("      step()\n", "      step()\n" + "      pass\n" * 60)
+    later = "      pass\nstep 7 loss 2.7\n"
+    assert _told(tmp_path, cut + STEPS * 40 + later)[0] == []

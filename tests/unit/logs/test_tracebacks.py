@@ -261,6 +261,7 @@ def test_what_c_says_behind_a_message_is_no_part_of_it() -> None:
         'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nRuntimeError: sizes differ\n'
     )
     aborted = "terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 2] gone\n"
-    for behind in ("[E ProcessGroupNCCL.cpp:325] Some NCCL operations have failed or timed out.\n", aborted):
+    named = "[trainer] 2026-05-09 10:00:00,000 - root - INFO - Training completed\n"
+    for behind in ("[E ProcessGroupNCCL.cpp:325] Some NCCL operations have failed or timed out.\n", aborted, named):
         event = only(parse(raised + behind), "python.exception")
         assert (event.data["message"], event.data["signature"]) == ("sizes differ", "user")
