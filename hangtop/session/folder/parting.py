@@ -69,6 +69,13 @@ _LEVEL = re.compile(
     r"|import )|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
 )
 """Levels below an error, lines of the kernel and of NCCL, that have readers of their own; comments, tables, source."""
+_ASKED = re.compile(
+    rb"\bSIG(?:TERM|INT)\b[^\r\n]{0,60}\b(?:received|[Dd]raining|[Ss]hutting down)"
+    rb"|\b[Rr]eceived (?:a )?(?:termination )?(?:signal[ :=]{1,3})?SIG(?:TERM|INT)\b|\bsignal=SIG(?:TERM|INT)\b"
+)
+"""A program's word that somebody told it to end: what its parts say as they go down follows from that."""
+SHUTDOWN = 40
+"""Lines above in which such a word is looked for."""
 _GAP = re.compile(r"\S(?: {2,}|\t)(?=\S)")
 _COLUMNS = 5
 """Wide gaps in a line from which on it is a row of a table, or its head, of which a column is named ``error``."""
@@ -89,6 +96,8 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
         if behind > 1 and text.startswith("error: "):
             continue  # a command's, behind which a script went on
         if len(text) >= 12 and " " in text and _fails(text):
+            if any(map(_ASKED.search, rows[-back - 1 - SHUTDOWN : -back - 1])):
+                return None
             what = exceptions.signature(text)
             stream = record.stream
             named = whose.of(text)

@@ -84,3 +84,18 @@ def test_a_failure(tmp_path: Path, row: int) -> None:
 @pytest.mark.parametrize("row", range(len(FINE)))
 def test_none(tmp_path: Path, row: int) -> None:
     assert [finding.summary for finding in verdict(tmp_path, FINE[row]).findings] == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SIGTERM received. Draining requests and shutting down...",
+        "Engine: received signal SIGINT",
+        "trigger signal=SIGTERM",
+    ],
+)
+def test_what_parts_say_as_a_program_goes_down_that_was_told_to(tmp_path: Path, asked: str) -> None:
+    said = "one of the children failed for good"
+    assert not verdict(tmp_path, f"{asked}\n{said}").findings
+    assert verdict(tmp_path, said).findings
+    assert verdict(tmp_path, asked + "\n" + "the next run is scored\n" * 50 + said).findings
