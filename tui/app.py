@@ -62,15 +62,15 @@ class HangtopApp(Host, inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
-    ENABLE_COMMAND_PALETTE = False
+    ENABLE_COMMAND_PALETTE, SUSPENDED_SCREEN_CLASS = False, "-screen-suspended"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     CSS = """
     MainScreen { background: $background; color: $foreground; layout: vertical; }
     #tabs, #footer, #crumbs { height: 1; background: $panel; }
     #crumbs { display: none; background: $background; }
     #crumbs.-on { display: block; }
-    ToastRack { margin-bottom: 1; }
-    Toast { padding: 0 1; }
+    ToastRack { margin-bottom: 1; scrollbar-size: 0 0; } Toast { padding: 0 1; }
+    .-screen-suspended Toast { display: none; }
     """
 
     def __init__(self, session: Subject, options: ScreenOptions | None = None) -> None:

@@ -188,3 +188,19 @@ async def test_messages_never_cover_what_a_dialog_says_and_give_back_its_room(ke
         shown.app.clear_notifications()
         await shown.settle()
         assert box(shown) == alone
+
+
+@pytest.mark.parametrize("width", [57, 80, 100, 120])
+async def test_short_messages_are_whole_and_stand_once(width: int) -> None:
+    words = "written: /home/ada/run/hangtop-20251120-024700.txt, .json, .svg of rank 11 in a folder".split()
+    async with screen(job(), size=(width, 30)) as shown:
+        for count in range(2, len(words) + 1):
+            shown.app.clear_notifications()
+            await shown.settle()
+            shown.app.say(" ".join(words[:count]))
+            await shown.settle()
+            right = [line.rpartition("▌")[2] for line in shown.lines() if "▌" in line]
+            assert "".join("".join(right).split()) == "".join(words[:count])
+        await shown.press("q")
+        assert "Leave hangtop?" in shown.text()
+        assert shown.text().count("written:") == 1, "on the dialog, not behind it, too"
