@@ -90,7 +90,7 @@ def test_none(tmp_path: Path, row: int) -> None:
     "asked",
     [
         "SIGTERM received. Draining requests and shutting down...",
-        "Engine: received signal SIGINT",
+        "Engine core 0 received SIGTERM",
         "trigger signal=SIGTERM",
     ],
 )
