@@ -286,7 +286,7 @@ class HangtopApp(Host, inherit_bindings=False):
         """Open the command palette."""
         from tui.palette import ActionsProvider, Palette
 
-        self.push_screen(Palette([ActionsProvider], placeholder="an action, a node, a theme …"))
+        self.push_screen(Palette([ActionsProvider], placeholder="an action, a rank, a finding, a column, a node …"))
 
     def open_help(self) -> None:
         """Show all keys."""

@@ -95,7 +95,7 @@ async def test_the_palette_has_no_picture() -> None:
     async with screen(Paper().session(), size=(80, 24)) as shown:
         await shown.press("colon")
         await shown.pilot.pause()
-        assert "an action, a node, a theme" in shown.text()
+        assert "an action, a rank, a finding, a column, a node …" in shown.text()
         assert "🔎" not in shown.text()
 
 
