@@ -49,6 +49,9 @@ async def test_a_report_can_be_written_on_the_way_out(tmp_path: Path) -> None:
     async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
         await shown.press("q", "x")
         assert shown.app._exit
+        (told,) = shown.app._exit_renderables
+        assert str(told).startswith("hangtop: written: hangtop-2")
+        assert str(told).endswith(f" in {tmp_path}"), "said whole on the terminal that is left"
     assert ".txt" in " ".join(os.listdir(tmp_path))  # noqa: PTH208 (pathlib blocks as much)
 
 

@@ -11,15 +11,21 @@ from pathlib import Path
 from hangtop.diagnosis.phrasing import outcome_words
 from tui.alarm import LOUD
 from tui.host import Host
+from tui.text import harmless
 
 
 async def write_report(app: Host) -> None:
     """Write an incident report and say where."""
+    app.say(await _written(app))
+
+
+async def _written(app: Host) -> str:
+    """Write the report; returns where."""
     from tui.report import Report
 
     paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
     first, *others = paths
-    app.say(f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}")
+    return f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}"
 
 
 def open_shell(app: Host) -> None:
@@ -112,5 +118,8 @@ def leave(app: Host) -> None:
 
 
 async def _report_and_leave(app: Host) -> None:
-    await write_report(app)
-    app.exit()
+    from rich.text import Text
+
+    # said on the terminal that is left: on the screen nobody would see it any more
+    told = Text(f"hangtop: {harmless(await _written(app))}", no_wrap=True, overflow="ignore")
+    app.exit(message=told)
