@@ -50,9 +50,12 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
 
 
 def _idle(job: Job) -> list[tuple[str, IdleLauncher]]:
-    if not job.live or job.ranks or failures(job):
+    if not job.live or job.ranks:
         return []
-    return [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers]
+    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers]
+    began = min((one.started for _, one in idle), default=job.now)
+    # what a kernel told before that is of another run
+    return [] if any(failure.at is None or failure.at >= began for failure in failures(job)) else idle
 
 
 def _wanted(idle: list[tuple[str, IdleLauncher]]) -> str:
