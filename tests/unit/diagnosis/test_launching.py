@@ -56,3 +56,10 @@ def test_where_ranks_were_seen_or_nothing_was_launched_it_says_nothing() -> None
     assert (
         "torchrun" not in told(agents(500.0).says("python.exception", 0, ago=5.0, type="KeyError", signature="user"))[1]
     )
+
+
+def test_what_a_kernel_told_before_is_of_another_run() -> None:
+    old = agents(50.0).says("kernel.oom", node="node1", ago=9000.0, asked_by="python3")
+    assert told(old)[0] == "starting"
+    now = agents(50.0).says("kernel.oom", node="node1", ago=9.0, asked_by="python3")
+    assert told(now)[0] != "starting"
