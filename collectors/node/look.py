@@ -63,8 +63,9 @@ class LookUnderWay:
         self._own_pid = process_state.identity(pid).own_pid
         self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
         self._state = process_state.of(pid)
-        # of the rank alone, not of its helpers: each question lists every connection of the node
-        self._traffic = CarriedBytes(pid) if pid == rank_pid else None
+        # of the rank, and of a helper that is met at a connection: each question lists every connection of the node
+        at_one = self._state is not None and self._state.waiting_on.startswith("tcp ")
+        self._traffic = CarriedBytes(pid) if pid == rank_pid or at_one else None
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
         self._kept_out = False

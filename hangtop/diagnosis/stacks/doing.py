@@ -130,7 +130,8 @@ class Activity(NamedTuple):
     second: str
     """A collective in which another of its threads waits at the same time, and which thread; empty as a rule."""
     carried: float | None
-    """Bytes per second that its TCP connections carried between the last two looks; None where that is not told."""
+    """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
+    whose end it waits, where they are more; None where that is not told."""
 
     @property
     def waits_for_peers(self) -> bool:

@@ -37,7 +37,8 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     newest = mine[-1]
     if not looks or looks[-1].dump is not newest:
         return _unknown(newest, mine)
-    return _of_looks(looks, mine)
+    child = [dump for dump in ordered if f"{CHILD}{dump.pid}" == newest.waiting_on] if helped else []
+    return _of_looks(looks, mine, child)
 
 
 def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
@@ -46,7 +47,8 @@ def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
     return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
-def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity:
+def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:
+    """``child``: dumps of the one process for whose end the rank waits."""
     last = looks[-1]
     reading, dump = last.reading, last.dump
     notes, holder_reading, holder = _threads(last)
@@ -92,7 +94,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump]) -> Activity
         at=dump.at,
         since=looks[0].dump.at if alike else _since(looks),
         second=second_collective(dump, reading),
-        carried=_carried(mine),
+        carried=_most(_carried(mine), _carried(child) if child else None),
     )
 
 
@@ -196,6 +198,10 @@ def _carried(mine: Sequence[StackDump]) -> float | None:
     at, carried = told[-1] if told else (0.0, 0)
     before = next((pair for pair in reversed(told) if at - pair[0] >= _SHORTEST_SPAN), None)
     return mine[-1].carrying if before is None else max(0, carried - before[1]) / (at - before[0])
+
+
+def _most(own: float | None, childs: float | None) -> float | None:
+    return own if childs is None else max(own or 0.0, childs)
 
 
 def _note(thread: ThreadStack, dump: StackDump, reading: Reading) -> ThreadNote:

@@ -140,11 +140,11 @@ def visibly_works(status: RankStatus) -> bool:
 def _carries(status: RankStatus) -> bool:
     """True for a rank whose connections carry much, as a download's do, though it reads and writes no file.
 
-    What a look saw counts until its process has not run for a while.
+    What a look saw counts until its process has not run for a while; that of a process for whose end it waits, always.
     """
     doing, motion = status.activity, status.motion
     runs = motion.unrun < HELPERS_SPAN or bool(motion.cpu)
-    return doing is not None and (doing.carried or 0.0) > WORK_BYTES_PER_S and runs
+    return doing is not None and (doing.carried or 0.0) > WORK_BYTES_PER_S and (runs or doing.waits == "helper")
 
 
 def moves_on(status: RankStatus) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from collectors.samples.ranks import Helper
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, Sketch
 from tests.support.stacks import SCRIPT, STDLIB, dump, main_dump, thread
 
 POOL = f"{STDLIB}/multiprocessing"
@@ -49,3 +54,28 @@ def test_what_a_worker_does_behind_a_pipe_is_told_of_the_pipe() -> None:
     reads = main_dump(f"_recv {POOL}/connection.py:395", f"step {SCRIPT}:27", syscall="read")
     doing = activity([reads._replace(waiting_on="pipe"), READER])
     assert (doing.where, doing.waiting_on) == ("prefetch (train.py:20)", "pipe")
+
+
+@pytest.mark.parametrize(("waiting_on", "carried"), [("process 102", 2e6), ("process 101", None), ("", None)])
+def test_what_the_connections_of_the_child_carry_counts_for_the_rank(waiting_on: str, carried: float | None) -> None:
+    looks = []
+    for at in (1000.0, 1002.0):
+        looks += [rank(waiting_on)._replace(at=at), SERVER._replace(at=at)]
+        looks.append(READER._replace(at=at, carried=int((at - 1000.0) * 2e6)))
+    assert activity(looks).carried == carried
+
+
+@pytest.mark.parametrize(("per_s", "outcome"), [(2_000_000, "healthy"), (400, "hung")])
+def test_a_rank_whose_child_downloads_works(per_s: int, outcome: str) -> None:
+    job = Sketch(watched=14.0, span=12.0, patience=10.0, stood_still=12.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(["Popen._wait /usr/lib/python3.11/subprocess.py:2011", "pull loop.py:9"], syscall="wait4",
+                    waiting_on="process 71").helpers(Helper(71, 1002, "helper", "S", "", 0.0, 0, "curl"))  # fmt: skip
+    made = job.job()
+    its = [dump for dump in made.stacks if dump.pid == 1002]
+    curl = [
+        dump._replace(pid=71, error="not-python", method="none", threads=[], carried=int((dump.at - its[0].at) * per_s))
+        for dump in its
+    ]
+    nodes = (*made.stack_nodes, *["node2"] * len(curl))
+    assert diagnose(replace(made, stacks=(*made.stacks, *curl), stack_nodes=nodes)).outcome == outcome
