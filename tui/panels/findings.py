@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import folded, rank_text
+from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
 from hangtop.diagnosis.unnumbered import numbered
 from tui.format import UNKNOWN, clock, plural
 from tui.names import WHOLE, ShortNames
@@ -121,7 +121,6 @@ class FindingsPanel(TablePanel[FindingRow]):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.proofs = Proofs()
-        self.table.moved = self._prove
 
     def compose(self) -> ComposeResult:
         """Totals, the list, the proof."""
@@ -148,8 +147,15 @@ class FindingsPanel(TablePanel[FindingRow]):
         if verdict is None:
             self.table.empty = "no verdict yet: it takes a few looks"
             return ()
-        self.table.empty = f"nothing found: the job is {verdict.outcome}"
+        unknown = verdict.outcome == "unknown"
+        how = "too little is known to say how the job is" if unknown else f"the job is {outcome_words(verdict.outcome)}"
+        self.table.empty = f"nothing found: {how}"
         return [FindingRow(place, finding) for place, finding in enumerate(verdict.findings)]
+
+    def blamed(self) -> Hashable:
+        """The root cause: under a new verdict nobody should read on about what was found before."""
+        verdict = self.scene.session.verdict
+        return key_of(verdict.findings[0]) if verdict is not None and verdict.findings else None
 
     def key(self, row: FindingRow) -> Hashable:
         """Kind and where."""
@@ -162,6 +168,10 @@ class FindingsPanel(TablePanel[FindingRow]):
     def draw(self) -> None:
         """Draw the list and the proof."""
         super().draw()
+        self._prove()
+
+    def _touch(self) -> None:
+        super()._touch()
         self._prove()
 
     def _prove(self) -> None:
