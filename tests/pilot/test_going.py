@@ -110,7 +110,8 @@ async def test_the_palette_finds_actions_nodes_and_themes() -> None:
     async with screen() as shown:
         await shown.press("colon")
         await shown.press(*"node3")
-        await shown.pilot.pause(0.3)
+        while "Node node3" not in shown.text():  # it looks for it beside the loop, after a pause of its own
+            await shown.pilot.pause(0.05)
         await shown.press("down", "enter")
         await shown.pilot.pause()
         assert "Overview › Ranks node=node3" in shown.text()
