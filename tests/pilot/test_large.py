@@ -128,3 +128,19 @@ async def test_the_top_of_a_scale_is_never_less_than_what_is_told_beside_it() ->
             lines = shown.lines()
             at = next(at for at, line in enumerate(lines) if line.startswith(unit))
             assert float(lines[at].split("┤")[0].split()[-1]) >= float(lines[at + 1].split()[1])
+
+
+async def test_the_card_of_a_node_says_whole_what_was_found_there_where_it_has_room() -> None:
+    session = Paper(nodes=64, slow=11).session(ticks=2)
+    session.publish(hung())
+    found = hung().findings[0]
+    async with screen(session, size=(200, 50)) as shown:
+        await shown.draw()
+        right = [line[138:].strip() for line in shown.lines()]
+        at = next(at for at, line in enumerate(right) if line.startswith(found.kind))
+        first = next(at for at, line in enumerate(right) if line.startswith("GPU 0"))
+        assert " ".join(right[at:first]) == f"{found.kind} {found.summary}"
+        assert any(line.startswith("GPU 7") for line in right)
+        await shown.pilot.resize_terminal(200, 36)
+        await shown.draw()
+        assert any("GPU 5" in line for line in shown.lines()), "figures come before what is said elsewhere, too"

@@ -18,6 +18,7 @@ from tui.scene import Scene
 from tui.text import cells, fit
 from tui.theme import Tone
 from tui.waits.levels import letter_of
+from tui.widgets.breaking import broken
 from tui.widgets.lines import Content, Lines, Piece, strip_of
 from tui.widgets.links import link_glyph
 
@@ -25,6 +26,8 @@ APART = 5.0
 """Times the middle distance from the middle at which a node differs, …"""
 LEAST = 0.12
 """… and of the scale at the least, as a share of what is most."""
+LEAST_BROKEN = 20
+"""Cells from which on what was found is broken rather than cut."""
 
 
 class NodeCard(Lines):
@@ -43,10 +46,22 @@ class NodeCard(Lines):
 
     def feed(self, node: NodeState | None) -> None:
         """Draw another node, or the same one's latest."""
-        self._content = [] if node is None else self._told(node)
+        self._content = [] if node is None else self._whole(*self._told(node))
         self.redraw()
 
-    def _told(self, node: NodeState) -> Content:
+    def _whole(self, lines: Content, found: Sequence[int]) -> Content:
+        """Break the lines at the places ``found`` as far as there is room for all: the first is worth most."""
+        width, spare = self.size.width, self.size.height - len(lines)
+        made: Content = []
+        for place, line in enumerate(lines):
+            parts = broken(line, width) if place in found and width > LEAST_BROKEN else [line]
+            more = len(parts) - 1 <= spare
+            made += parts if more else [line]
+            spare -= len(parts) - 1 if more else 0
+        return made
+
+    def _told(self, node: NodeState) -> tuple[Content, Sequence[int]]:
+        """Lines, and the places of those that say what was found."""
         glyph, tone = link_glyph(node.link)
         silence = self.scene.silence(node)
         heard = "never heard" if silence is None else f"heard {age(silence)} ago"
@@ -58,8 +73,10 @@ class NodeCard(Lines):
         if hangs:
             lines.append([(" " + ", ".join(f"{level} {name}" for level, name in hangs), Tone.DIM)])
         verdict = self.scene.session.verdict
+        found: list[int] = []
         for finding in verdict.findings if verdict is not None else ():
             if node.name in finding.nodes:
+                found.append(len(lines))
                 bad = Tone.BAD if finding.severity == "critical" else Tone.WARN
                 lines.append([(f" {finding.kind} ", bad), (finding.summary, Tone.TEXT)])
         self._widest = max((len(f"rank {rank.process.rank}") for rank in node.ranks.values()), default=1)
@@ -77,7 +94,7 @@ class NodeCard(Lines):
                     pieces += [(f"{number(row.temperature):>4}°", Tone.TEXT)]
                     pieces += [(f"  mem {percent(memory_percent(gpu))}", Tone.DIM)]
                 lines.append(pieces)
-            return lines
+            return lines, found
         for rank_state in node.ranks.values():
             if rank_state.gone_at is None:
                 pulse = pulse_of(rank_state)
@@ -89,7 +106,7 @@ class NodeCard(Lines):
                         (f"  {size(None if pulse is None else pulse.rss)}", Tone.DIM),
                     ]
                 )
-        return lines
+        return lines, found
 
     def _who(self, what: str, rank: int | None) -> list[Piece]:
         """GPU, rank, and the letter of its box."""
