@@ -11,6 +11,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from textual.pilot import Pilot
 
 from benchmarks.report import FigureRow
 from collectors.fleet.turns import event_loop
+from hangtop.session.aside import aside
 from tui.app import HangtopApp
 
 SIZE = (200, 60)
@@ -165,5 +167,5 @@ def _run(measure: Callable[[int], Awaitable[list[FigureRow]]], size: int) -> lis
     async def whole() -> list[FigureRow]:
         return await measure(size)
 
-    with asyncio.Runner(loop_factory=event_loop) as runner:  # as the command does
+    with asyncio.Runner(loop_factory=partial(event_loop, aside.held)) as runner:  # as the command does
         return runner.run(whole())

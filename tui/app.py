@@ -21,6 +21,7 @@ from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
 from tui.ascii import AsciiFilter
+from tui.due import Due
 from tui.edges import Edges
 from tui.garbage import REST, TURN, Garbage
 from tui.handlers.scrubbing import advance
@@ -84,6 +85,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self.results = Results()
         self._alarm = Alarm()
         self._garbage = Garbage()
+        self._due = Due(self.tick, self.set_timer)
         self._ticked = time.monotonic()
         self._came = 0
         """Nodes that have answered, or could not be reached, when it was last drawn."""
@@ -127,7 +129,7 @@ class HangtopApp(Host, inherit_bindings=False):
 
     def _begin(self) -> None:
         self.run_worker(start_session(self), name="session", exit_on_error=False)
-        self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
+        self.set_interval(min(10.0, max(0.25, self.options.refresh)), self._due)
         self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
         self.set_interval(TURN, self._garbage.turn)
@@ -171,8 +173,7 @@ class HangtopApp(Host, inherit_bindings=False):
 
     def _draw_arrivals(self) -> None:
         """Draw nodes as they come rather than up to a second later; thousands come in too many parts for that."""
-        links = [node.link for node in self.head.state.nodes.values()]
-        came = len(links) - links.count("connecting")
+        came = len(links := [node.link for node in self.head.state.nodes.values()]) - links.count("connecting")
         if came != self._came and len(links) <= FEW:
             self._came = came
             self.tick()

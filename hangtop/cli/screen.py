@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -36,6 +37,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme.
     """
     from collectors.fleet.turns import event_loop
+    from hangtop.session.aside import aside
     from tui.app import HangtopApp, ScreenOptions
 
     told: list[str] = []
@@ -64,7 +66,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
             loop.add_signal_handler(number, app.exit)
         await app.run_async()
 
-    with asyncio.Runner(loop_factory=event_loop) as runner:
+    with asyncio.Runner(loop_factory=partial(event_loop, aside.held)) as runner:
         runner.run(shown())
     try:
         for line in filter(None, told):

@@ -8,7 +8,7 @@ knows nothing of the screen: it says where it may be held, and gives the same wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -42,13 +42,18 @@ def breathing(pause: Callable[[], None]) -> Iterator[None]:
         _thread.pause = before
 
 
+def paced(items: Iterable[T]) -> Iterator[T]:
+    """The same, one after the other; whoever takes them breathes now and then."""
+    for place, one in enumerate(items):
+        if not place % STRIDE:
+            breathe()
+        yield one
+
+
 class Paced(list[T]):
     """A list of thousands: whoever goes through it breathes now and then."""
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[T]:
-        for place, one in enumerate(super().__iter__()):
-            if not place % STRIDE:
-                breathe()
-            yield one
+        return paced(super().__iter__())

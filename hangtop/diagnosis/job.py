@@ -23,6 +23,7 @@ from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
+from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.waits.patience import alarm_after
@@ -234,7 +235,7 @@ class Job:
 
     def __post_init__(self) -> None:
         """Sort ranks by node and events by kind: a rule that went through all of them for every node would be slow."""
-        for rank in self.ranks:
+        for rank in paced(self.ranks):
             self._on.setdefault(rank.node, []).append(rank)
         for node, event in zip_longest(self.event_nodes, self.events, fillvalue=""):
             if not isinstance(event, str):

@@ -29,6 +29,28 @@ NAP = 0.002
 """Seconds of a rest in one go."""
 
 
+class Rests:
+    """The rests of one piece of work: as long as somebody waits for the screen, and no longer in all than it may."""
+
+    def __init__(self, held: Callable[[], bool], seconds: float) -> None:
+        self._held = held
+        self._left = seconds
+
+    def rest(self) -> None:
+        """Rest, in a thread of its own."""
+        while self._left > 0 and self._held():
+            time.sleep(NAP)
+            self._left -= NAP
+
+    async def give_way(self) -> None:
+        """Let the event loop do other things, and rest."""
+        await asyncio.sleep(0)
+        while self._left > 0 and self._held():
+            began = time.monotonic()
+            await asyncio.sleep(NAP)
+            self._left -= time.monotonic() - began
+
+
 class Aside:
     """Runs work in threads; the turns are short while any of it is under way."""
 
@@ -41,6 +63,10 @@ class Aside:
     def hold(self) -> None:
         """Have work rest for a moment: a key was pressed, or the screen is about to be drawn."""
         self._until = time.monotonic() + REST
+
+    def held(self) -> bool:
+        """Whether that moment is not over."""
+        return time.monotonic() < self._until
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Run ``work`` in a thread and return its result; to be awaited on one event loop."""
@@ -55,16 +81,12 @@ class Aside:
             if self._under_way == 0:
                 sys.setswitchinterval(self._usual)
 
+    def rests(self, seconds: float = RESTS) -> Rests:
+        """For a piece of work that begins: it may rest for so long in all."""
+        return Rests(self.held, seconds)
+
     def _with_rests(self, work: Callable[[], T]) -> T:
-        rested = 0.0
-
-        def rest() -> None:
-            nonlocal rested
-            while rested < RESTS and time.monotonic() < self._until:
-                time.sleep(NAP)
-                rested += NAP
-
-        with breathing(rest):
+        with breathing(self.rests().rest):
             return work()
 
 

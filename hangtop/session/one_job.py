@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.breath import breathe
+from hangtop.diagnosis.breath import breathe, paced
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
@@ -63,15 +63,14 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     number belong to it when they run the same, and are a job themselves where nobody has a number.
     """
     every = list(processes)
-    processes = [p for p in every if p.process.rank >= 0]
+    processes = [p for p in paced(every) if p.process.rank >= 0]
     without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
-    living = [p.process for p in processes if p.gone_at is None]
+    living = [p.process for p in paced(processes) if p.gone_at is None]
     one = len(living) == len({p.rank for p in living}) and not _strange(living)
     gone = [p for p in processes if p.gone_at is not None]
     mine = _but_another_run(processes, gone, living) if one else _largest_run(processes)
     best: dict[int, P] = {}
-    for p in mine:
-        breathe()
+    for p in paced(mine):
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p
@@ -82,6 +81,7 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     elif not living and processes:
         joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
+    breathe()
     kept = {id(p) for p in best.values()}
     runs = {run_key(p.process) for p in best.values()} if gone else set()
     return Parted(

@@ -11,7 +11,7 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.breath import breathe
+from hangtop.diagnosis.breath import breathe, paced
 from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
@@ -109,7 +109,7 @@ class Sheet:
             live=frame.live,
             nodes={name: node for name, (node, _) in self.nodes.items()},
             ranks=ranks,
-            world_size=told_size(rank.process.world_size for rank in ranks),
+            world_size=told_size(rank.process.world_size for rank in paced(ranks)),
             stacks=tuple(dump for _, dump in self.stacks),
             stack_ranks=self._whose_stacks(ranks),
             stack_nodes=tuple(node for node, _ in self.stacks),
@@ -126,7 +126,7 @@ class Sheet:
             slow=frame.slow,
             motion=frame.motion,
             collective_timeout=own_timeout(
-                (rank.process.command for rank in ranks),
+                (rank.process.command for rank in paced(ranks)),
                 (e.data.get("timeout_ms") for _, e in events if e.kind == "torch.watchdog_timeout"),
             ),
             others=others,

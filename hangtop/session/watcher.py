@@ -22,6 +22,8 @@ LEISURE = 20.0
 """or so many times the CPU that one takes,"""
 LONGEST_PERIOD = 4.0
 """but no more than this."""
+LOOK_RESTS = 0.5
+"""Seconds that one rests in all while somebody waits for the screen."""
 LEAST_PAUSE = 2.0
 """Seconds between two verdicts, at the least."""
 DUTY = 20.0
@@ -120,10 +122,10 @@ class Watcher:
 
     async def _tick(self) -> None:
         """Look at progress, a slice at a time."""
-        cost, began = 0.0, time.thread_time()
+        cost, began, rests = 0.0, time.thread_time(), aside.rests(LOOK_RESTS)
         for _ in self._session.ticking():
             cost += time.thread_time() - began
-            await asyncio.sleep(0)
+            await rests.give_way()
             began = time.thread_time()
         self._look_cost = cost + time.thread_time() - began
 
@@ -193,12 +195,12 @@ class Watcher:
         session = self._session
         nodes: dict[str, NodeSheet] = {}
         # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
-        copying, began = 0.0, time.thread_time()
+        copying, began, rests = 0.0, time.thread_time(), aside.rests()
         for number, name in enumerate(list(session.state.nodes), 1):
             nodes[name] = session.picture.node(name)
             if number % SLICE == 0:
                 copying += time.thread_time() - began
-                await asyncio.sleep(0)
+                await rests.give_way()
                 began = time.thread_time()
         sheet = session.sheet(nodes)
         copying += time.thread_time() - began

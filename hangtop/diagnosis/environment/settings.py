@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.job import Job, Rank
 
 Setting = tuple[str, str]
@@ -25,12 +26,12 @@ class Alike(NamedTuple):
 
 def environments(job: Job) -> list[Alike]:
     """Settings of the ranks."""
-    return _alike(rank.process.env for rank in job.once(_by_number))
+    return _alike(rank.process.env for rank in paced(job.once(_by_number)))
 
 
 def versions(job: Job) -> list[Alike]:
     """Versions of torch, NCCL and CUDA in the ranks' processes."""
-    return _alike(rank.process.versions for rank in job.once(_by_number))
+    return _alike(rank.process.versions for rank in paced(job.once(_by_number)))
 
 
 def settings(job: Job) -> dict[Setting, list[Rank]]:

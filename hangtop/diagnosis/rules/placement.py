@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 
+from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
@@ -89,9 +90,9 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
     ]
     if len(held) < 3:
         return
-    amounts = sorted(amount for _, amount in held)
+    amounts = sorted(amount for _, amount in paced(held))
     middle = amounts[len(amounts) // 2 - 1]  # no GPU finds less than this in the middle of the others
-    for (node, gpu, at, _), amount in held:
+    for (node, gpu, at, _), amount in paced(held):
         total = gpu.facts.memory_total if gpu.facts else None
         if not total or amount - middle < MEMORY_IMBALANCE_SHARE * total:
             continue

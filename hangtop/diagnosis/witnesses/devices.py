@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.breath import Paced, breathe
+from hangtop.diagnosis.breath import Paced, breathe, paced
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.witnesses.failures import number_of, when
@@ -62,7 +62,7 @@ def living_on(job: Job, node: str) -> Sequence[Rank]:
 
 def _living(job: Job) -> Mapping[str, Sequence[Rank]]:
     found: dict[str, list[Rank]] = defaultdict(list)
-    for rank in job.ranks:
+    for rank in paced(job.ranks):
         if rank.gone_at is None:
             found[rank.node].append(rank)
     return found

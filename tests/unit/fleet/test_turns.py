@@ -51,6 +51,29 @@ def test_all_are_heard_in_turns_and_timers_in_between(pairs: list[tuple[socket.s
     assert max(b - a for a, b in zip(turns, [*turns[1:], MANY], strict=True)) <= AT_ONCE
 
 
+def test_in_a_hurry_one_is_heard_at_a_time(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+    heard: list[int] = []
+    turns: list[int] = []
+
+    def hear(near: socket.socket) -> None:
+        heard.append(len(near.recv(10)))
+
+    async def listen() -> None:
+        loop = asyncio.get_running_loop()
+        for near, _ in pairs:
+            loop.add_reader(near, hear, near)
+        while len(heard) < MANY:
+            turns.append(len(heard))
+            await asyncio.sleep(0)
+        for near, _ in pairs:
+            loop.remove_reader(near)
+
+    with asyncio.Runner(loop_factory=lambda: event_loop(lambda: len(heard) >= AT_ONCE)) as runner:
+        runner.run(asyncio.wait_for(listen(), 10))
+    steps = [b - a for a, b in zip(turns, [*turns[1:], MANY], strict=True) if a >= AT_ONCE]
+    assert max(steps) == 1
+
+
 def test_who_is_closed_while_waiting_is_not_called(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
     heard: list[int] = []
 

@@ -47,8 +47,11 @@ async def test_work_rests_after_a_key_where_it_breathes_and_no_longer_than_it_ma
     aside = Aside()
     await aside(breathe)
     assert naps == []
+    assert not aside.held()
     aside.hold()
+    assert aside.held()
     await aside(breathe)
+    assert not aside.held()
     assert sum(naps) == pytest.approx(module.REST, abs=1.5 * module.NAP)
     naps.clear()
 
@@ -67,3 +70,26 @@ async def test_who_is_not_aside_does_not_rest(monkeypatch: pytest.MonkeyPatch) -
     aside.hold()
     breathe()
     await aside(lambda: None)
+
+
+async def test_slices_on_the_loop_give_way_while_the_screen_is_waited_for_and_no_longer_than_they_may() -> None:
+    aside = Aside()
+    loop = asyncio.get_running_loop()
+    rests = aside.rests(0.1)
+    began = loop.time()
+    await rests.give_way()
+    assert loop.time() - began < module.REST
+    aside.hold()
+    await rests.give_way()
+    assert not aside.held()
+
+    async def held_down() -> None:
+        while True:
+            aside.hold()
+            await asyncio.sleep(0.001)
+
+    holding = asyncio.create_task(held_down())
+    await asyncio.wait_for(rests.give_way(), 10)
+    assert aside.held()
+    await asyncio.wait_for(rests.give_way(), 10)
+    holding.cancel()
