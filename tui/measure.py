@@ -146,6 +146,7 @@ _REASONS = (
 )
 
 
+@lru_cache(256)
 def throttling(reasons: int | None) -> tuple[str, bool]:
     """What a clock event mask says, the worst first, and whether that is trouble (power cap under load is normal)."""
     if reasons is None:
