@@ -29,6 +29,8 @@ TREND = 20
 """Cells of a GPU's power."""
 HEAD = 2
 """Lines above the ranks."""
+NAME = 14
+"""Cells of a node's name at the most."""
 _CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM)}
 _UNSEEN: Piece = (" ", Tone.DIM)
 
@@ -50,6 +52,8 @@ class Onset(Lines):
         super().__init__(id=name)
         self.scene = scene
         self._rows: list[OnsetRow] = []
+        self._name_cells = 4
+        """Cells of the longest name of their nodes."""
         self._end: float | None = None
         """End of the minute that is shown; None is now."""
 
@@ -73,6 +77,8 @@ class Onset(Lines):
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))
         rows.sort(key=_order)
         self._rows, self._end = rows, _end_of(rows, now, history.began)
+        nodes = {each.row.node.name for each in rows}
+        self._name_cells = min(NAME, max((cells(scene.names.of(node)) for node in nodes), default=4))
         self.resize_to(self.size.width, len(rows) + HEAD)
         self.redraw()
 
@@ -95,8 +101,7 @@ class Onset(Lines):
 
     def _measured(self, width: int) -> tuple[int, bool, int]:
         """Cells of the last minute, whether GPU power fits, and cells of a node's name."""
-        names = self.scene.names
-        name = min(14, max((cells(names.of(each.row.node.name)) for each in self._rows), default=4))
+        name = self._name_cells
         left = width - _beside(name) - 1
         shown = next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
         return shown, left - shown >= TREND + 2, name
