@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.breath import breathe, paced
 from hangtop.diagnosis.finding import KnownSlow
@@ -20,6 +21,9 @@ from hangtop.session.one_job import one_job
 from hangtop.session.past import Past
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.trail import Looks, Trail
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.traces.picture import TracePicture
 
 T = TypeVar("T", bound=NamedTuple)
 
@@ -97,8 +101,8 @@ class Sheet:
     ras: tuple[Look[RasReport], ...]
     ras_events: tuple[RasEvent, ...]
 
-    def job(self) -> Job:
-        """Make the picture."""
+    def job(self, probed: tuple[ProbeReport, ...] = (), traces: TracePicture | None = None) -> Job:
+        """Make the picture; ``probed`` and ``traces`` are what the session was told when it asked."""
         frame = self.frame
         ranks, others, bystanders, ended = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
         breathe()
@@ -131,6 +135,8 @@ class Sheet:
             ),
             others=others,
             bystanders=bystanders,
+            probed=probed,
+            traces=traces,
         )
 
     def _whose_stacks(self, ranks: Sequence[Rank]) -> Mapping[tuple[str, int], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from collectors.fleet.questions import Asker, Question
@@ -164,7 +163,7 @@ class Session(Intake):
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
-        job = replace(sheet.job(), probed=tuple(answer.report for answer in self.probed), traces=self.traces)
+        job = sheet.job(tuple(answer.report for answer in self.probed), self.traces)
         self._timeout = job.collective_timeout
         self.strangers = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
