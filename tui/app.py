@@ -20,6 +20,7 @@ from collectors.fleet.transport import TransportError
 from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
 from tui.alarm import Alarm, notification
+from tui.arrivals import ARRIVALS, Arrivals
 from tui.ascii import AsciiFilter
 from tui.due import Due
 from tui.edges import Edges
@@ -43,10 +44,6 @@ from tui.widgets.tabs import Tabs
 if TYPE_CHECKING:
     from tui.panels.stacks import StacksPanel
 
-ARRIVALS = 0.1
-"""Seconds between two looks at whether a node has come, at the start."""
-FEW = 64
-"""Nodes of which each is drawn as it comes."""
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""
 
@@ -63,14 +60,16 @@ class HangtopApp(Host, inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
-    ENABLE_COMMAND_PALETTE, SUSPENDED_SCREEN_CLASS = False, "-screen-suspended"
+    ENABLE_COMMAND_PALETTE = False
+    SUSPENDED_SCREEN_CLASS = "-screen-suspended"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     CSS = """
     MainScreen { background: $background; color: $foreground; layout: vertical; }
     #tabs, #footer, #crumbs { height: 1; background: $panel; }
     #crumbs { display: none; background: $background; }
     #crumbs.-on { display: block; }
-    ToastRack { margin-bottom: 1; scrollbar-size: 0 0; } Toast { padding: 0 1; }
+    ToastRack { margin-bottom: 1; scrollbar-size: 0 0; }
+    Toast { padding: 0 1; }
     .-screen-suspended Toast { display: none; }
     """
 
@@ -87,8 +86,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self._garbage = Garbage()
         self._due = Due(self.tick, self.set_timer)
         self._ticked = time.monotonic()
-        self._came = 0
-        """Nodes that have answered, or could not be reached, when it was last drawn."""
+        self._arrivals = Arrivals(self.tick)
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
         if self.options.ascii:
             self._last_filters.append(AsciiFilter())
@@ -133,7 +131,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
         self.set_interval(TURN, self._garbage.turn)
-        self._arriving = self.set_interval(ARRIVALS, self._draw_arrivals)
+        self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
         self._garbage.start()
         share_heap()
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
@@ -171,15 +169,11 @@ class HangtopApp(Host, inherit_bindings=False):
         self.stage.panel.draw()
         self.edges.draw()
 
-    def _draw_arrivals(self) -> None:
-        """Draw nodes as they come rather than up to a second later; thousands come in too many parts for that."""
-        came = len(links := [node.link for node in self.head.state.nodes.values()]) - links.count("connecting")
-        if came != self._came and len(links) <= FEW:
-            self._came = came
-            self.tick()
-        if came and came == len(links):
+    def _look_for_arrivals(self) -> None:
+        """Draw nodes as they come; once all have, what their handshakes left goes back to the system."""
+        if self._arrivals.look([node.link for node in self.head.state.nodes.values()]):
             self._arriving.stop()
-            if came > FEW:
+            if self._arrivals.many:
                 self.run_worker(give_back(), name="heap", exit_on_error=False)
 
     def _announce(self) -> None:
