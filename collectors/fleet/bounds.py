@@ -59,11 +59,17 @@ def bind(kind: type) -> None:
         return
     text = Annotated[str, Meta(max_length=FRAME_TEXT if kind.__name__ in _LONG else TEXT)]
     hints = get_type_hints(kind)
-    kind.__annotations__ = {name: _bounded(hint, FIELDS.get(name), text) for name, hint in hints.items()}
+    annotations = {name: _bounded(hint, FIELDS.get(name), text) for name, hint in hints.items()}
     for (holder, name), most in _LONGEST.items():
         if holder == kind.__name__:
-            kind.__annotations__[name] = Annotated[str, Meta(max_length=most)]
+            annotations[name] = Annotated[str, Meta(max_length=most)]
     kind.__bounded__ = True  # type: ignore[attr-defined]
+    annotate(kind, annotations)
+
+
+def annotate(kind: type, annotations: dict[str, Any]) -> None:
+    """Say what the fields of a kind hold, for decoders of it that are made from now on."""
+    kind.__annotations__ = annotations
     if "__msgspec_cache__" in vars(kind):  # somebody made a decoder before
         del kind.__msgspec_cache__  # type: ignore[attr-defined]
 

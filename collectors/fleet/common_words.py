@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from collectors.fleet.bounds import annotate
+
 STATES = Literal["R", "S", "D", "T", "t", "Z", "X", "I"]
 """Letters of /proc/PID/stat (proc(5))."""
 PERFORMANCE = Literal[
@@ -34,14 +36,8 @@ def usual_words(kind: type) -> Iterator[None]:
     """Decoders of this kind that are made in the block take the usual words alone, and hold each of them once."""
     words = WORDS.get(kind.__name__, {})
     before = kind.__annotations__
-    _say(kind, {**before, **words})
+    annotate(kind, {**before, **words})
     try:
         yield
     finally:
-        _say(kind, before)
-
-
-def _say(kind: type, annotations: dict[str, Any]) -> None:
-    kind.__annotations__ = annotations
-    if "__msgspec_cache__" in vars(kind):  # of a decoder that was made before
-        del kind.__msgspec_cache__  # type: ignore[attr-defined]
+        annotate(kind, before)
