@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
-from textual.widgets._toast import Toast
 
 from tui.filter import FilterError
 from tui.scene import Staged
@@ -179,7 +178,7 @@ class Dialog(ModalScreen[T]):
 
     def _after_layout(self, _: object) -> None:
         """Messages have come, or are gone."""
-        heights = [self.size.height - toast.region.y for toast in self.query(Toast) if toast.region]
+        heights = [self.size.height - toast.region.y for toast in self.query("Toast") if toast.region]
         told = max(heights, default=0)
         if told != self._told:
             self._told = told

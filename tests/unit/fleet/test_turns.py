@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -27,7 +28,10 @@ def pairs() -> Iterator[list[tuple[socket.socket, socket.socket]]]:
         far.close()
 
 
-def test_all_are_heard_in_turns_and_timers_in_between(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+def turns_of(
+    pairs: list[tuple[socket.socket, socket.socket]], hurried: Callable[[int], bool] = lambda _: False
+) -> tuple[list[int], list[int]]:
+    """Descriptors in the order in which they were heard, and how many had been at each turn of the loop and its end."""
     heard: list[int] = []
     turns: list[int] = []
 
@@ -45,33 +49,20 @@ def test_all_are_heard_in_turns_and_timers_in_between(pairs: list[tuple[socket.s
         for near, _ in pairs:
             loop.remove_reader(near)
 
-    with asyncio.Runner(loop_factory=event_loop) as runner:
+    with asyncio.Runner(loop_factory=lambda: event_loop(lambda: hurried(len(heard)))) as runner:
         runner.run(asyncio.wait_for(listen(), 10))
+    return heard, [*turns, MANY]
+
+
+def test_all_are_heard_in_turns_and_timers_in_between(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+    heard, turns = turns_of(pairs)
     assert sorted(heard) == sorted(near.fileno() for near, _ in pairs)
-    assert max(b - a for a, b in zip(turns, [*turns[1:], MANY], strict=True)) <= AT_ONCE
+    assert max(b - a for a, b in pairwise(turns)) <= AT_ONCE
 
 
 def test_in_a_hurry_one_is_heard_at_a_time(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
-    heard: list[int] = []
-    turns: list[int] = []
-
-    def hear(near: socket.socket) -> None:
-        heard.append(len(near.recv(10)))
-
-    async def listen() -> None:
-        loop = asyncio.get_running_loop()
-        for near, _ in pairs:
-            loop.add_reader(near, hear, near)
-        while len(heard) < MANY:
-            turns.append(len(heard))
-            await asyncio.sleep(0)
-        for near, _ in pairs:
-            loop.remove_reader(near)
-
-    with asyncio.Runner(loop_factory=lambda: event_loop(lambda: len(heard) >= AT_ONCE)) as runner:
-        runner.run(asyncio.wait_for(listen(), 10))
-    steps = [b - a for a, b in zip(turns, [*turns[1:], MANY], strict=True) if a >= AT_ONCE]
-    assert max(steps) == 1
+    _, turns = turns_of(pairs, lambda heard: heard >= AT_ONCE)
+    assert max(b - a for a, b in pairwise(turns) if a >= AT_ONCE) == 1
 
 
 def test_who_is_closed_while_waiting_is_not_called(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
