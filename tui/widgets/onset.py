@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from math import floor
 from typing import NamedTuple
 
@@ -31,8 +32,10 @@ HEAD = 2
 """Lines above the ranks."""
 NAME = 14
 """Cells of a node's name at the most."""
-_CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM)}
-_UNSEEN: Piece = (" ", Tone.DIM)
+_CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM), "unseen": (" ", Tone.DIM)}
+_WORDS = ["still" if value == STILL else "wakes" if value <= WOKE else "moves" for value in range(UNSEEN)] + ["unseen"]
+_GLYPHS, _TONES = [_CELLS[word][0] for word in _WORDS], [_CELLS[word][1] for word in _WORDS]
+"""Of each value that a cell can hold."""
 
 
 class OnsetRow(NamedTuple):
@@ -117,7 +120,7 @@ class Onset(Lines):
         until = "now" if self._now else clock(end if self._end is not None else self.scene.now, millis=False)
         when = f" {clock(end - MINUTE, millis=False)} to {until} ─"
         rows, each = "ranks, first to stop above", f"{MINUTE // shown} s a cell"
-        glyphs = ", ".join(f"{glyph} {what}" for what, (glyph, _) in _CELLS.items())
+        glyphs = ", ".join(f"{glyph} {what}" for what, (glyph, _) in _CELLS.items() if glyph != " ")
         titles = f" {rows}, {each}: {glyphs} ", f" {rows}, {each} ", f" {rows} ", " ranks ", ""
         title = next((title for title in titles if cells(title) + cells(when) <= width), "")
         line = "─" * max(0, width - cells(title) - cells(when))
@@ -167,15 +170,8 @@ class Onset(Lines):
     def _cells(self, lanes: Lanes | None, shown: int) -> list[Piece]:
         if lanes is None:
             return [(" " * shown, Tone.DIM)]
-        pieces: list[Piece] = []
-        for value in lanes.cells(self._until(shown), MINUTE / shown, shown):
-            what = "still" if value == STILL else "wakes" if value <= WOKE else "moves"
-            glyph, tone = _UNSEEN if value == UNSEEN else _CELLS[what]
-            if pieces and pieces[-1][1] == tone:
-                pieces[-1] = (pieces[-1][0] + glyph, tone)
-            else:
-                pieces.append((glyph, tone))
-        return pieces
+        seen = lanes.cells(self._until(shown), MINUTE / shown, shown)
+        return [("".join(map(_GLYPHS.__getitem__, run)), tone) for tone, run in groupby(seen, _TONES.__getitem__)]
 
 
 def _beside(name: int) -> int:

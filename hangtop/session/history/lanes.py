@@ -100,12 +100,28 @@ class Lane:
             return UNSEEN
         return self._grid.bytes[self._first + number % cells]
 
-    def most(self, begin: float, seconds: float) -> int:
-        """The most that was seen in so many seconds from ``begin`` on."""
-        first = floor(begin / self.seconds + 1e-9)
-        end = max(first + 1, floor((begin + seconds) / self.seconds + 1e-9))
-        seen = [value for number in range(first, end) if (value := self.value(number)) != UNSEEN]
-        return max(seen, default=UNSEEN)
+    def row(self, end: float, step: float, count: int) -> list[int]:
+        """The most that was seen in each of ``count`` spans of ``step`` seconds, the last of which ends at ``end``."""
+        last, cells, seconds, start = self.last, self._grid.cells, self._grid.seconds, self._first
+        if last is None:
+            return [UNSEEN] * count
+        held, oldest = self._grid.bytes, last - cells + 1
+        split = start + oldest % cells
+        aged = held[split : start + cells] + held[start:split]
+        first = floor((end - count * step) / seconds + 1e-9) - oldest
+        if step == seconds:
+            before = min(count, max(0, -first))
+            known = aged[first + before : max(0, first + count)] if before < count else b""
+            return [UNSEEN] * before + [*known] + [UNSEEN] * (count - before - len(known))
+        found = []
+        for back in range(count, 0, -1):
+            begin = end - back * step
+            first = floor(begin / seconds + 1e-9) - oldest
+            span = aged[max(0, first) : max(0, first + 1, floor((begin + step) / seconds + 1e-9) - oldest)]
+            most = max(span, default=UNSEEN)
+            # an unseen cell counts as more than any other: then it is looked at once more, without those
+            found.append(most if most != UNSEEN else max((each for each in span if each != UNSEEN), default=UNSEEN))
+        return found
 
     def reaches(self, at: float) -> bool:
         """True where a time is among the cells."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Iterator, Mapping
-from math import isnan, nan
+from math import floor, isnan, nan
 from typing import TypeAlias
 
 from hangtop.session.history.lanes import Lane, LaneCells
@@ -61,13 +61,12 @@ class Lanes:
 
     def cells(self, end: float, step: float, count: int) -> list[int]:
         """``count`` cells of ``step`` seconds, the last of which ends at ``end``; ``UNSEEN`` where unknown."""
-        found = []
         fine, coarse = self.fine, self.coarse
-        for back in range(count, 0, -1):
-            begin = end - back * step
-            lane = fine if fine is not None and (step < coarse.seconds or fine.reaches(begin)) else coarse
-            found.append((lane if lane.reaches(begin) else coarse).most(begin, step))
-        return found
+        older = 0
+        while older < count and (fine is None or not fine.reaches(end - (count - older) * step)):
+            older += 1
+        found = coarse.row(end - (count - older) * step, step, older) if older else []
+        return found if fine is None or older == count else found + fine.row(end, step, count - older)
 
     def stopped(self, at: float) -> float | None:
         """Since when it stood still as of ``at``; None where it moved then, or nothing is known of it."""
@@ -75,7 +74,7 @@ class Lanes:
         if since is not None and since <= at:
             return since
         lane = fine if fine is not None and fine.reaches(at) else self.coarse
-        return lane.last_over(0, at) if lane.most(at - lane.seconds, lane.seconds) == 0 else None
+        return lane.last_over(0, at) if lane.value(floor(at / lane.seconds + 1e-9) - 1) == 0 else None
 
 
 class NodeLanes:

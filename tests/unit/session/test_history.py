@@ -118,7 +118,7 @@ def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> Non
             assert lane.value(number) == UNSEEN
         elif number in most:
             assert lane.value(number) == most[number]
-    assert lane.most(newest - 19, 20) == max(value for at, value in most.items() if at > newest - 20)
+    assert lane.row(newest + 1, 20, 1) == [max(value for at, value in most.items() if at > newest - 20)]
 
 
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
