@@ -191,7 +191,7 @@ def _load(gpu: Gpu, *, newest_only: bool) -> Load:
         return "unknown"
     if newest_only:
         return _of_look(gpu, gpu.looks[-1])
-    looks = list(gpu.looks)[-LAST:]
+    looks = gpu.looks[-LAST:]
     if len(looks) < LATE_LOOKS:
         return "unknown"
     loads = {_of_look(gpu, look) for look in looks}
