@@ -45,6 +45,8 @@ LONG_PAUSE, LONG_PAUSES = 10.0, 8
 """Seconds of a pause in which several looks may fall, and how many of those are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
+EARLY = 0.5
+"""Part of the time between two looks before which a node that says something did not look at its ranks again."""
 SLICE = 48
 """Nodes that are looked at in one go: some 2 ms."""
 
@@ -166,7 +168,7 @@ class Progress:
             known = tracks.get(pid)
             if known is None:
                 known = tracks[pid] = track(rank, at, gpu)
-            elif at > known.seen_at:
+            elif at > known.seen_at and not _out_of_turn(known, rank, (at - known.seen_at) / self._between):
                 tally.anew(at - known.seen_at)
                 own = (node.name, pid) in self._rebase or at <= node.answering.get(pid, 0.0)
                 if own:
@@ -234,6 +236,14 @@ def _keep(tracks: dict[int, MotionTrack], pids: Container[int]) -> None:
     """Forget the ranks of a node that have gone."""
     for pid in [pid for pid in tracks if pid not in pids]:
         del tracks[pid]
+
+
+def _out_of_turn(known: MotionTrack, rank: RankState, turns: float) -> bool:
+    """What does not move is not sent; but what a node says between two looks, so many turns later, tells of no rank.
+
+    Taken for a look it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
+    """
+    return turns < EARLY and rank.looks.newest is known.pulse
 
 
 def _place(rank: RankState) -> int:

@@ -141,6 +141,18 @@ def test_what_is_not_seen_is_not_still() -> None:
     assert job.run(1, works) == 0.0
 
 
+def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept() -> None:
+    """Its slower sources speak a moment after its first look: ranks that spin were told to have come awake then."""
+    job = Job()
+    job.run(1, spins)
+    job.now += 0.3
+    job.store.samples("node1", [job.ticked()], 1)
+    job.progress.look(job.now)
+    job.now -= 0.3
+    assert job.run(1, spins) == pytest.approx(1.0)
+    assert not job.progress.motion.moving
+
+
 def test_orphans_of_another_run_do_not_count() -> None:
     job = Job(ranks=4)
     for _ in range(60):
