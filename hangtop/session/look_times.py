@@ -14,6 +14,9 @@ RIPE = (OWN_WORK_S + 1.0, LONG_WORK_S + 1.0)
 tells that it still lasts, and none may be due."""
 CLOSE = 3.0
 """Seconds after a look for which it does for that as well."""
+BACK = 8.0
+"""Seconds after a look from which on one is due as soon as a node whose ranks could not be looked at answers: nodes
+that come and go must not make a look at all others each time."""
 EARLY = 0.5
 """Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
 and the alarm has to wait for no look."""
@@ -70,10 +73,23 @@ class LookTimes:
         due = LOOKS[self.looked] if self.looked <= last else LOOKS[last] + THEN_EVERY * (self.looked - last)
         if now - self._first_look_at >= due:
             self.looked += 1
-        elif not ripens or now - self._looked_at < CLOSE:
+        elif (not ripens or now - self._looked_at < CLOSE) and not self._came_back(now):
             return False
         self._looked_at = now
         return True
+
+    def _came_back(self, now: float) -> bool:
+        """Tell whether a node that could not be asked in the last look, which is long enough ago, answers now."""
+        if now - self._looked_at < BACK:
+            return False
+        state, since = self._session.state, self._looked_at
+        back = {node.name for node in state.nodes.values() if node.link in ("live", "limited") and node.since > since}
+        for node, dump in reversed(state.stacks) if back else ():
+            if node in back:
+                back.discard(node)
+                if dump.error.startswith("unreachable"):
+                    return True
+        return any(state.nodes[name].ranks for name in back)
 
     def native_due(self) -> bool:
         """Tell whether the wait has lasted as long as reading native frames, which pauses a rank, asks for.

@@ -98,6 +98,10 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
     )
 
 
+CLOSED = "cannot be looked into"
+"""What a rank does of which no frame could be read and the kernel says nothing."""
+
+
 def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
     """No frames: what the kernel says, and what py-spy said, is the evidence."""
     error, _, said = newest.error.partition(": ")
@@ -105,7 +109,7 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
     return Activity(
         kind="unknown",
         op="",
-        label=known.label if known.waits != "unknown" or newest.state in ("T", "t") else "cannot be looked into",
+        label=known.label if known.waits != "unknown" or newest.state in ("T", "t") else CLOSED,
         waits=known.waits,
         context=frozenset(),
         group="",
@@ -181,10 +185,13 @@ def _since(looks: Sequence[StackLook]) -> float:
 
 
 def _cpu(mine: Sequence[StackDump]) -> Cpu:
-    """What it used from the first look to the last; who is ready to run and is given none is starved, not blocked."""
+    """What it used from the first look to the last; who is ready to run and is given none is starved, not blocked.
+
+    Of a process of a node that did not answer nothing is known: its state is empty then.
+    """
     first, last = mine[0], mine[-1]
     span = last.at - first.at
-    if first.pid != last.pid or span < _SHORTEST_SPAN:
+    if first.pid != last.pid or span < _SHORTEST_SPAN or not (first.state and last.state):
         return "unknown"
     share = (last.cpu - first.cpu) / span
     if is_blocked(share):

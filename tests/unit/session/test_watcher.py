@@ -15,6 +15,7 @@ from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session import look_times, watcher
 from hangtop.session.feed import Receiver
+from hangtop.session.looking import no_dump
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, process, pulse, stack, tick
@@ -399,3 +400,20 @@ async def test_a_node_that_does_not_come_holds_the_rules_up_for_a_moment_only(mo
     session = Session(SessionOptions(), feed=Feed())
     session.link(LinkChange("node1", "connecting", "", 1000.0))
     await asyncio.wait_for(session.watcher._let_nodes_come(), 10)
+
+
+async def test_it_looks_again_as_soon_as_a_node_that_could_not_be_asked_answers(watch: Callable[..., Watched]) -> None:
+    watched = watch(patience=20.0)
+    session = watched.session
+    session.samples("node2", [hello(1000.0), process(2)], 1)
+    await watched.run(20, still=False)
+    session.link(LinkChange("node2", "lost", "no answer", watched.feed.time))
+    session.stacks("node2", [no_dump(1002, "unreachable: node2 is lost")])
+    await watched.run(70, still=True)
+    looks = len(watched.looked)
+    session.link(LinkChange("node2", "live", "", watched.feed.time))
+    await watched.run(3, still=True)
+    assert len(watched.looked) == looks + 1
+    session.stacks("node2", [stack(1002, "step t.py:3")])
+    await watched.run(10, still=True)
+    assert len(watched.looked) == looks + 1

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks import activity
+from hangtop.session.looking import no_dump
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
@@ -296,3 +297,9 @@ def test_what_an_event_loop_awaits_is_not_in_a_thread_at_its_queue() -> None:
     assert activity([dump(main, PREFETCH, syscall="epoll_wait")]).where == "roll_out (train.py:61)"
     trains = thread(f"fetch {SCRIPT}:9", f"Thread.run {STDLIB}/threading.py:982", name="trainer", tid=103)
     assert activity([dump(main, PREFETCH, trains, syscall="epoll_wait")]).where == "fetch (train.py:9)"
+
+
+def test_of_a_rank_whose_node_does_not_answer_nothing_is_known_of_its_cpu() -> None:
+    unheard = [no_dump(7, "unreachable: node2 is lost")._replace(at=at) for at in (10.0, 20.0)]
+    assert activity(unheard).cpu == "unknown"
+    assert activity([one._replace(state="S") for one in unheard]).cpu == "blocked"
