@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.witnesses import waits_of
+from hangtop.diagnosis.stacks.judge import CLOSED
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -155,4 +156,8 @@ def _doing(status: RankStatus) -> str:
     state = _STATES.get(status.state, status.state)
     if status.state == "waiting" and status.activity is not None and status.activity.op:
         return f"{state} in {status.activity.op} at {status.where}"
+    if status.state == "missing" and status.node:
+        return "is out of reach with its node"
+    if status.where == CLOSED:
+        return "could not be looked at" if status.state == "unseen" else state
     return f"{state}: {status.where}" if status.where else state

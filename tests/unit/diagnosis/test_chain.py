@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.chain_text import BLAMED, SHOWN, chain_lines
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
@@ -102,3 +103,20 @@ def test_a_process_without_a_number_says_its_node_once() -> None:
     boxes = [WaitBox((Unnumbered("n1", 51),), ("n1",), "works", True), WaitBox((4,), ("n2",), "waits", False, (0,))]
     assert chain_lines(boxes)[0].startswith("process 51 on n1: works")
     assert chain_lines(boxes)[1].endswith("rank 4 on n2: waits")
+
+
+def test_ranks_of_a_node_that_fell_silent_are_not_said_to_have_never_come() -> None:
+    job = Sketch(world=4, nodes=2)
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).unread("unreachable: node2 is lost")
+    job.node("node2", link="lost", why="no answer for 8 s", seen_at=NOW - 60)
+    boxes = {box.ranks: box.doing for box in job.verdict().waits}
+    assert boxes[2, 3] == "is out of reach with its node"
+
+
+def test_of_ranks_that_could_not_be_looked_at_it_is_said_once() -> None:
+    job = Sketch(world=4, nodes=2, stood_still=148.0, motion=JobMotion(False, ""))
+    job.ranks(0, 1).at(ALL_REDUCE)
+    job.ranks(2, 3).unread("unreachable: node2 was lost")
+    boxes = {box.ranks: box.doing for box in job.verdict().waits}
+    assert boxes[2, 3] == "could not be looked at"
