@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 UNKNOWN = "–"
+SILENT = "silent"
+"""What is said of somebody on a node that does not respond: what was last heard of it may be true no more."""
 
 _BINARY = ("", "K", "M", "G", "T", "P", "E")
 

@@ -9,7 +9,7 @@ from collectors.samples.location import LEVELS
 from hangtop.diagnosis.places import shelf
 from hangtop.session.state import InterfaceState, NodeState, PortState
 from tui.filter import Value
-from tui.format import UNKNOWN, plural, size
+from tui.format import SILENT, UNKNOWN, plural, size
 from tui.measure import grown_errors, source_is_stale
 from tui.panels.base import Fact, Place
 from tui.panels.facts import interface_facts, port_facts
@@ -63,11 +63,11 @@ class FabricPanel(TablePanel[LinkRow]):
             ]
         return rows
 
-    def _sums_of(self, node: NodeState) -> tuple[int, int, int]:
-        """Of the ports of a node that are shown."""
-        if not self.narrowed():
-            return _sums(node.ports.values())
-        return _sums([row.port for row in self.kept(node) if row.port is not None])
+    def _sums_of(self, node: NodeState) -> tuple[int, int, int, int]:
+        """Of the ports of a node that are shown; of one that does not respond nobody knows more than their number."""
+        shown = [row.port for row in self.kept(node) if row.port is not None] if self.narrowed() else None
+        ports = node.ports.values() if shown is None else shown
+        return (len(ports), 0, 0, len(ports)) if self.scene.stale(node) else (*_sums(ports), 0)
 
     def node_of(self, row: LinkRow) -> str:
         """Name of the row's node."""
@@ -84,18 +84,22 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def totals(self) -> list[Piece]:
         """How many ports are up, which errors grow, how much TCP sends again."""
-        ports, up, growing = (sum(column) for column in zip((0, 0, 0), *self._sums.turn(self.scene.nodes), strict=True))
+        sums = zip((0, 0, 0, 0), *self._sums.turn(self.scene.nodes), strict=True)
+        ports, up, growing, silent = (sum(column) for column in sums)
         pieces = self.shown_of("link")
         if ports:
             pieces += [("  " if pieces else " ", Tone.DIM), (f"{up} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
         elif not pieces:
             pieces = [(" no HCA", Tone.STRONG)]
+        if silent:
+            pieces += [("   ", Tone.DIM), (f"◌ {silent} on nodes that do not respond", Tone.WARN)]
         if growing:
             pieces += [("   ", Tone.DIM), (f"▲ {plural(growing, 'port')} with growing errors", Tone.BAD)]
         shares = [
             (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
             for node in self.scene.nodes
-            if (not self.narrowed() or self.kept(node)) and node.segments_per_s and node.retransmitted_per_s is not None
+            if node.segments_per_s and node.retransmitted_per_s is not None
+            if not self.scene.stale(node) and (not self.narrowed() or self.kept(node))
         ]
         if shares:
             share, worst = max(shares)
@@ -142,6 +146,19 @@ def _both(
         return None if row.interface is None else interface(row.interface)
 
     return value
+
+
+def _state_column(scene: Scene) -> Column[LinkRow]:
+    """As it is; what it was when its node was last heard is no state of it."""
+    state = _both(lambda port: port.facts.state, lambda here: "up" if here.facts.up else "down")
+
+    def value(row: LinkRow) -> Value:
+        return SILENT if scene.stale(row.node) else state(row)
+
+    def show(row: LinkRow) -> Piece:
+        return (f"◌ {SILENT}", Tone.WARN) if scene.stale(row.node) else _state_piece(row)
+
+    return Column("state", "state", 12, value, show, help=f"of the link; {SILENT}: its node does not respond")
 
 
 def _state_piece(row: LinkRow) -> Piece:
@@ -193,8 +210,7 @@ def fabric_columns(scene: Scene) -> Sequence[Column[LinkRow]]:
         Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
                brief=lambda row: scene.names.of(row.node.name)),
         Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
-        Column("state", "state", 12, _both(lambda p: p.facts.state, lambda i: "up" if i.facts.up else "down"),
-               _state_piece),
+        _state_column(scene),
         Column("rate", "rate", 5, _both(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
                form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
         Column("in", "in/s", 6, received, form=size, align="right", help="bytes a second"),

@@ -45,7 +45,10 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def _sums_of(self, node: NodeState) -> tuple[float, ...]:
         """Of the GPUs of a node that are shown."""
-        return _sums(node, [row.gpu for row in self.kept(node)] if self.narrowed() else node.gpus.values())
+        gpus = [row.gpu for row in self.kept(node)] if self.narrowed() else node.gpus.values()
+        if self.scene.stale(node):  # nobody knows more than their number
+            return (0, 0, 0, 0, 0, 0, 0, len(gpus))
+        return (*_sums(node, gpus), 0)
 
     def node_of(self, row: GpuRow) -> str:
         """Name of the row's node."""
@@ -80,13 +83,15 @@ class GpusPanel(TablePanel[GpuRow]):
     def totals(self) -> list[Piece]:
         """How many, how busy, how much power, what is wrong."""
         sums = [sum(column) for column in zip(*self._sums.turn(self.scene.nodes), strict=True)]
-        known, busy, idle, power, held, faults, late = sums or [0.0] * 7
+        known, busy, idle, power, held, faults, late, silent = sums or [0.0] * 8
         pieces = self.shown_of("GPU") or [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
         if known:
             pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
             pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
         if power:
             pieces += [("   power ", Tone.DIM), (watts(power), Tone.TEXT)]
+        if silent:
+            pieces += [("   ", Tone.DIM), (f"◌ {silent:.0f} on nodes that do not respond", Tone.WARN)]
         for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
             if count:
                 noun = "node" if words == NO_ROWS else "GPU"

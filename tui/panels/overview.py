@@ -29,7 +29,7 @@ class OverviewPanel(OverviewParts):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._shares: tuple[Shares, int, bool, bool, tuple[bool, bool], int] | None = None
+        self._shares: tuple[Shares, int, bool, bool, tuple[bool, ...], int] | None = None
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -94,7 +94,8 @@ class OverviewPanel(OverviewParts):
         view = usual_view(nodes) if self.view is None else self.view
         part = shares(width, height, nodes, view, hangs=hangs, need=self._needed(), waits=self._drawn())
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
-        found = part, view, nodes <= FEW, hangs, (graph, below), self.onset.filled(width // 2) if nodes <= FEW else 0
+        flags = graph, below, bool(self.scene.waiting.blamed)
+        found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return
         self._shares = found

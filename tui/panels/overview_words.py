@@ -131,16 +131,18 @@ class Totals:
         return [*pieces, *([(NEXT, Tone.DIM), *keys] if keys else [])]
 
     def _since(self) -> float | None:
-        """Since when those who are blamed stand still, else the first of all."""
+        """Since when those who are blamed stand still; where that is not known, or none is blamed, the first of all."""
         history = self.scene.timeline.head.history
-        rows = self.scene.blamed or self.scene.ranks[:MANY]
-        found = [
-            stopped
-            for row in rows
-            if (lanes := history.ranks.get((row.node.name, row.rank.process.pid))) is not None
-            and (stopped := lanes.stopped(self.scene.now)) is not None
-        ]
-        return min(found, default=None)
+        for rows in (self.scene.blamed, self.scene.ranks[:MANY]):
+            found = [
+                stopped
+                for row in rows
+                if (lanes := history.ranks.get((row.node.name, row.rank.process.pid))) is not None
+                and (stopped := lanes.stopped(self.scene.now)) is not None
+            ]
+            if found:
+                return min(found)
+        return None
 
     def _step_of(self, node: NodeState) -> LastStep | None:
         """The last step that a node's logs tell of."""
@@ -150,15 +152,16 @@ class Totals:
 
     def _figures_of(self, node: NodeState) -> Figures:
         metric = self.heatmap.metric_of(node)
-        values = [] if type(metric) is not type(self.heatmap.metric) else values_of(self.scene, node, metric)
-        strange = self.scene.strange
+        strange, silent = self.scene.strange, self.scene.stale(node)
+        other = silent or type(metric) is not type(self.heatmap.metric)
+        values = [] if other else values_of(self.scene, node, metric)
         pulses = [rank.looks.newest for pid, rank in alive_on(node).items() if not strange(node, pid)]
         return Figures(
             min(values, default=None),
             max(values, default=None),
             _share(node, metric, values),
             [row_of(gpu) for gpu in node.gpus.values()].count(None),
-            0 if self.scene.stale(node) else [p.state for p in pulses if p is not None].count("R"),
+            0 if silent else [p.state for p in pulses if p is not None].count("R"),
         )
 
     def _connecting(self) -> list[Piece]:

@@ -11,7 +11,7 @@ from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 from hangtop.session.state import GpuState, NodeState, RankState
 from tui.filter import Value
-from tui.format import UNKNOWN, age, number, percent, size, spark
+from tui.format import SILENT, UNKNOWN, age, number, percent, size, spark
 from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, history, memory_percent, pulse_of, row_of
 from tui.recent import Recent
 from tui.rows import RankRow
@@ -32,6 +32,8 @@ STATES = {
     "I": ("I idle", Tone.DIM),
 }
 """A process state's letter and its meaning; D and T do not go away by themselves."""
+_NO_STATE = {"ended": ("ended", Tone.WARN), SILENT: (f"◌ {SILENT}", Tone.WARN)}
+"""What stands there of a rank that has none, or whose state nobody knows."""
 
 _TREND = 12
 Figure = Callable[[RankState, NodeState, float, Sequence[Look[RankPulse]]], float | None]
@@ -46,12 +48,24 @@ def rank_piece(row: RankRow) -> Piece:
     return str(row.number), Tone.STRONG
 
 
-def state_piece(row: RankRow) -> Piece:
-    """State as letter and word."""
-    if row.rank.gone_at is not None:
-        return "ended", Tone.WARN
-    pulse = pulse_of(row.rank)
-    return (UNKNOWN, Tone.DIM) if pulse is None else STATES.get(pulse.state, (pulse.state, Tone.TEXT))
+def _state_column(scene: Scene) -> Column[RankRow]:
+    """State as letter and word; what a rank did when its node was last heard is no state of it."""
+
+    def letter(row: RankRow) -> Value:
+        if row.rank.gone_at is not None:
+            return "ended"
+        pulse = pulse_of(row.rank)
+        return SILENT if scene.stale(row.node) else None if pulse is None else pulse.state
+
+    def show(row: RankRow) -> Piece:
+        word = letter(row)
+        if word is None:
+            return UNKNOWN, Tone.DIM
+        return _NO_STATE.get(str(word)) or STATES.get(str(word), (str(word), Tone.TEXT))
+
+    return Column("state", "state", 9, letter, show,
+                  help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended; "
+                       f"{SILENT}: its node does not respond")  # fmt: skip
 
 
 def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
@@ -109,8 +123,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
                help="number of the rank; dim where the process belongs to another job"),
         Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
                brief=lambda row: scene.names.of(row.node.name)),
-        Column("state", "state", 9, _letter, state_piece,
-               help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended"),
+        _state_column(scene),
         Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
         Column("wchan", "kernel wait", 12, _wchan, grow=1, seen=28, least=12,
                help="kernel function that the main thread sleeps in"),
@@ -193,13 +206,6 @@ def _reading(rank: RankState, node: NodeState, interval: float, looks: Sequence[
 
 def _pulse(get: Callable[..., Value]) -> Callable[[RankRow], Value]:
     return lambda row: None if (pulse := pulse_of(row.rank)) is None or row.rank.gone_at is not None else get(pulse)
-
-
-def _letter(row: RankRow) -> Value:
-    if row.rank.gone_at is not None:
-        return "ended"
-    pulse = pulse_of(row.rank)
-    return None if pulse is None else pulse.state
 
 
 def _wchan(row: RankRow) -> Value:

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from hangtop.session.history.history import STILL, WOKE
 from hangtop.session.history.lanes import FULL, UNSEEN
 from hangtop.session.history.node_lanes import Lanes
-from tui.format import UNKNOWN, age, clock, number, spark
+from tui.format import SILENT, UNKNOWN, age, clock, number, spark
 from tui.measure import cpu_percent, row_of
 from tui.rows import RankRow
 from tui.scene import Scene
@@ -142,7 +142,8 @@ class Onset(Lines):
     def _line(self, each: OnsetRow, width: int, measured: tuple[int, bool, int]) -> Strip:
         shown, trend, name = measured
         scene, row = self.scene, each.row
-        ground = Ground.STALE if scene.stale(row.node) else Ground.PLAIN
+        silent = scene.stale(row.node)
+        ground = Ground.STALE if silent else Ground.PLAIN
         tone = Tone.BAD if each.suspect else Tone.STRONG
         who = str(row.number) if row.number >= 0 else "?"
         pieces: list[Piece] = [
@@ -151,12 +152,12 @@ class Onset(Lines):
             (fit(scene.names.of(row.node.name), name) + " ", Tone.INFO),
             *self._cells(each.lanes, shown),
         ]
-        going = UNKNOWN if each.lanes is None else "moves"
+        going = SILENT if silent else UNKNOWN if each.lanes is None else "moves"
         still = age(scene.now - each.stopped) if each.stopped is not None else going
         pieces.append((fit(still, 7, "right") + " ", Tone.WARN if each.stopped is not None else Tone.DIM))
-        cpu = cpu_percent(row.rank, row.node, scene.interval)
+        cpu = None if silent else cpu_percent(row.rank, row.node, scene.interval)
         pieces.append((fit("–" if cpu is None else f"{cpu:.0f}%", 5, "right"), Tone.TEXT))
-        gpu = scene.gpu_of(row)
+        gpu = None if silent else scene.gpu_of(row)
         sample = None if gpu is None else row_of(gpu)
         if gpu is not None and sample is not None:
             pieces.append((fit(number(sample.power), 5, "right") + "W", Tone.TEXT))
