@@ -28,12 +28,12 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             continue
         ranks = ranks_on_node(job, name)
         was_there = node.seen_at is not None
-        since = f" since {duration(max(0.0, job.now - (node.seen_at or node.since)))}" if was_there else ""
+        silent = duration(max(0.0, job.now - (node.seen_at or node.since)))
         cut = was_there and bool(ranks) and bool(answering)
         needed = answering and (ranks or not _all_elsewhere(job, name))
         yield Finding(
             "node_unreachable", "critical" if needed else "warning", 0.9 if cut else 0.8 if answering else 0.5,
-            f"{name} {'no longer answers' + since if was_there else 'cannot be reached'}"
+            f"{name} {f'has not answered for {silent}' if was_there else 'cannot be reached'}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
             evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
