@@ -27,6 +27,8 @@ HAPPENED = 8
 RANKS_BELOW = 9
 """Lines that the map of a larger job must leave for its first ranks to stand below it: a blank one above and below, a
 title, heads, and five of them."""
+MOST_TIME = 32
+"""Lines of the charts of a small job that does not fill the rest."""
 VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
 """From the closest to the farthest."""
 
@@ -59,11 +61,20 @@ def usual_view(nodes: int) -> int:
 
 
 def shares(
-    width: int, height: int, nodes: int, view: int = 0, *, hangs: bool = False, need: int = 16, waits: int = MOST_GRAPH
+    width: int,
+    height: int,
+    nodes: int,
+    view: int = 0,
+    *,
+    hangs: bool = False,
+    need: int = 16,
+    waits: int = MOST_GRAPH,
+    figures: int = 0,
 ) -> Shares:
     """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened.
 
-    Of a small job that hangs, its ranks and the picture of waits fill ``need`` lines; that picture alone ``waits``.
+    Of a small job its ranks, and the picture of waits where it hangs, fill ``need`` lines, that picture alone
+    ``waits``, and its GPUs ``figures``; 0 where that is not known yet.
     """
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
@@ -76,7 +87,14 @@ def shares(
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
         return _map(width, time, left, hangs=hangs)
-    return _hung(width, time, left, nodes, need) if hangs else _few(width, time, left)
+    if hangs:
+        return _hung(width, time, left, nodes, need)
+    filled = figures + max(need, HAPPENED)
+    if figures and width >= BESIDE and filled < left:
+        time = min(max(time, MOST_TIME), time + left - filled)
+        found = _few(width, time, height - time)
+        return found._replace(heat=max(found.heat, figures))
+    return _few(width, time, left)
 
 
 def _few(width: int, time: int, left: int) -> Shares:

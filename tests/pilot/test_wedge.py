@@ -101,7 +101,7 @@ async def test_a_value_of_a_chart_is_told_from_its_scale() -> None:
         lines = shown.lines()
         at = next(at for at, line in enumerate(lines) if line.startswith(" moving"))
         assert lines[at].split("┤")[0].split() == ["moving", "4"]
-        assert lines[at + 1].split("┤")[0].split() == ["now", "0", "0"]
+        assert re.split("[┤│]", lines[at + 1])[0].split()[:2] == ["now", "0"]
     async with screen(session, size=(80, 24)) as shown:
         assert any(line.startswith(" moving    0/4 ") for line in shown.lines())
 
@@ -130,3 +130,11 @@ async def test_where_the_map_of_a_larger_job_leaves_no_room_below_it_the_ranks_d
         assert not any(line.startswith(" ranks") for line in shown.lines())
         await shown.press("-")
         assert not any(line.startswith(" ranks") for line in shown.lines()), "half a block a node shows no ranks"
+
+
+async def test_charts_of_a_small_job_take_the_lines_that_nothing_else_fills() -> None:
+    async with screen(watched(stood=0, gpus=4), size=WIDE) as shown:
+        await shown.draw()
+        lines = shown.lines()[:-1]
+        assert not [line for line in lines if not line.strip()]
+        assert sum(line.startswith("● node1") for line in lines) == 1

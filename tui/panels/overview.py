@@ -92,7 +92,8 @@ class OverviewPanel(OverviewParts):
         hangs, graph = bool(self.scene.waits), self.waitmap.active
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
-        part = shares(width, height, nodes, view, hangs=hangs, need=self._needed(), waits=self._drawn())
+        need, waits, figures = self._needed(), self._drawn(), self.heatmap.lines
+        part = shares(width, height, nodes, view, hangs=hangs, need=need, waits=waits, figures=figures)
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
         flags = graph, below, bool(self.scene.waiting.blamed)
         found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0

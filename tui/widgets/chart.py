@@ -25,6 +25,8 @@ LABEL = 15
 """Cells to the left of a chart: its name, what it is now, and its scale."""
 SMALL = 8
 """Lines from which on there is a title."""
+MOST = 4
+"""Lines of a figure."""
 
 
 class TimeChart(Lines):
@@ -66,9 +68,9 @@ class TimeChart(Lines):
         room = height - len(rows) - below
         shown = self._figures(room)
         if shown:
-            each = max(1, min(4, room // len(shown)))
-            for figure, spans in shown:
-                rows += self._plotted(figure, spans, each, width)
+            each, over = divmod(room, len(shown))
+            for place, (figure, spans) in enumerate(shown):
+                rows += self._plotted(figure, spans, max(1, min(MOST, each + (place < over))), width)
         rows += [strip_of([], width, self.ink)] * (height - below - len(rows))
         rows.append(self._marked(width))
         if below == 2:

@@ -44,6 +44,8 @@ class HeatMap(Lines):
         self.cell_at = 0
         self.room = 10
         """Lines that may be taken."""
+        self.lines = 0
+        """Lines that it fills; 0 until it was drawn."""
         self.moved = False
         """Whether somebody moved the cursor: until then it stands on whoever holds the others up."""
         self._suspects: frozenset[int] = frozenset()
@@ -69,7 +71,8 @@ class HeatMap(Lines):
         if measured[:4] != self._measured[:4] or measured[4] is not self._measured[4]:
             self._measured, self._grid = measured, self._measure(self.size.width)
         grid = self._grid
-        self.resize_to(self.size.width, max(1, grid.nodes * grid.step - (grid.step > 1)))
+        self.lines = max(1, grid.nodes * grid.step - (grid.step > 1))
+        self.resize_to(self.size.width, self.lines)
         self.redraw()
 
     @property

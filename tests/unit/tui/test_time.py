@@ -17,7 +17,7 @@ from tests.support.screens import NOW, Paper
 from tui.changes import MARKS
 from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.remembered import Remembered
-from tui.sharing import FEW, GRAPH, shares
+from tui.sharing import FEW, GRAPH, HAPPENED, MOST_TIME, shares
 from tui.timeline import ZOOMS, Timeline
 
 STRETCHES = st.lists(
@@ -158,6 +158,17 @@ def test_the_ranks_of_a_small_job_that_hangs_have_what_what_happened_does_not_ne
     part = shares(200, 45, 2, hangs=True, need=18)
     assert part.graph == 18
     assert 45 - part.time - part.heat - part.graph >= 8
+
+
+@given(height=st.integers(18, 80), need=st.integers(3, 130), figures=st.integers(1, 80))
+def test_charts_of_a_small_job_take_what_it_does_not_fill_and_no_more(height: int, need: int, figures: int) -> None:
+    before = shares(200, height, 2, need=need)
+    part = shares(200, height, 2, need=need, figures=figures)
+    assert part.time >= before.time
+    if part.time > before.time:
+        assert part.heat >= figures
+        assert part.time + figures + max(need, HAPPENED) <= height
+        assert part.time == MOST_TIME or part.time + figures + max(need, HAPPENED) == height
 
 
 def test_beside_the_map_of_a_job_that_hangs_the_culprits_last_lines_have_what_the_picture_of_waits_leaves() -> None:
