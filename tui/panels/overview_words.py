@@ -73,8 +73,8 @@ class Totals:
             pieces.append((f" {metric.unit}  ", Tone.DIM))
         lows = [figures.low for figures in found if figures.low is not None]
         highs = [figures.high for figures in found if figures.high is not None]
-        if lows and highs:
-            least, most = f"{min(lows):.0f}", f"{max(highs):.0f}"
+        if lows and highs and not isinstance(metric, WaitMetric):
+            least, most = metric.text(min(lows)), metric.text(max(highs))
             pieces += [("from " if least != most else "all ", Tone.DIM), (least, Tone.TEXT)]
             pieces += [(" to ", Tone.DIM), (most, Tone.TEXT)] if least != most else []
         more: list[list[Piece]] = []

@@ -41,6 +41,10 @@ class GpuMetric:
     value: Callable[[GpuState], float | None]
     full: Callable[[GpuState], float]
 
+    def text(self, value: float) -> str:
+        """In a cell."""
+        return f"{value:.0f}"
+
 
 @dataclass(frozen=True, slots=True)
 class RankMetric:
@@ -53,6 +57,10 @@ class RankMetric:
     value: Callable[[RankRow, float], float | None]
     """Of the row and the interval."""
     full: float
+
+    def text(self, value: float) -> str:
+        """In a cell; less than ten gigabytes with a tenth, or small ranks had none."""
+        return f"{value:.1f}" if self.unit == "G" and value < 9.95 else f"{min(value, 999):.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +143,7 @@ def _wait_cell(scene: Scene, number: int | None) -> Cell:
 
 def _rank_cell(row: RankRow, metric: RankMetric, interval: float) -> Cell:
     value = metric.value(row, interval)
-    text = UNKNOWN if value is None else f"{min(value, 999):.0f}"
+    text = UNKNOWN if value is None else metric.text(value)
     heat = None if value is None else min(1.0, max(0.0, value / metric.full))
     return Cell(str(row.number) if row.number >= 0 else "?", text, heat, Tone.TEXT, row.number)
 
@@ -151,4 +159,4 @@ def _gpu_cell(gpu: GpuState, owners: list[RankState], metric: GpuMetric) -> Cell
         odd = row is not None and metric.field in (row.odd or ())
         return Cell(name, "ERR" if odd else UNKNOWN, None, Tone.BAD if odd else Tone.DIM, number)
     heat = min(1.0, max(0.0, value / metric.full(gpu)))
-    return Cell(name, f"{value:.0f}", heat, Tone.BAD if len(owners) > 1 else Tone.TEXT, number)
+    return Cell(name, metric.text(value), heat, Tone.BAD if len(owners) > 1 else Tone.TEXT, number)
