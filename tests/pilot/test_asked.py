@@ -19,10 +19,10 @@ async def test_the_environment_lint_is_a_key_away() -> None:
             rank.process = rank.process._replace(env={**rank.process.env, "NCCL_TIMEOUT": "1800"})
     async with screen(session) as shown:
         await shown.press("e")
-        assert "environment lint" in shown.text()
+        assert "Environment lint" in shown.text()
         assert "nobody reads NCCL_TIMEOUT" in shown.text()
         await shown.press("escape")
-        assert "environment lint" not in shown.text()
+        assert "Environment lint" not in shown.text()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_what_touches_the_job_says_so_in_a_line_and_shows_its_command(key:
 async def test_a_probe_without_connections_says_who_is_absent() -> None:
     async with screen(Paper(nodes=2).session()) as shown:
         await shown.press("P", "y")
-        assert "path probe" in shown.text()
+        assert "Path probe" in shown.text()
         assert "probe_absent" in shown.text()
         assert "has no connections" in shown.text()
 

@@ -103,7 +103,7 @@ async def test_the_group_of_all_ranks_is_the_job() -> None:
     async with screen(session, size=(120, 40)) as shown:
         await stand_on(shown, "group 0 (default_pg)")
         await shown.press("C")
-        assert "checks that the job makes of itself" in shown.text()
+        assert "Checks that the job makes of itself" in shown.text()
 
 
 async def test_a_rank_that_has_groups_is_asked_which_is_meant(written: list[dict[str, Any]]) -> None:
@@ -124,7 +124,7 @@ async def test_marked_ranks_are_offered_though_no_witness_tells_of_their_group()
     session.state.recorders.clear()
     async with screen(session, size=(120, 40)) as shown:
         await shown.press("2", "home", "C")
-        assert "checks that the job makes of itself" in shown.text(), "one rank, and no group is known"
+        assert "Checks that the job makes of itself" in shown.text(), "one rank, and no group is known"
         await shown.press("escape", "space", "space", "C")
         assert "ranks 0-1" in shown.text()
         assert "answered if they are one process group of the job" in shown.text()

@@ -80,7 +80,7 @@ async def test_answers_are_kept_and_can_be_read_again() -> None:
         assert "no result yet" in shown.notices()[-1]
         await shown.press("e", "escape", "P", "y", "escape", "R")
         text = shown.text()
-        assert text.index("path probe") < text.index("environment lint")
+        assert text.index("Path probe") < text.index("Environment lint")
         await shown.press("enter")
         assert "probe_absent" in shown.text()
 

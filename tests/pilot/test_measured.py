@@ -29,7 +29,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperSession:
 async def test_the_fabric_is_measured_after_a_yes(session: PaperSession) -> None:
     async with screen(session) as shown:
         await shown.press("M")
-        assert "what else can be measured" in shown.text()
+        assert "What else can be measured" in shown.text()
         await shown.press("down")
         await shown.press("enter")
         assert "2 nodes, every pair in both directions" in shown.text()

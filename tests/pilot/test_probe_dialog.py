@@ -63,7 +63,7 @@ async def go(shown: Screen) -> None:
 async def test_the_answer_shows_figures_the_square_the_last_time_and_findings(ended: list[str]) -> None:
     async with screen(session().session()) as shown:
         await shown.press("a", "y")
-        assert "collective probe, gloo, 4 ranks, 3.2 s" in shown.text()
+        assert "Collective probe, gloo, 4 ranks, 3.2 s" in shown.text()
         assert "last time" not in shown.text()
         await shown.press("escape", "a", "y")
         assert "busbw 1.2 GB/s, last time 4.8" in shown.text()
@@ -73,7 +73,7 @@ async def test_the_answer_shows_figures_the_square_the_last_time_and_findings(en
         assert "ports of node3 (rows) with those of node1 (columns)" in shown.text()
         assert "it is port eth0 of node3" in shown.text()
         await shown.press("escape")
-        assert "collective probe" not in shown.text()
+        assert "Collective probe" not in shown.text()
     assert ended == ["answered", "answered again"]
 
 

@@ -58,7 +58,7 @@ async def test_a_stopped_rank_goes_on_when_it_was_said_yes_to(session: PaperSess
     session.samples("node1", [process(0, stopped, started=NOW - 60, world_size=1)], 100)
     async with screen(session) as shown:
         await shown.press("K")
-        assert "what can be mended now" in shown.text()
+        assert "What can be mended now" in shown.text()
         assert f"Continue stopped node1:{stopped}" in shown.text()
         await shown.press("enter")
         assert "1 process on 1 node, SIGCONT" in shown.text()
@@ -77,7 +77,7 @@ async def test_the_launch_lines_are_there_to_read(session: PaperSession, stopped
     del stopped  # nothing of the machine but it is seen
     async with screen(session) as shown:
         await open_last(shown)
-        assert "environment and launch lines" in shown.text()
+        assert "Environment and launch lines" in shown.text()
         assert "export NCCL_DEBUG=INFO" in shown.text()
 
 

@@ -58,7 +58,7 @@ def lint_environment(app: Host) -> None:
 
     found = lint(app.session.job())
     content = findings_text(found) if found else _plain(["nothing to object to in the settings of the ranks seen"])
-    app.answer("environment lint", content)
+    app.answer("Environment lint", content)
 
 
 # --- flight recorder ---------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ async def ask_recorders(app: Host) -> None:
         content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
     if dumps and not any(dump.size for dump in dumps):
         content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
-    app.answer("flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
+    app.answer("Flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
 
 
 # --- flame graphs ------------------------------------------------------------------------------------------------
@@ -148,4 +148,4 @@ async def _flame(app: Host, ranks: set[int], stop: asyncio.Event) -> None:
     ]
     errors = [f"{rank_text(rank)}: {why}" for rank, why in sorted(graph.errors.items())]
     head = [f"saved: {graph.saved.svg}", f"saved: {graph.saved.speedscope}", *errors, ""]
-    app.answer(f"flame graph, {total} samples", _plain([*head, *tree]))
+    app.answer(f"Flame graph, {total} samples", _plain([*head, *tree]))

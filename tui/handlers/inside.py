@@ -44,7 +44,7 @@ async def open_checks(app: Host) -> None:
             _list_checks(app, whom[place][1])
 
     app.push_screen(
-        ChoiceDialog("which ranks are to make a check", [choice for choice, _ in whom], does="list its checks"), take
+        ChoiceDialog("Which ranks are to make a check", [choice for choice, _ in whom], does="list its checks"), take
     )
 
 
@@ -87,7 +87,7 @@ def _list_checks(app: Host, within: frozenset[int]) -> None:
         intent = Intent(brief, order.command())
         confirmed(app, TITLES[order.check], intent, order.cost(), lambda: _ask(app, order))
 
-    whose = f"checks that {ranks_text(within)} make" if within else "checks that the job makes of itself"
+    whose = f"Checks that {ranks_text(within)} make" if within else "Checks that the job makes of itself"
     app.push_screen(ChoiceDialog(whose, [Choice(TITLES[name], COSTS[name]) for name in names], []), take)
 
 

@@ -43,7 +43,7 @@ def open_measurements(app: Host) -> None:
         if place is not None:
             app.run_worker(works[place](app), name="measure", exit_on_error=False)
 
-    app.push_screen(ChoiceDialog("what else can be measured", choices), take)
+    app.push_screen(ChoiceDialog("What else can be measured", choices), take)
 
 
 def _show(app: Host, title: str, lines: Sequence[str], found: Sequence[Finding]) -> None:
@@ -70,7 +70,7 @@ async def _capture(app: Host) -> None:
         app.say(f"capturing for {CAPTURE_SECONDS:g} s")
         captures = await capture(places, folder, name, seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
         traffic = await read(captures, names_by_address(app.session.job()))
-        _show(app, "packet capture", list(lines(captures, traffic)), captured.findings(traffic, app.session.now()))
+        _show(app, "Packet capture", list(lines(captures, traffic)), captured.findings(traffic, app.session.now()))
 
     brief = (
         f"{plural(len(places), 'node')}, packet headers for {CAPTURE_SECONDS:g} s, "

@@ -82,9 +82,9 @@ async def probe_collectives(app: Host) -> None:
         answer = await probe(app.session, plan, say)
         report = answer.report
         content = _content(answer.outcome, answer.summary, answer_lines(answer), answer.findings)
-        return f"collective probe, {report.backend}, {report.world_size} ranks, {report.took:.1f} s", content
+        return f"Collective probe, {report.backend}, {report.world_size} ranks, {report.took:.1f} s", content
 
-    await run_shown(app, f"collective probe, {plan.backend}, {len(plan.nodes)} nodes", work, app.keep)
+    await run_shown(app, f"Collective probe, {plan.backend}, {len(plan.nodes)} nodes", work, app.keep)
 
 
 def path_intent(app: Host) -> Intent:
@@ -111,12 +111,12 @@ async def probe_path(app: Host) -> None:
         try:
             result = await measure(job, taking_part, absent, progress=say)
         except asyncio.CancelledError:  # by then nothing is left on the nodes
-            return "path probe", _content("cancelled", "stopped on request", (), ())
-        title = f"path probe, {result.report.world_size} nodes, {result.report.took:.1f} s"
+            return "Path probe", _content("cancelled", "stopped on request", (), ())
+        title = f"Path probe, {result.report.world_size} nodes, {result.report.took:.1f} s"
         lines = path_lines(result, arrangement(job, set(job.nodes)))
         return title, _content(result.outcome, result.summary, lines, result.findings)
 
-    await run_shown(app, f"path probe, {len(taking_part)} nodes", work, app.keep)
+    await run_shown(app, f"Path probe, {len(taking_part)} nodes", work, app.keep)
 
 
 def _content(outcome: str, summary: str, lines: Iterable[Line], found: Iterable[Finding]) -> list[list[Piece]]:

@@ -54,7 +54,7 @@ async def _open(app: Host) -> None:
         if place is not None:
             listed[place].take(app)
 
-    app.push_screen(ChoiceDialog("what can be mended now", [offer.choice for offer in listed], notes), take)
+    app.push_screen(ChoiceDialog("What can be mended now", [offer.choice for offer in listed], notes), take)
 
 
 def offers(looked: Looked) -> list[Offer]:
@@ -158,13 +158,13 @@ async def _ask_ports(app: Host) -> None:
     from hangtop.session.asking.repairs import free_port, port_text
 
     found, silent = await free_port(app.session, FIRST)
-    _plain(app, "a free port", port_text(found, silent))
+    _plain(app, "A free port", port_text(found, silent))
 
 
 def _show_launch(app: Host) -> None:
     from hangtop.diagnosis.environment.catching import catching
 
-    _plain(app, "environment and launch lines (c copies them)", catching(app.session.job()).text())
+    _plain(app, "Environment and launch lines (c copies them)", catching(app.session.job()).text())
 
 
 def _plain(app: Host, title: str, lines: Sequence[str]) -> None:

@@ -84,7 +84,7 @@ async def _read(app: Host, said: str) -> None:
         finally:
             stopped.set()  # or a thread would read on when nobody waits for it any more
 
-    await _shown(app, f"profiler traces: {said.strip()}", found)
+    await _shown(app, f"Profiler traces: {said.strip()}", found)
 
 
 async def ask_ranks(app: Host) -> None:
@@ -98,7 +98,7 @@ async def ask_ranks(app: Host) -> None:
     if not asking.possible:
         lines = [*(line for why in asking.missing() for line in wrap(why, _width(app))), "", *traces.HOW_TO_ENABLE]
         app.push_screen(
-            TextDialog("no rank can be asked for a trace", [[(harmless(line), Tone.TEXT)] for line in lines])
+            TextDialog("No rank can be asked for a trace", [[(harmless(line), Tone.TEXT)] for line in lines])
         )
         return
     commands = [f"on {node}: {command}" for node, several in asking.commands().items() for command in several]
@@ -120,7 +120,7 @@ async def _trace(app: Host, asking: Asking) -> None:
         say(f"tracing for {asking.seconds:g} s, then the ranks write")
         return await traces.capture(app.session, asking)
 
-    await _shown(app, "traces of the running ranks", found)
+    await _shown(app, "Traces of the running ranks", found)
 
 
 async def _shown(app: Host, title: str, found: Callable[[Say], Awaitable[list[RankTrace]]]) -> None:

@@ -245,7 +245,7 @@ class LogsPanel(Panel):
         together = self.book.together(line)
         who = ranks_text(together.ranks) if together.ranks else folded_names(together.nodes)
         rank = "no rank" if line.rank is None else rank_text(line.rank)
-        return "log line", [
+        return "Log line", [
             ("before" if line.before else "at", clock(line.at)),
             ("from", rank if line.rank is not None and line.rank < 0 else f"{rank} on {line.node}"),
             ("file", f"{line.source}{number}"),
