@@ -106,27 +106,29 @@ class _Told:
         return of_rank if change.node in self.nodes else change.kind in WIDELY
 
     def line(self, names: ShortNames, *, more: bool = False) -> Change:
-        """All of them; ``more``: and others that are not known any more."""
-        newest = self.newest
-        if len({*self.ranks}) <= 1 and len(self.nodes) == 1 and len(self.sources) <= 1:
-            return Change(newest.at, names.of(newest.node), newest.text, newest.kind)
+        """All of them; ``more``: and others that are not known any more. Of ranks: who, what, and then where."""
+        newest, ranks = self.newest, {*self.ranks}
         several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
-        others = " and others" if more else ""
-        text = f"{ranks_text(self.ranks)}{others} {several}" if self.ranks else self.happened
-        if self.sources:
-            text = f"{listed(sorted(self.sources))}: {self.happened}"
+        alone = len(self.nodes) == 1
         nodes = folded_names(sorted(names.all(self.nodes), key=natural))
-        if cells(nodes) > LONG and len(self.nodes) > 1:
-            nodes = plural(len(self.nodes), "node")
-        return Change(newest.at, f"{nodes}, …" if more and len(self.nodes) > 1 else nodes, text, newest.kind)
+        if not alone and (more or cells(nodes) > LONG):
+            nodes = f"{'more than ' if more else ''}{plural(len(self.nodes), 'node')}"
+        if ranks:
+            # of thousands the numbers of those that are remembered say nothing
+            who = f"more than {len(ranks):,} ranks" if more else ranks_text(ranks)
+            text = f"{who} {several}" if len(ranks) > 1 else newest.text
+            return Change(newest.at, "", f"{text} on {nodes}" if nodes else text, newest.kind)
+        if self.sources and (len(self.sources) > 1 or not alone):
+            return Change(newest.at, nodes, f"{listed(sorted(self.sources))}: {self.happened}", newest.kind)
+        return Change(newest.at, nodes, newest.text, newest.kind)
 
 
 def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, more: bool = False) -> list[Change]:
     """The newest changes first, at most ``most``; what happened to many ranks, or to many nodes, at once is one line.
 
     ``more``: there were others before them.
-    ``rank 3 started`` and its like are folded to ``ranks 0-7 started``, and their nodes to ``node[1-4]``; sources of
-    samples that come late together, to ``fabric, gpus and ranks: ok → late``.
+    ``rank 3 started`` and its like are folded to ``ranks 0-7 started on node[1-4]``; sources of samples that come late
+    together, to ``fabric, gpus and ranks: ok → late``.
     """
     lines: list[_Told] = []
     for change in changes:

@@ -203,7 +203,7 @@ async def test_nodes_with_long_names_are_told_without_what_all_share() -> None:
         assert "ranks 0-10,12-31" in picture
         assert "ip-10-0-7-[0-3]" in picture
         assert "internal" not in picture
-        assert "ip-10-0-7-[0-3] ranks 0-31 started" in shown.text()
+        assert "ranks 0-31 started on ip-10-0-7-[0-3]" in shown.text()
         await shown.press("2", "slash", *"node~compute.internal", "enter")
         assert "32 of 32 ranks shown" in shown.text()
         assert "internal" not in shown.lines()[5]

@@ -103,7 +103,7 @@ async def test_the_palette_has_no_picture() -> None:
 async def test_all_ranks_that_started_together_are_one_line(nodes: int) -> None:
     async with screen(Paper(nodes=nodes).session(ticks=3), size=(120, 36)) as shown:
         assert shown.text().count(" started") == 1 + shown.text().count("started ▸")
-        assert f"node[1-{nodes}] ranks 0-{8 * nodes - 1} started" in shown.text()
+        assert f"ranks 0-{8 * nodes - 1} started on node[1-{nodes}]" in shown.text()
 
 
 async def test_of_a_verdict_that_has_no_room_the_word_comes_first() -> None:

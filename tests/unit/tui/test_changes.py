@@ -55,11 +55,12 @@ def test_of_more_ranks_than_are_remembered_it_is_said_that_there_were_others() -
     changes = Changes()
     for rank in range(OF_ALL):
         changes.append(Change(rank / OF_ALL, f"node{rank // 8}", f"rank {rank} started (pid {rank})", "started"))
-    assert [line.text for line in FewLines().chosen(changes, 4).lines] == [f"ranks 0-{OF_ALL - 1} started"]
+    assert [line.text for line in FewLines().chosen(changes, 4).lines] == [
+        f"ranks 0-{OF_ALL - 1} started on node[0-511]"
+    ]
     changes.append(Change(1.0, "node9", f"rank {OF_ALL} started (pid 1)", "started"))
     (line,) = FewLines().chosen(changes, 4).lines
-    assert line.text == f"ranks 1-{OF_ALL} and others started"
-    assert line.node.endswith("], …"), "nor are these all nodes"
+    assert (line.node, line.text) == ("", "more than 4,096 ranks started on more than 512 nodes")
 
 
 def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:
@@ -98,4 +99,15 @@ def test_of_nodes_whose_names_are_a_line_long_it_is_told_how_many() -> None:
         Change(1.0, f"rack{at // 4}-unit{at}-eu", f"rank {at} started (pid {at + 9})", "started") for at in range(64)
     ]
     (line,) = told(started, 5)
-    assert (line.node, line.text) == ("64 nodes", "ranks 0-63 started")
+    assert (line.node, line.text) == ("", "ranks 0-63 started on 64 nodes")
+
+
+def test_of_ranks_it_is_told_first_who_and_what_and_then_where() -> None:
+    def of(*who: tuple[int, str]) -> list[str]:
+        changes = [Change(1.0, node, f"rank {rank} is stopped", "stopped") for rank, node in who]
+        return [f"{line.node}|{line.text}" for line in told(changes, 5)]
+
+    assert of((3, "node1")) == ["|rank 3 is stopped on node1"]
+    assert of((3, "node1"), (5, "node1")) == ["|ranks 3,5 are stopped on node1"]
+    assert of((3, "")) == ["|rank 3 is stopped"]
+    assert told([Change(1.0, "node1", "port mlx5_0/1: ACTIVE → DOWN", "port")], 5)[0].node == "node1"
