@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as json_text
 import time
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
+from hangtop.cli.triage import LOGIN_OPEN, is_logged_in
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node
@@ -27,6 +29,9 @@ PATHS = ("/tmp", "/dev/shm")
 MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "unknown": ("?", "cyan"), "ok": ("✓", "green")}
 NEEDS = ("ranks", "host", "software", "network", "gpus", "fabric")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
+GPUS_WITHIN = 8.0
+"""Seconds in which nvidia-smi must tell of the GPUs of a node, else they are unknown."""
+STEP = 0.05
 PORT = 29500
 """torchrun's own default."""
 
@@ -65,7 +70,9 @@ def command(ctx: click.Context, options: SessionOptions, master: tuple[str, int]
     table = cells(scene)
     red = [cell for cell in table if cell.state == "fail"]
     found = findings(table)
+    unknown = sum(cell.state == "unknown" for cell in table)
     summary = f"{len(red)} of {len(table)} checks failed" if red else f"{len(table)} checks, none failed"
+    summary += f", {unknown} unknown" if unknown else ""
     answer = Answer(Verdict("unknown" if red else "healthy", summary, found), scene.job, time.monotonic() - began)
     if json:
         document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": [_cell(cell) for cell in table]}
@@ -82,7 +89,10 @@ async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> 
 
     status = Status()
     async with connected_session(options, status, NEEDS) as session:
+        await _gpus_told(session)
         job = session.job()
+        asked = [node for node in job.nodes.values() if node.link == "connecting"]
+        held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
         scene = replace(_scene(job, master), way=options.via or "")
         places = []
         for node in scene.nodes():
@@ -93,8 +103,18 @@ async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> 
         found = await survey(
             places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
         )
-    silent = {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
+    silent = held | {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
     return replace(scene, answers=found.answers, offsets=found.offsets, silent=silent)
+
+
+async def _gpus_told(session: Session) -> None:
+    """Wait for the first word of nvidia-smi wherever there is one, but not for long: it may take seconds."""
+    end = time.monotonic() + GPUS_WITHIN
+    while time.monotonic() < end:
+        states = [(node, node.sources.get("gpus")) for node in session.state.nodes.values()]
+        if not any(state is not None and state.state == "ok" and not node.gpus for node, state in states):
+            return
+        await asyncio.sleep(STEP)
 
 
 def _reachable(session: Session, scene: Preflight, node: Node) -> tuple[Any, str, str] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, print_answer
 from hangtop.cli.ask import asker
 from hangtop.cli.common import connection, nodes
@@ -25,6 +26,8 @@ WATCH = 4.0
 """Seconds of watching without ``--watch``."""
 CONNECT = 8.0
 """Seconds after which the nodes that have not answered are left out."""
+LOGIN_OPEN = "the login is open, but "
+"""How it is told why a node says nothing that can be reached."""
 STRAGGLERS = 2.0
 """Seconds that the first nodes wait for the last ones, once half of them are there."""
 SETTLE = 0.6
@@ -152,4 +155,16 @@ def _give_up(session: Session, after: float) -> None:
     """Say of the nodes that are still connecting that they were not waited for; one that comes after all is welcome."""
     for node in list(session.state.nodes.values()):
         if node.link == "connecting" and not node.why:
-            session.link(LinkChange(node.name, "connecting", f"no answer within {after:.0f} s", session.now()))
+            why = f"no answer within {after:.0f} s"
+            if is_logged_in(session, node.name):
+                why = f"{LOGIN_OPEN}Python there has said nothing within {after:.0f} s: is it overloaded?"
+            session.link(LinkChange(node.name, "connecting", why, session.now()))
+
+
+def is_logged_in(session: Session, node: str) -> bool:
+    """Tell whether the connection to a node is open, though it may have said nothing yet."""
+    try:
+        session.transport(node)
+    except TransportError:
+        return False
+    return True

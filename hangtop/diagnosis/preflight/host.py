@@ -16,6 +16,7 @@ DISK_SHARE = 0.05
 """Share of a file system that should be free."""
 DISK_FREE = 1 << 30
 INODES_FREE = 10_000
+UNTOLD = "the node did not say"
 SKEW = 1.0
 """Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
 
@@ -69,7 +70,7 @@ def _limit(scene: Preflight, node: str, name: str, check: str, least: int | None
     login = numbers(scene.answer(node, "limit", name))
     value = min(known, key=lambda limit: float("inf") if limit < 0 else limit) if known else login[0] if login else None
     if value is None:
-        return CheckCell(check, node, "unknown", "the node did not say")
+        return CheckCell(check, node, "unknown", UNTOLD)
     whose = "of its ranks" if known else "of a login"
     text = "unlimited" if value < 0 else size(value) if name == "memlock" else str(value)
     if value < 0 or (least is not None and value >= least):
@@ -86,7 +87,9 @@ def shared_memory(scene: Preflight) -> Iterator[CheckCell]:
     for node in scene.nodes():
         found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
         if not found:
-            yield CheckCell("/dev/shm", node.name, "unknown", "could not be read")
+            yield CheckCell(
+                "/dev/shm", node.name, "unknown", UNTOLD if node.name in scene.silent else "could not be read"
+            )
         elif found[0] < SHM or found[1] < SHM // 4:
             yield CheckCell(
                 "/dev/shm", node.name, "fail", f"{size(found[1])} free of {size(found[0])}; wanted {size(SHM)}",
@@ -121,7 +124,7 @@ def disks(scene: Preflight) -> Iterator[CheckCell]:
             least = min(room, key=lambda path: room[path][1])
             yield CheckCell("disk", node.name, "ok", f"{size(room[least][1])} free at {least}")
         else:
-            yield CheckCell("disk", node.name, "unknown", "could not be read")
+            yield CheckCell("disk", node.name, "unknown", UNTOLD if node.name in scene.silent else "could not be read")
 
 
 def tracing(scene: Preflight) -> Iterator[CheckCell]:
@@ -130,7 +133,7 @@ def tracing(scene: Preflight) -> Iterator[CheckCell]:
         found = scene.answer(node.name, "ptrace")
         values = numbers(found)
         if len(values) != 3:
-            yield CheckCell("ptrace", node.name, "unknown", "the node did not say")
+            yield CheckCell("ptrace", node.name, "unknown", UNTOLD)
             continue
         scope, root, capable = values
         if capable or (root and scope < 3):
@@ -165,7 +168,7 @@ def clocks(scene: Preflight) -> Iterator[CheckCell]:
     for node in scene.nodes():
         offset = scene.offsets.get(node.name)
         if offset is None:
-            yield CheckCell("clock", node.name, "unknown", "the node did not say")
+            yield CheckCell("clock", node.name, "unknown", UNTOLD)
         elif abs(offset - middle) > SKEW:
             yield CheckCell(
                 "clock", node.name, "warn", f"{offset - middle:+.1f} s against the other nodes", "clock_skew",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hangtop.diagnosis.environment.lint import lint
+from hangtop.diagnosis.job import Node
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, State, size, texts
 
 BUSY_MEMORY = 1 << 30
@@ -43,15 +44,24 @@ def versions(scene: Preflight) -> Iterator[CheckCell]:
             yield CheckCell("versions", node_name, "unknown", figure)
 
 
+def _has_none(node: Node) -> bool:
+    """True of a node that said it has no GPU; one that only has not told of any yet may have some."""
+    state = node.sources.get("gpus")
+    return state is not None and state.state == "absent"
+
+
 def gpus(scene: Preflight) -> Iterator[CheckCell]:
     """GPUs: none lost, as many and of the same kind as elsewhere, and idle unless the job's own ranks are on them."""
-    known = [node for node in scene.nodes() if node.gpus or scene.said(node, "gpus")]
+    known = [node for node in scene.nodes() if node.gpus or _has_none(node)]
     kinds = {node.name: Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus) for node in known}
-    if not any(kinds.values()):
-        return
+    some = any(kinds.values())
     for node in scene.nodes():
-        if node.name not in kinds:
-            yield CheckCell("GPUs", node.name, "unknown", "the node did not say")
+        state = node.sources.get("gpus")
+        if node.name not in kinds and (some or state is not None):
+            # where no node has told of any it is still no word for "none" that nvidia-smi does not answer
+            yield CheckCell("GPUs", node.name, "unknown", (state.why if state else "") or "the node did not say")
+    if not some:
+        return
     usual = Counter(tuple(sorted(count.items())) for count in kinds.values()).most_common(1)[0][0]
     for node in known:
         mine = {rank.process.pid for rank in scene.ranks(node.name)}

@@ -178,3 +178,23 @@ def test_a_node_that_cannot_be_reached_is_red_and_asked_nothing_else() -> None:
     table = cells(scene(node("node1"), gone))
     assert red(table) == [("node2", "node_unreachable", "ssh")]
     assert [cell.check for cell in table if cell.node == "node2"] == ["ssh"]
+
+
+def test_gpus_that_nvidia_smi_has_not_told_of_yet_are_unknown_and_not_lost() -> None:
+    def smi(state: str, why: str = "") -> Node:
+        return replace(node("node2"), gpus=(), sources={"gpus": SourceState("gpus", state, why, 0.0)})
+
+    for slow in (smi("ok"), smi("late", "no answer from nvidia-smi")):
+        found = {cell.node: cell for cell in cells(scene(node("node1"), slow)) if cell.check == "GPUs"}
+        assert (found["node1"].state, found["node2"].state) == ("ok", "unknown")
+    assert found["node2"].figure == "no answer from nvidia-smi"
+    bare = replace(node("node1"), gpus=(), sources={"gpus": SourceState("gpus", "absent", "", 0.0)})
+    alone = [cell for cell in cells(scene(bare, smi("late", "no answer"))) if cell.check == "GPUs"]
+    assert [(cell.node, cell.state) for cell in alone] == [("node2", "unknown")], "nobody else has any"
+    assert not [cell for cell in cells(scene(bare)) if cell.check == "GPUs"]
+
+
+def test_a_node_whose_login_is_open_and_whose_python_says_nothing_is_unknown_and_no_fault() -> None:
+    held = replace(scene(node("node1"), Node("node2", link="connecting")), silent={"node2": "it is overloaded"})
+    theirs = [cell for cell in cells(held) if cell.node == "node2"]
+    assert [(cell.check, cell.state, cell.remedy) for cell in theirs] == [("ssh", "unknown", "")]
