@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
-from hangtop.diagnosis.tables.thresholds import WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -41,7 +41,7 @@ def process_of(status: RankStatus) -> Evidence | None:
         words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
     if moved.cpu is not None:
         words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}")
-    if doing and (doing.carried or 0.0) > WORK_BYTES_PER_S:
+    if doing and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
     if moved.asleep > moved.span:
         words.append(f"its main thread has not run for {duration(moved.asleep)}")

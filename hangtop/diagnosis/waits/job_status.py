@@ -16,6 +16,7 @@ from hangtop.diagnosis.tables.thresholds import (
     ONE_SLEEP_S,
     OWN_WORK_S,
     SLEPT_SEEN_SHARE,
+    TRICKLE_BYTES_PER_S,
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.children import helpers_known
@@ -141,10 +142,14 @@ def _carries(status: RankStatus) -> bool:
     """True for a rank whose connections carry much, as a download's do, though it reads and writes no file.
 
     What a look saw counts until its process has not run for a while; that of a process for whose end it waits, always.
+    Where a connection is the very thing that is waited for, little is much.
     """
     doing, motion = status.activity, status.motion
+    if doing is None:
+        return False
+    least = TRICKLE_BYTES_PER_S if doing.waits == "helper" or doing.waiting_on.startswith("tcp ") else WORK_BYTES_PER_S
     runs = motion.unrun < HELPERS_SPAN or bool(motion.cpu)
-    return doing is not None and (doing.carried or 0.0) > WORK_BYTES_PER_S and (runs or doing.waits == "helper")
+    return (doing.carried or 0.0) > least and (runs or doing.waits == "helper")
 
 
 def moves_on(status: RankStatus) -> bool:

@@ -451,6 +451,13 @@ def test_a_download_is_waited_for_however_it_sleeps_between_two_reads(stacks: tu
     assert first(stuck.verdict()).severity == "critical"
 
 
+@pytest.mark.parametrize(("waiting_on", "severity"), [("tcp 10.0.0.9:443", "info"), ("", "critical")])
+def test_a_slow_download_counts_where_its_connection_is_what_the_rank_waits_at(waiting_on: str, severity: str) -> None:
+    stacks = ["pull_weights run.py:30", "main run.py:9"]
+    loading = held_up_by(2, stacks, syscall="recvfrom", waiting_on=waiting_on, carrying=30_000.0)
+    assert first(loading.verdict()).severity == severity
+
+
 def test_one_look_at_a_download_is_enough_to_see_it() -> None:
     loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
     job = loading.job()
