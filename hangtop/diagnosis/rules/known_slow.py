@@ -7,15 +7,17 @@ from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, KnownSlow
 from hangtop.diagnosis.phrasing import duration
+from hangtop.diagnosis.rules.network import loses_no_more
 from hangtop.diagnosis.rules.slow import judged, no_longer_data_bound, no_longer_late
 from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt, no_longer_behind
 from hangtop.diagnosis.rules.slow_paths import no_longer_queued
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.tables.thresholds import SENT_ANEW_S, STOOD_STILL_S
+from hangtop.diagnosis.waits.job_status import LOSSY, JobStatus
 
-STACKS, GPUS, SOCKETS = "py-spy", "nvidia-smi", "sock_diag"
+STACKS, GPUS, SOCKETS, SEGMENTS = "py-spy", "nvidia-smi", "sock_diag", "/proc/net/snmp"
 """Witnesses that are asked again and again, by what their evidence begins with: what they said once may not hold."""
-KINDS = frozenset({"straggler_rank", "data_bound", "slow_link"})
+KINDS = frozenset({"straggler_rank", "data_bound", "slow_link", LOSSY})
 
 
 def known_slow(job_status: JobStatus, found: Sequence[Finding]) -> tuple[KnownSlow, ...]:
@@ -32,10 +34,14 @@ def known_slow(job_status: JobStatus, found: Sequence[Finding]) -> tuple[KnownSl
 
 
 def still_slow(job_status: JobStatus, slow: Iterable[KnownSlow]) -> Iterator[Finding]:
-    """straggler_rank, data_bound, slow_link: as looks told it a while ago; none since has refuted it."""
+    """straggler_rank, data_bound, slow_link: as looks told it a while ago; none since has refuted it.
+
+    tcp_retransmits: while the job stands still, and so sends too little for a share to mean something.
+    """
+    still = job_status.job.stood_still or 0.0
     for finding, at in slow:
         age = job_status.job.now - at
-        if age > 0.0:
+        if age > 0.0 and (finding.kind != LOSSY or still >= STOOD_STILL_S):
             yield replace(finding, summary=f"{finding.summary} (so {duration(age)} ago, and not refuted since)")
 
 
@@ -45,13 +51,17 @@ def slowness_judged(job_status: JobStatus) -> bool:
 
 
 def _witness(finding: Finding) -> str:
-    """By whom it was seen to be slow; empty for others than these three."""
+    """By whom it was seen to be slow; empty for others than these four."""
     sources = [line.source for line in finding.evidence]
-    return next((word for word in (STACKS, GPUS, SOCKETS) if any(source.startswith(word) for source in sources)), "")
+    return next(
+        (word for word in (STACKS, GPUS, SOCKETS, SEGMENTS) if any(source.startswith(word) for source in sources)), ""
+    )
 
 
 def _refuted(job_status: JobStatus, known: KnownSlow) -> bool:
     finding = known.finding
+    if finding.kind == LOSSY:
+        return loses_no_more(job_status.job, finding.nodes) or job_status.job.now - known.at > SENT_ANEW_S
     living = {rank.rank: rank.process.started for rank in job_status.job.ranks if rank.gone_at is None}
     if any(living.get(rank, known.at) >= known.at for rank in finding.ranks):
         return True  # it has ended, or is another process by now

@@ -15,6 +15,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LONG_WORK_S,
     ONE_SLEEP_S,
     OWN_WORK_S,
+    SENT_ANEW_S,
     SLEPT_SEEN_SHARE,
     TRICKLE_BYTES_PER_S,
     WORK_BYTES_PER_S,
@@ -30,7 +31,8 @@ from hangtop.diagnosis.waits.statuses import statuses_of
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
 """Work that may keep the others waiting for long in a healthy job, as long as it is seen to move."""
 
-
+LOSSY = "tcp_retransmits"
+"""The kind of finding that tells that packets get lost."""
 BUSY_FOR_LONG = frozenset({"compile", "evaluation", "checkpoint"})
 """Of these, work that takes minutes in one call, in which nothing is seen to move but the CPU."""
 
@@ -62,6 +64,18 @@ class JobStatus:
     def hung(self) -> bool:
         """Ranks have waited without a break for longer than this job's pauses and the user's patience allow."""
         return self.graph is not None and self.graph.held >= self.alarm_after
+
+    @property
+    def all_hung(self) -> bool:
+        """The same of ranks that all wait: where packets were seen to get lost, what is sent anew may be on its way."""
+        return self.graph is not None and self.graph.held >= self.due_of_all
+
+    @property
+    def due_of_all(self) -> float:
+        """Seconds after which a wait of all ranks for one another is an alarm."""
+        job = self.job
+        lossy = job.live and any(f.kind == LOSSY and job.now - at <= SENT_ANEW_S for f, at in job.slow)
+        return max(self.alarm_after, SENT_ANEW_S) if lossy else self.alarm_after
 
     @property
     def alarm_after(self) -> float:
