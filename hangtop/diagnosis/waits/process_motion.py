@@ -43,6 +43,8 @@ class Motion:
     """Cores that its threads beside the main one use; None where the kernel does not tell them apart."""
     helpers_cpu: float | None = None
     """Cores that its forked helpers use."""
+    helper_runs: bool = False
+    """One of them was ready to run when it was looked at last."""
     switches: float | None = None
     """Voluntary context switches of the main thread per second."""
     read: float | None = None
@@ -93,8 +95,9 @@ class Motion:
 
     @property
     def helped(self) -> bool:
-        """Processes that it forked work for it."""
-        return not is_blocked(self.helpers_cpu or 0.0)
+        """Processes that it forked work for it, be it with the little that an overloaded node gives them."""
+        used = self.helpers_cpu or 0.0
+        return not is_blocked(used) or (used > 0.0 and self.helper_runs)
 
 
 class Moves:
@@ -151,6 +154,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         threads=_beside_main(first.value, last.value, span),
         helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
         switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
+        helper_runs=any(helper.state == "R" for helper in rank.helpers),
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
         written=_rate(first.value.written_bytes, last.value.written_bytes, span),
         state=state,

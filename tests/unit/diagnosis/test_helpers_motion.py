@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
+from collectors.samples.ranks import Helper
 from hangtop.diagnosis.job import Job, Look
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
@@ -64,3 +67,15 @@ def test_a_child_that_does_nothing_is_what_the_rank_is_stuck_on() -> None:
 def test_a_child_that_was_not_looked_at_twice_may_work() -> None:
     verdict = diagnose(waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8))
     assert (alarms(verdict), first(verdict).kind) == ([], "waiting")
+
+
+@pytest.mark.parametrize(
+    ("state", "used", "worst"), [("R", 0.02, "info"), ("S", 0.02, "critical"), ("R", 0.0, "critical")]
+)
+def test_a_child_that_is_ready_to_run_works_with_the_little_that_it_is_given(
+    state: str, used: float, worst: str
+) -> None:
+    job = waiting_for_a_child(*(0.8 + used * second for second in range(6)), every=1.25)
+    child = Helper(71, job.ranks[0].process.pid, "helper", state, "", 0.8 + 5 * used, 9 << 20, "python harness.py")
+    ranks = (replace(job.ranks[0], helpers=(child,)), *job.ranks[1:])
+    assert first(diagnose(replace(job, ranks=ranks))).severity == worst
