@@ -57,6 +57,8 @@ class Motion:
     """Seconds for which every look showed this state, where it is one of :data:`HALTED`."""
     state_switches: float = 0.0
     """Voluntary switches per second in that time: none, where it did not leave the state between two looks."""
+    state_bytes: float = 0.0
+    """Bytes per second that it read and wrote in that time."""
     wchan: str = ""
     memory: int = 0
     """Bytes between the least and the most that it held at any look."""
@@ -148,6 +150,14 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     halted = _first_halted(rank, last) if state in HALTED else last
     state_for = last.at - halted.at
     state_switches = max(0, last.value.voluntary_switches - halted.value.voluntary_switches)
+    state_bytes = sum(
+        _rate(before, after, state_for) or 0.0
+        for before, after in (
+            (halted.value.read_bytes, last.value.read_bytes),
+            (halted.value.written_bytes, last.value.written_bytes),
+        )
+        if state_for > 0
+    )
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
@@ -160,6 +170,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         state=state,
         state_for=state_for,
         state_switches=state_switches / state_for if state_for > 0 else 0.0,
+        state_bytes=state_bytes,
         wchan=wchan,
         memory=most - least,
         unrun=unrun,

@@ -17,6 +17,7 @@ from hangtop.diagnosis.tables.thresholds import (
     STOOD_STILL_S,
     TRACED_S,
     UNINTERRUPTIBLE_S,
+    WORK_BYTES_PER_S,
 )  # fmt: skip
 from hangtop.diagnosis.waits.by_native import by_native, with_meaning
 from hangtop.diagnosis.waits.held import held_for
@@ -233,7 +234,8 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     letter = letter or (doing.state if doing else "")
     if letter in ("T", "t") and _persists(letter, readings, moves.motion, TRACED_S if letter == "t" else 0.0):
         return "stopped"
-    if letter == "D" and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
+    reads_on = moves.motion.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
+    if letter == "D" and not reads_on and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"
     if doing is None:
         return "unseen"

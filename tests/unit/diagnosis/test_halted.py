@@ -106,6 +106,14 @@ def test_a_program_that_is_started_from_a_dead_mount() -> None:
     assert "until a program that it starts is loaded" in found.summary
 
 
+@pytest.mark.parametrize(("per_s", "kind"), [(200_000.0, "waiting"), (300.0, "rank_uninterruptible")])
+def test_who_makes_its_way_in_few_big_pieces_is_waited_for(per_s: float, kind: str) -> None:
+    job = Sketch()
+    job.ranks(0, 2, 3).at(BACKWARD)
+    job.ranks(1).at(READING, state="D").pulse(wchan="rpc_wait_bit_killable", switches=1, written=per_s)
+    assert first(job.verdict()).kind == kind
+
+
 def test_a_local_disk_is_waited_for() -> None:
     job = Sketch()
     job.ranks(0, 2, 3).at(BACKWARD)
