@@ -37,6 +37,7 @@ def rank_pulse(
     helpers_cpu: float,
     idle_since: Optional[float],
     sys: str = "/sys",
+    helpers_bytes: Optional[int] = None,
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
     io = parse_io(held.read("io") or b"")
@@ -60,6 +61,7 @@ def rank_pulse(
         helpers_cpu=round(helpers_cpu, 2),
         idle_since=idle_since,
         main_cpu=parse_schedstat(held.read("schedstat") or b""),
+        helpers_bytes=helpers_bytes,
     )
 
 
@@ -87,6 +89,12 @@ def _open_files(folder: str) -> Optional[int]:
         return os.stat(folder).st_size or len(os.listdir(folder))
     except OSError:
         return None
+
+
+def bytes_moved(proc: str, pid: int) -> Optional[int]:
+    """Bytes that a process has read and written; None where that may not be read."""
+    io = parse_io(read_or_none("%s/%d/io" % (proc, pid)) or b"")
+    return None if io.read_bytes is None or io.written_bytes is None else io.read_bytes + io.written_bytes
 
 
 def helper_sample(proc: str, pid: int, owner: int, role: str, stat: Stat, command: str) -> Helper:

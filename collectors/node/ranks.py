@@ -20,7 +20,7 @@ from collectors.node.idle_launchers import IdleLaunchers
 from collectors.node.mapped import title
 from collectors.node.nccl_conf import merged
 from collectors.node.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
-from collectors.node.pulse import helper_sample, rank_pulse, read_stat
+from collectors.node.pulse import bytes_moved, helper_sample, rank_pulse, read_stat
 from collectors.node.search import YOUNG, Search
 from collectors.node.settling import Settling
 from collectors.node.source import Denied, Shared, Source
@@ -207,14 +207,19 @@ class RankSource(Source):
                 rank = self._tracked.get(owner)
                 role = helper_role(tracked.member(), None if rank is None else rank.member())
                 command = presentable_command(tracked.words, 256)
+                if role == "helper":  # of workers there may be hundreds
+                    tracked.bytes_moved = bytes_moved(self.proc, pid)
                 yield helper_sample(self.proc, pid, owner, role, tracked.stat, command)
 
     def _ranks(self, moment: float, now: float) -> Iterator[NamedTuple]:
         spent: Dict[int, float] = {}
+        moved: Dict[int, int] = {}
         for helper in self._having("helper"):
             owner = self._places[helper.pid].owner
             used = helper.stat.cpu_user + helper.stat.cpu_system + helper.stat.children_cpu
             spent[owner] = spent.get(owner, 0.0) + used
+            if helper.bytes_moved is not None:
+                moved[owner] = moved.get(owner, 0) + helper.bytes_moved
         alive: List[RankProcess] = []
         for tracked in self._having("rank"):
             pid = tracked.pid
@@ -242,7 +247,9 @@ class RankSource(Source):
             yield tracked.process
             idle_since = tracked.wait.since(self.proc, pid, status, now)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since, self.sys)
+            yield rank_pulse(
+                self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since, self.sys, moved.get(pid)
+            )
             if tracked.wait.lasts and tracked.unreaped.due(moment, LIST_EVERY):
                 yield from tracked.unreaped.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)

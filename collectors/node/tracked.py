@@ -22,8 +22,8 @@ class Tracked:
     """One process with a rank in its environment, or one that says none and has a training library mapped."""
 
     __slots__ = (
-        "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process", "seen",
-        "settle_at", "shared", "shown", "stat", "takes_part", "unreaped", "wait", "words",
+        "bytes_moved", "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process",
+        "seen", "settle_at", "shared", "shown", "stat", "takes_part", "unreaped", "wait", "words",
     )  # fmt: skip
 
     def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
@@ -44,6 +44,8 @@ class Tracked:
         self.process: Optional[RankProcess] = None
         """What was told of it; None unless it is a rank."""
         self.facts_at = 0.0
+        self.bytes_moved: Optional[int] = None
+        """Read and written, of a helper that is no worker; None before it was looked at, and of all others."""
         self.wait = WaitStart()
         self.unreaped = Unreaped()
         self.held = held

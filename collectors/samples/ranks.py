@@ -85,6 +85,8 @@ class RankPulse(NamedTuple):
     """Since when it has made no step, also from before it was watched; None while it makes some, or unknown."""
     main_cpu: Optional[float] = None
     """CPU seconds of its main thread alone; None where the kernel does not tell."""
+    helpers_bytes: Optional[int] = None
+    """Bytes that those of its helpers have read and written that live and are no workers of a loader or a compiler."""
 
 
 class IdleLauncher(NamedTuple):

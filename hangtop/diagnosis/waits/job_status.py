@@ -138,8 +138,8 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or status.motion.moves_data or _carries(status):
         return True
-    if doing is not None and doing.waits == "helper" and status.motion.helped:
-        return True  # wherever it waits for them: the processes that it started compute
+    if doing is not None and doing.waits == "helper" and (status.motion.helped or status.motion.helpers_move_data):
+        return True  # wherever it waits for them: the processes that it started compute, read or write
     napping = naps(status)
     if doing is None or (doing.kind == "sleep" and not napping) or loops(status):
         return False

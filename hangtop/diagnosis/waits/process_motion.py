@@ -29,6 +29,9 @@ POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 
 HELPERS_SPAN = 2.0
 """Seconds over which the CPU of helpers is counted at the least: it is looked at less often than a rank's own."""
+HELPERS_LATELY = 8.0
+"""Seconds over which what helpers read and write is counted: each is looked at every few ticks, and who loads itself
+before it hangs reads much then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Motion:
     """Cores that its threads beside the main one use; None where the kernel does not tell them apart."""
     helpers_cpu: float | None = None
     """Cores that its forked helpers use."""
+    helpers_bytes: float | None = None
+    """Bytes per second that they read and wrote lately."""
     helper_runs: bool = False
     """One of them was ready to run when it was looked at last."""
     switches: float | None = None
@@ -84,6 +89,11 @@ class Motion:
     def asleep(self) -> float:
         """Seconds for which it has slept without a break, and nobody worked for it, as the kernel says; else 0."""
         return self.unrun if self.blocked and not self.helped else 0.0
+
+    @property
+    def helpers_move_data(self) -> bool:
+        """Processes that it forked read or write in earnest."""
+        return (self.helpers_bytes or 0.0) > WORK_BYTES_PER_S
 
     @property
     def moves_data(self) -> bool:
@@ -129,10 +139,12 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     if rank is None or not rank.looks:
         return Motion()
     backwards = reversed(rank.looks)
-    last = first = helped = next(backwards)
+    last = first = helped = lately = next(backwards)
     least = most = last.value.rss
     for look in backwards:
         helped = look
+        if lately.at > last.at - HELPERS_LATELY and look.value.helpers_bytes is not None:
+            lately = look
         if since is None or look.at >= since or first is last:
             first = look
             holds = look.value.rss
@@ -164,6 +176,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         threads=_beside_main(first.value, last.value, span),
         helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
         switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
+        helpers_bytes=_rate(lately.value.helpers_bytes, last.value.helpers_bytes, last.at - lately.at),
         helper_runs=any(helper.state == "R" for helper in rank.helpers),
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),
         written=_rate(first.value.written_bytes, last.value.written_bytes, span),

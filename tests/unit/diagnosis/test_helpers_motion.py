@@ -79,3 +79,22 @@ def test_a_child_that_is_ready_to_run_works_with_the_little_that_it_is_given(
     child = Helper(71, job.ranks[0].process.pid, "helper", state, "", 0.8 + 5 * used, 9 << 20, "python harness.py")
     ranks = (replace(job.ranks[0], helpers=(child,)), *job.ranks[1:])
     assert first(diagnose(replace(job, ranks=ranks))).severity == worst
+
+
+def copying(*moved: int | None, every: float = 1.25) -> Job:
+    """Rank 0 waits for a child that uses no CPU, of which so many bytes were told at each of these looks."""
+    job = waiting_for_a_child(*(0.8 for _ in moved), every=every)
+    looks = tuple(
+        look._replace(value=look.value._replace(helpers_bytes=told))
+        for look, told in zip(job.ranks[0].looks, moved, strict=True)
+    )
+    return replace(job, ranks=(replace(job.ranks[0], looks=looks), *job.ranks[1:]))
+
+
+def test_a_child_that_copies_a_file_works_however_little_it_computes() -> None:
+    assert alarms(diagnose(copying(None, None, 1 << 20, 2 << 20, 4 << 20, 4 << 20))) == []
+    assert alarms(diagnose(copying(9 << 20, 9 << 20, 9 << 20, (9 << 20) + 4000, (9 << 20) + 9000))) != []
+
+
+def test_what_a_child_read_as_it_started_is_no_work_of_now() -> None:
+    assert alarms(diagnose(copying(0, 200 << 20, *[200 << 20] * 6, every=2.0))) != []

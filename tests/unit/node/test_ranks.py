@@ -174,6 +174,16 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
 
 
+def test_what_programs_of_a_rank_read_and_write_is_told_and_not_what_workers_do(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(0))
+    bench.proc.add(55, env=rank_env(0), parent=50, comm="pt_data_worker")
+    (pulse,) = of(bench.look(), RankPulse)
+    assert pulse.helpers_bytes is None
+    bench.proc.add(56, env=rank_env(0), parent=50, comm="cp", argv=("cp", "model.pt", "/mnt"), executable="/bin/cp")
+    bench.look()
+    assert of(bench.look(), RankPulse)[-1].helpers_bytes == 3000
+
+
 def test_what_helpers_used_that_have_ended_counts_on(bench: Bench) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     bench.proc.add(50, env=rank_env(0), reaped=300)
