@@ -24,7 +24,7 @@ from hangtop.diagnosis.waits.rank_status import (
     status_of,
 )
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
-from hangtop.diagnosis.witnesses.gpu_load import gpu_loads
+from hangtop.diagnosis.witnesses.gpu_load import lately
 
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 """States of ranks that wait for something which is not their own to do."""
@@ -51,7 +51,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
         numbers |= set(range(world))
     resisting = _resisting(dumps)
-    loads = gpu_loads(job)
+    loads = lately(job)
     statuses = {}
     for number in sorted(numbers):
         breathe()

@@ -26,6 +26,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     SPIN_POWER_SHARE,
     SPIN_UTILIZATION,
+    STOOD_STILL_S,
 )
 
 FEW = 256
@@ -60,6 +61,29 @@ class LoadShares(NamedTuple):
 def gpu_loads(job: Job) -> Mapping[int, Load]:
     """What the GPUs of each living rank do, by rank; worked out once for a picture."""
     return job.once(_loads)
+
+
+def lately(job: Job) -> Mapping[int, Load]:
+    """The same, where a GPU that still computes now and then, though the job stands still, is one that computes.
+
+    Its rank evaluates, or searches, in batches, while the others wait for it. What was launched before the job came to
+    stand is done by the middle of that time.
+    """
+    loads, still = gpu_loads(job), job.stood_still or 0.0
+    if not job.live or still < STOOD_STILL_S or "mixed" not in loads.values():
+        return loads
+    since = job.now - still / 2
+    return {
+        rank.rank: "computing" if loads[rank.rank] == "mixed" and _computed(job, rank, since) else loads[rank.rank]
+        for rank in job.ranks
+        if rank.rank in loads and rank.gone_at is None
+    }
+
+
+def _computed(job: Job, rank: Rank, since: float) -> bool:
+    """Whether a look at its GPUs since then met one that computes."""
+    looks = ((gpu, look) for gpu in gpus_of(job, rank) for look in list(gpu.looks)[-LAST:])
+    return any(look.at >= since and _of_look(gpu, look) == "computing" for gpu, look in looks)
 
 
 def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
