@@ -35,12 +35,15 @@ def queues(job: Job) -> tuple[Queue, ...]:
 def creeps(job: Job) -> bool:
     """Whether the last two looks at a rank saw more to send on a connection, and a little of it get through in between.
 
-    Then what the ranks wait for is on its way. Of more than a little a node's traffic tells, whatever it is of.
+    Then what the ranks wait for is on its way. Of more than a little a node's traffic tells, where as much goes out as
+    comes in; what goes one way, as a broadcast does, counts where the job stood still at both looks.
     """
+    stands_since = job.now - (job.stood_still or 0.0)
     for queue in queues(job):
         if len(queue.looks) > 1:
             (since, before), (at, last) = queue.looks[-2:]
-            if 0 < last.acked - before.acked < SLOW_PATH_BYTES_PER_S * (at - since) and job.now - at <= FRESH_S:
+            little = last.acked - before.acked < SLOW_PATH_BYTES_PER_S * (at - since)
+            if last.acked > before.acked and (little or since >= stands_since) and job.now - at <= FRESH_S:
                 return True
     return False
 
