@@ -10,6 +10,7 @@ from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
+from hangtop.diagnosis.waits.answers import answered
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -230,6 +231,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.1
     if job_status.job.watched >= 60 and graph.held >= 60:
         sure += 0.05
-    if job_status.job.live and any(computes(member) or in_one_sleep(member) for member in members):
+    if job_status.job.live and any(
+        computes(member) or in_one_sleep(member) or answered(member, graph.held) for member in members
+    ):
         sure = min(sure, GOES_ON_LONG if graph.held >= LONG_WORK_S else GOES_ON)
     return round(max(0.3, sure), 2)

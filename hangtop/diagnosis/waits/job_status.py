@@ -20,6 +20,7 @@ from hangtop.diagnosis.tables.thresholds import (
     TRICKLE_BYTES_PER_S,
     WORK_BYTES_PER_S,
 )
+from hangtop.diagnosis.waits.answers import answer_due
 from hangtop.diagnosis.waits.children import helpers_known
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
@@ -116,7 +117,10 @@ class JobStatus:
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:
             return max(self.alarm_after, OWN_WORK_S)
-        return max(self.alarm_after, ONE_SLEEP_S) if self.job.live and in_one_sleep(culprit) else self.alarm_after
+        if self.job.live and in_one_sleep(culprit):
+            return max(self.alarm_after, ONE_SLEEP_S)
+        waited = self.graph.held if self.graph is not None else 0.0
+        return max(self.alarm_after, answer_due(culprit, waited)) if self.job.live else self.alarm_after
 
 
 def _helpers_unknown(status: RankStatus) -> bool:

@@ -1,0 +1,62 @@
+"""A rank that asks a service and waits for its answers: it is waited for, too, as long as some come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.samples.stacks import ThreadStack
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
+from tests.support.stacks import STDLIB, thread
+
+ASKS = ["ask_judge reward.py:40", "main run.py:9"]
+POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451", *ASKS]
+
+
+def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1) -> Job:
+    """Rank 2 keeps the others waiting for so long at a service; its main thread ran so many seconds ago."""
+    sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    own = stack is ASKS
+    sketch.ranks(2).at(stack, syscall="recvfrom" if own else "futex", waiting_on="tcp 10.0.0.9:443" if own else "")
+    job = sketch.job()
+    ranks = []
+    for rank in job.ranks:
+        since = None if ran is None or rank.rank != 2 else NOW - ran
+        looks = tuple(look._replace(value=look.value._replace(idle_since=since)) for look in rank.looks)
+        ranks.append(replace(rank, looks=looks))
+    dumps = tuple(
+        dump._replace(threads=[*dump.threads, *map(asker, range(threads))]) if dump.pid == 1002 and not own else dump
+        for dump in job.stacks
+    )
+    return replace(job, ranks=tuple(ranks), stacks=dumps)
+
+
+def asker(number: int) -> ThreadStack:
+    """A thread of a pool that reads an answer."""
+    return thread(
+        f"SocketIO.readinto {STDLIB}/socket.py:706", "one /work/reward.py:38", f"run {STDLIB}/threading.py:982",
+        name=f"ThreadPoolExecutor-0_{number}", tid=7000 + number,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("held", "ran", "kind"),
+    [(14.0, 3.0, "waiting"), (14.0, 13.9, "rank_stuck_in_code"), (14.0, None, "rank_stuck_in_code"),
+     (25.0, 3.0, "rank_stuck_in_code")],
+)  # fmt: skip
+def test_who_was_answered_since_the_others_came_is_given_time(held: float, ran: float | None, kind: str) -> None:
+    found = first(diagnose(asking(held, ran, ASKS)))
+    assert (found.kind, found.ranks) == (kind, (2,))
+    if held > 20.0:
+        assert found.certainty == "possible", "it was seen to go on"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("held", "severity"), [(7.0, "info"), (14.0, "critical")])
+def test_what_threads_of_a_pool_ask_for_may_take_ten_seconds(threads: int, held: float, severity: str) -> None:
+    found = first(diagnose(asking(held, held - 0.1, POOL, threads=threads)))
+    assert (found.severity, found.ranks) == (severity, (2,))
