@@ -104,15 +104,15 @@ class JobStatus:
         """Seconds that the others may wait for this rank before it may be called stuck.
 
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
-        and so does code of its own that computes and changes its memory; what only computes gets a long step. What is
-        seen to make its way is never called stuck.
+        and so does code of its own that computes by libraries, or changes its memory; what only computes gets a long
+        step. What is seen to make its way is never called stuck.
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        if self.job.live and computes(culprit) and culprit.motion.moves_memory:
+        if self.job.live and computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:
@@ -187,6 +187,13 @@ def computes(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or status.blocked:
         return False
     return doing.kind == "code" and doing.waits == "nothing"
+
+
+def in_libraries(status: RankStatus) -> bool:
+    """True for a rank that moves, and of which half of the looks met it within a library that its own code calls."""
+    doing, looks = status.activity, status.readings
+    inside = sum(bool(look.frames) and look.frames[-1].startswith("[") for look in looks)
+    return doing is not None and bool(doing.moving) and 2 * inside >= len(looks) > 1
 
 
 def met_once(status: RankStatus) -> bool:
