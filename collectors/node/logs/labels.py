@@ -81,6 +81,14 @@ _NO_HOST = re.compile(
     r"|[\w.-]{1,80}\.(?:sh|bash|csh|ksh|zsh|slurm|sbatch|pbs|py|pl|rb|jl|lua|exe|x|out|bin|sub|cmd)$"
     r"|[\w-]{1,80}(?:\.[\w-]{1,80}){0,4}\.(?:service|socket|scope|slice|mount|timer)$"
 )
+_SAID_ON = re.compile(
+    r"([A-Za-z][\w-]*(?:\.[\w-]+)*): "
+    r"(?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,4} \d\d:\d\d:\d\d"
+    r"|\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] \[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] )"
+)
+"""Any word in front of another label or of a logger's time: the host that pdsh names, whatever it is called."""
+_NO_RECORD = re.compile(r"(?i)(?:\w{0,40}(?:error|exception)|stderr|stdout|traceback|note)$|(?-i:[A-Z]{4,8})$")
+"""What stands in front of such a record and names no host: a level, a stream, an exception that quotes one."""
 _FUNCTION = re.compile(r"[a-z]_[a-z]")
 """What names of functions have, and names of hosts may not."""
 _CLASS = re.compile(
@@ -116,6 +124,10 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _COMPOSE.match(text)
     if match is not None:
         return match.end(), "tag", match.group(1), ""
+    match = _SAID_ON.match(text)
+    if match is not None and not _NO_RECORD.match(match.group(1)):
+        named = "" if match.group(1) == "localhost" else match.group(1)
+        return match.end(), "host" if named else "tag", named, ""
     match = _HOST.match(text)
     if match is not None and _is_host(match.group(1)) and not _ASSERTS.match(text, match.end()):
         return match.end(), "host", match.group(1), ""

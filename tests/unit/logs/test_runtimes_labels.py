@@ -72,3 +72,26 @@ def test_a_batch_system_refuses() -> None:
         e.kind for e in parse("04/18/2026 22:55:25;0008;PBS_Server.12;Job;70.h;Job deleted at request of root@h\n")
     ] == ["slurm.cancelled"]
     assert kinds(parse("04/18/2026 22:55:25;0008;PBS_Server.12;Job;70.h;Job Run at request of root@h\n")) == []
+
+
+RECORDS = (
+    "[rank3]:[W102 08:14:05.1 x.cpp:9] lost",
+    "[2026-01-02 08:14:05,117] [INFO] [launch.py:9:main] on",
+    "[E102 08:14:05.1 x.cpp:9] lost",
+)
+
+
+@pytest.mark.parametrize("host", ["v100x4-2", "gpu3", "trainer"])
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_pdsh_puts_in_front_of_a_record_is_a_host_whatever_it_is_called(host: str, record: str) -> None:
+    assert labels.label(f"{host}: {record}") == (len(host) + 2, "host", host, "")
+    assert labels.label(f"localhost: {record}") == (11, "tag", "", "")
+    for level in ("ERROR", "RuntimeError", "stderr"):
+        found = labels.label(f"{level}: {record}")
+        assert found is None or found[1] != "host"
+
+
+def test_a_rank_behind_the_name_of_this_machine() -> None:
+    lost = "[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): Connection reset"
+    event = only(parse(f"localhost: {lost} by peer\n"), "torch.store_lost")
+    assert (event.rank, event.host) == (3, "")
