@@ -165,7 +165,8 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
     if "rank" in data:
         data["task"] = data.pop("rank")
     data.pop("pid", None)
-    local = _LOCAL.search(match.string) if launcher in ("deepspeed", "accelerate") else None
+    # DeepSpeed puts the command of the rank that it started last in front, whoever failed (launch.py, sigkill_handler)
+    local = _LOCAL.search(match.string) if launcher == "accelerate" else None
     if local is not None and "task" not in data:
         data["local_rank"] = number(local.group("rank"))
     signal = data.get("signal")

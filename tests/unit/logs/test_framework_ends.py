@@ -112,3 +112,10 @@ def test_differing_collectives_over_several_lines() -> None:
 def test_a_container_of_paddle_s_whose_command_is_cut_off() -> None:
     event = only(parse("Container rank 3 status failed cmd ['/x/python', '-u', 'run.py', '--model\n"), "launcher.exit")
     assert (event.data["task"], event.data["reason"], "exitcode" in event.data) == (3, "status failed", False)
+
+
+def test_deepspeed_names_the_rank_that_it_started_last_whoever_failed() -> None:
+    line = "[2026-01-02 08:14:05,117] [ERROR] [launch.py:341:sigkill_handler] ['python', '-u', 'train.py', '--local_rank=7'] exits with return code = -11\n"  # noqa: E501
+    event = only(parse(line), "launcher.exit")
+    assert event.rank is None
+    assert event.data == {"launcher": "deepspeed", "exitcode": -11, "signal": "SEGV"}
