@@ -34,16 +34,15 @@ def left_at_exit(job: Job) -> dict[int, LogEvent]:
 def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
     """Whether words about the store follow from a good end: its server's rank had come to its own before each of them.
 
-    The store ends with rank 0's process, or with the agent that waited for it.
+    The store ends with rank 0's process, or with the agent that waited for it. A log may hold several runs, each with
+    its end.
     """
-    left = left_at_exit(job)
-    return bool(left) and all(_follows(event, left) for event in events)
+    left = [event for event in came_to_their_end(job) if event.kind == AT_EXIT]
+    return bool(left) and all(any(_follows(event, end) for end in left) for event in events)
 
 
-def _follows(event: LogEvent, left: dict[int, LogEvent]) -> bool:
-    server = event.data.get("from_rank", 0)
-    end = left.get(server) if isinstance(server, int) else None
-    if end is None:
+def _follows(event: LogEvent, end: LogEvent) -> bool:
+    if end.rank != event.data.get("from_rank", 0):
         return False
     if event.at is not None and end.at is not None:
         return event.at >= end.at - CLOCKS_S
