@@ -11,10 +11,18 @@ _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
 """``workerlog.1`` is Paddle's."""
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
-_NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>\d{2,9})(?!\d)", re.I)
+_NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>[1-9]\d{1,8})(?!\d)", re.I)
 _NODE = re.compile(
     r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]{0,63}?\d{1,9})(?=[/._-]|$)", re.I
 )
+
+_MORE = re.compile(
+    r"(?:-(?!20\d\d-\d|(?:local|global|rank|proc|worker|task|pid|attempt|job|log|run|step|epoch)[-_]?\d)"
+    r"[a-z]{0,12}\d{1,5}(?![A-Za-z\d]))+",
+    re.I,
+)
+_PLAIN = re.compile(r"(?:node|host|gpu|worker)[-_]?\d{1,9}$", re.I)
+"""Behind such a name a further number is a rank's, as a rule; others go on: ``ip-10-0-3-17``, ``compute-dy-p5-3``."""
 
 
 class Hints(NamedTuple):
@@ -49,6 +57,8 @@ def _host(path: str) -> str:
     found = ""
     for match in _NODE.finditer(path):
         found = match.group("node")
+        more = None if _PLAIN.match(found) else _MORE.match(path, match.end())
+        found += more.group() if more is not None else ""
     return found
 
 

@@ -489,6 +489,12 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
         ("slurm-123456_7.out", names.Hints(rank=7, stream="stdout")),
         ("slurm-123456.out", names.Hints(stream="stdout")),
         ("nccl.gpu-3.4711.log", names.Hints(host="gpu-3", pid=4711, stream="nccl")),
+        ("nccl_N2_n2-010_n2-012.log", names.Hints(stream="nccl")),
+        ("ip-10-0-3-17/rank2.log", names.Hints(rank=2, host="ip-10-0-3-17")),
+        ("run_DGX2-1.log", names.Hints(host="DGX2-1")),
+        ("compute-dy-p5-3-rank7.log", names.Hints(rank=7, host="compute-dy-p5-3")),
+        ("node0-1.log", names.Hints(host="node0")),
+        ("dgx1-2026-03-19.log", names.Hints(host="dgx1")),
         ("train.log", names.Hints()),
     ],
 )
