@@ -226,6 +226,7 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     told = (
         *warned(job, "connection_closed", "ib_flush", "proxy"),
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
+        *(event for event in said(job, "nccl_tests.failed") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
         *said(job, "horovod.victim"),
         *said(job, "jax.victim"),
@@ -238,17 +239,18 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
 def remote_error(job: Job) -> Iterator[Finding]:
     """nccl_remote_error: "remote process exited", connections closed by the peer. A consequence: the peer failed first.
 
-    Needs NCCL's warnings, torch's watchdog or gloo's errors.
+    Needs NCCL's warnings, torch's watchdog, gloo's errors or a test of nccl-tests.
     """
     events = lost_connections(job)
     if not events:
         return
-    ranks = ranks_in(events)
+    ranks, nodes = ranks_in(events), hosts_in(job, events)
     peers = sorted({text_of(event, "peer") for event in events} - {""})
     yield Finding(
         "nccl_remote_error", "critical", 0.5,
-        f"{who(ranks, 'ranks')} lost {listed(peers, 2) or 'a peer'}, which ended first",
-        nodes=hosts_in(job, events), evidence=lines(events),
+        f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
+        "which ended first",
+        nodes=nodes, evidence=lines(events),
         advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
     )  # fmt: skip
 
