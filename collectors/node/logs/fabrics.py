@@ -14,8 +14,8 @@ from collectors.node.logs.said import Data, Family, Said, number
 _UCX = r"UCX {1,4}(?:ERROR|FATAL) (?P<error>[^\r\n]{1,300})"
 _UCX_CLOSED = r"ib_mlx5_log\.c:\d{1,4} {1,3}(?:FATAL: )?(?P<error>(?:Error on|Transport|Remote|Local)[^\r\n]{1,200})"
 _LIBFABRIC = (
-    r"libfabric:(?:\d[\w.:]{0,60}:)?[\w:-]{0,80}(?:<(?:warn|error|critical)>|\(\)(?::\d{1,6})?(?:<\w{1,10}>)?:?)"
-    r" (?:warn: )?(?P<error>[^\r\n]{1,300})"
+    r"libfabric:(?:\d[\w.:]{0,60}:)?[\w:-]{0,80}(?:<(?:warn|error|critical)>|\(\)(?::\d{1,6})?(?:<(?!info|debug|trace)\w{1,10}>)?:?)"
+    r" (?!<)(?:warn: )?(?P<error>[^\r\n]{1,300})"
 )
 _EFA = r"(?P<error>(?:Libfabric )?EFA (?:provider has encountered an )?internal error[^\r\n]{0,200})"
 _OFI = r"Open MPI failed an OFI Libfabric library call \((?P<error>[^)\r\n]{1,80})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
@@ -45,11 +46,18 @@ def transport_failed(job: Job) -> Iterator[Finding]:
     kind, what, advice = MEANINGS[signature]
     events = tuple(event for event in events if text_of(event, "signature") == signature)
     ranks = ranks_in(events)
-    if signature == "other" and set(ranks) & set(ranks_in(said(job, "process.signal"))):
-        return  # the rank ended itself behind it, and its own words say how
+    if signature == "other" and (_set_up_later(job, events) or set(ranks) & set(ranks_in(said(job, "process.signal")))):
+        return  # it did without; or the rank ended itself behind it, and its own words say how
     library = text_of(events[0], "library")
     yield Finding(
         kind, "critical", 0.6,
         f"{NAMES.get(library, library)} {what}{f' ({who(ranks)})' if ranks else ''}: {text_of(events[0], 'error')}",
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=advice,
     )  # fmt: skip
+
+
+def _set_up_later(job: Job, events: Sequence[LogEvent]) -> bool:
+    """Whether NCCL came to an end of its own start behind each of these lines."""
+    ready = [event for event in said(job, "nccl.init") if text_of(event, "phase") == "complete"]
+    last = {event.source: event.line for event in ready}
+    return all(last.get(event.source, 0) > event.line for event in events)

@@ -47,6 +47,17 @@ def test_what_libfabric_tries_at_its_start_is_no_error() -> None:
     assert only(parse(failed), "fabric.error").data["library"] == "libfabric"
 
 
+def test_what_libfabric_did_without_is_no_root(tmp_path: Path) -> None:
+    """Words of no known kind, behind which NCCL was set up, accuse nobody."""
+    warned = "libfabric:12:170::core:core:gdrcopy_init():20<warn> gdr_open failed!\n"
+    ready = "n1:12:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 8 commId 0x9 - Init COMPLETE\n"
+    log = tmp_path / "job.log"
+    log.write_text(warned + ready)
+    assert "nccl_init_failed" not in [found.kind for found in diagnose(job_of(read([log]))).findings]
+    log.write_text(ready + warned)
+    assert [found.kind for found in diagnose(job_of(read([log]))).findings] == ["nccl_init_failed"]
+
+
 def test_names_into_which_several_ranks_wrote_are_no_host() -> None:
     assert {event.host for event in parse(TORN)} == {""}
 

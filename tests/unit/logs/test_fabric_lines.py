@@ -34,6 +34,7 @@ def test_errors_of_transports(text: str, signature: str) -> None:
         "n1:1:1 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
         "[1.5] [n1:58:0] parser.c:1911 UCX  WARN  unused environment variable: UCX_HOME",
         "libfabric:core:core:ofi_hmem_init():222<info> Hmem iface FI_HMEM_CUDA not supported",
+        "libfabric:12:170::cxi:core:fi_param_get_():279<info> variable coll_timeout_usec=<not set>",
         "polling HP CQ with status SUCCESS",
         "created QP 0x12 on mlx5_0, 4 MR registered",
     ],
