@@ -1,4 +1,6 @@
-"""HTCondor's event log: what held a job, and how it ended.
+"""HTCondor's event log: when a job was submitted, what held it, and how it ended.
+
+Jobs that are submitted one after the other may write into one log.
 
 Format: ``012 (4711.000.000) 03/21 01:51:54 Job was held.`` and the reason on the next line; event 005 has
 ``(1) Normal termination (return value 0)`` or ``(0) Abnormal termination (signal 9)``.
@@ -20,9 +22,14 @@ _ENDED = re.compile(
     r"|\(0\) Abnormal termination \(signal (?P<signal>\d{1,3})\)"
 )
 
+_SUBMITTED = re.compile(r"^000 \(\d{1,9}\.\d{1,6}\.\d{1,6}\) [\d/: -]{10,20}Job submitted from host: ")
+
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    if _SUBMITTED.match(text):
+        yield Said("job.submitted", {"launcher": "htcondor"})
+        return
     ended = _ENDED.search(text)
     if ended is not None:
         code = number(ended.group("code"))
@@ -36,4 +43,8 @@ def read(text: str) -> Iterator[Said]:
         yield Said("slurm.out_of_memory", {"launcher": "htcondor"})
 
 
-FAMILY = Family("condor", (b"due to memory usage", b"memory limit of ", b"ormal termination ("), read)
+FAMILY = Family(
+    "condor",
+    (b"Job submitted from host", b"due to memory usage", b"memory limit of ", b"ormal termination ("),
+    read,
+)

@@ -64,6 +64,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     after = _After(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
+    anew = max((event.line for event in events if event.kind == "job.submitted"), default=anew)
     launched = max((e.line for e in events if e.kind.startswith(LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]

@@ -82,3 +82,20 @@ def test_conda_s_errors_after_which_the_script_goes_on(tmp_path: Path) -> None:
 
 def test_paddle_that_was_made_to_end_did_not_fail(tmp_path: Path) -> None:
     assert [finding.kind for finding in _findings(tmp_path, SIGTERM)] == ["rank_killed"]
+
+
+def _condor(*codes: int) -> str:
+    """HTCondor's log of jobs that were submitted one after the other, by what they returned."""
+    return "".join(
+        f"000 ({71 + n}.000.000) 2026-01-05 09:3{n % 10}:00 Job submitted from host: <10.0.0.1:9618>\n...\n"
+        f"005 ({71 + n}.000.000) 2026-01-05 09:3{n % 10}:40 Job terminated.\n"
+        f"\t(1) Normal termination (return value {code})\n...\n"
+        for n, code in enumerate(codes)
+    )
+
+
+def test_of_the_jobs_in_one_log_of_htcondor_the_last_counts(tmp_path: Path) -> None:
+    assert _findings(tmp_path, _condor(1, 127, *[0] * 12)) == []
+    assert _findings(tmp_path, _condor(*[1] * 9, 2, 0)) == []
+    (finding,) = _findings(tmp_path, _condor(1, 0, 3))
+    assert "exit code 3" in finding.summary
