@@ -208,8 +208,10 @@ def is_unresolved(event: LogEvent) -> bool:
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     """init_hang by NCCL's log: a communicator's Init START without COMPLETE on some ranks.
 
-    Needs NCCL INFO lines; live, only a start that is a minute old counts.
+    Needs NCCL INFO lines; live, only a start that is a minute old counts. A communicator that some of its ranks have,
+    and in which a collective timed out, had all of them: the others' lines are not there.
     """
+    began: dict[tuple[str, str], set[int]] = {}
     begun: dict[tuple[str, str], dict[int, float | None]] = {}
     sizes: dict[tuple[str, str], int] = {}
     proof: dict[tuple[str, str], list[str]] = {}
@@ -222,6 +224,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         size = number_of(event, "size")
         if size:
             sizes[key] = size
+        began.setdefault(key, set()).add(rank)
         if text_of(event, "phase") == "start":
             begun.setdefault(key, {})[rank] = event.at
         else:
@@ -231,7 +234,9 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         if not open_ranks or (job.live and (not times or job.now - max(times) < job.alarm_after)):
             continue
         started = set(open_ranks)
-        absent = set(range(sizes.get(key, 0))) - started
+        if began[key] - started and said(job, "torch.watchdog_timeout"):
+            continue
+        absent = set(range(sizes.get(key, 0))) - began[key]
         named = tuple(sorted(absent)) if absent and len(absent) * 2 <= sizes.get(key, 0) else ()
         who = f"; {ranks_text(named)} of it never began" if named else ""
         yield Finding(

@@ -102,3 +102,21 @@ def test_what_hangs_no_more_has_crashed() -> None:
     verdict = job.verdict()
     assert verdict.outcome == "crashed"
     assert verdict.summary.endswith("(no rank runs any more; the last log ended 40 s ago)")
+
+
+def begun(*ranks: int) -> Sketch:
+    """A communicator of four that rank 1 has, and whose start others wrote of alone."""
+    job = after()
+    for rank in (1, *ranks):
+        job.says("nccl.init", rank, ago=99, phase="start", comm_id="0xa", group_rank=rank, size=4)
+    return job.says("nccl.init", 1, ago=98, phase="complete", comm_id="0xa", group_rank=1, size=4)
+
+
+def test_who_has_a_communicator_did_begin_it() -> None:
+    (found,) = begun(3).verdict().findings
+    assert (found.kind, found.ranks) == ("init_hang", (0, 2))
+
+
+def test_a_communicator_in_which_a_collective_timed_out_came_about() -> None:
+    job = begun(3).says("torch.watchdog_timeout", 1, ago=9, op="BROADCAST", seq=1, ran_ms=600000, timeout_ms=600000)
+    assert "init_hang" not in [found.kind for found in job.verdict().findings]
