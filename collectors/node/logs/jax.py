@@ -40,6 +40,9 @@ _STUCK = re.compile(
 )
 """XLA's rendezvous of the threads that take part in one collective, or in its communicator's start."""
 _UNSTUCK = "Thread is unstuck! Warning above was a false-positive"
+_HOSTS = re.compile(
+    r"TPU backend initialization is taking more than (?P<seconds>\d{1,6})(?:\.\d)? seconds\. Did you run"
+)
 _VICTIM = re.compile(
     r"(?:JAX distributed service|coordinator) detected (?:fatal errors|missing heartbeats)"
     r"|most likely indicates that another task died"
@@ -69,6 +72,10 @@ def read(text: str) -> Iterator[Said]:
     if stuck is not None:
         what, seconds = stuck.group("what") or stuck.group("ended"), stuck.group("seconds") or stuck.group("limit")
         yield Said("jax.waiting", {"what": what, "seconds": int(seconds), "ended": stuck.group("ended") is not None})
+        return
+    hosts = _HOSTS.search(text)
+    if hosts is not None:
+        yield Said("jax.starting", fields(hosts, ("seconds",)))
         return
     if _UNSTUCK in text:
         yield Said("jax.unstuck", {})
@@ -129,6 +136,7 @@ FAMILY = Family(
         b"and may be stuck",
         b"Termination timeout for",
         b"Thread is unstuck",
+        b"TPU backend initialization is taking",
         b"oordination service agent in error",
         b"CoordinationService/RegisterTask",
     ),

@@ -131,6 +131,7 @@ RULES: tuple[Rule, ...] = (
     jax.lost,
     jax.no_coordinator,
     jax.waiting,
+    jax.starting,
     jax.device,
     horovod.stalled,
     horovod.mismatched,

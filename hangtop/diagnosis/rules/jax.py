@@ -11,6 +11,8 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.failures import by_rank, failures, number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
+LATELY = 5
+"""Lines behind a warning, some of its own, from which on the start was only slow."""
 CONNECT = ("PjRT_Client_Connect", "RegisterTask", "CoordinationServiceConnect")
 """Barriers by which tasks come together."""
 
@@ -95,6 +97,24 @@ def no_coordinator(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
         advice="Does process 0 run, can its address and port be reached from every node"
         f"{', and did every process start, with the same number of processes' if registering else ''}?",
+    )  # fmt: skip
+
+
+def starting(job: Job) -> Iterator[Finding]:
+    """init_hang by a log that ends in JAX's word that the TPUs do not come up: not all hosts of the slice were started.
+
+    Needs that warning at the end of the log of a job that is over.
+    """
+    events = said(job, "jax.starting")
+    ends = {event.source: event.line for event in said(job, "log.end")}
+    if job.live or not events or ends.get(events[-1].source, 0) - events[-1].line > LATELY or failures(job):
+        return
+    yield Finding(
+        "init_hang", "critical", 0.6,
+        f"{who(ranks_in(events), 'a process')} waited for the TPUs of its slice for "
+        f"{number_of(events[-1], 'seconds')} s or more, and wrote nothing behind that",
+        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
+        advice="The program has to run on every host of the slice at once: look for those on which it did not start.",
     )  # fmt: skip
 
 

@@ -119,3 +119,8 @@ def test_deepspeed_names_the_rank_that_it_started_last_whoever_failed() -> None:
     event = only(parse(line), "launcher.exit")
     assert event.rank is None
     assert event.data == {"launcher": "deepspeed", "exitcode": -11, "signal": "SEGV"}
+
+
+def test_a_tpu_that_does_not_come_up() -> None:
+    line = "xla_bridge.py:146: UserWarning: TPU backend initialization is taking more than 60.0 seconds. Did you run your code on all?\n"  # noqa: E501
+    assert only(parse(line), "jax.starting").data == {"seconds": 60}
