@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
@@ -87,12 +86,12 @@ def falling(job: Job) -> Iterator[Finding]:
         if len(rows) < LAST + 1:
             continue
         best_at, best = max(rows, key=lambda row: row[1])
-        after = [rate for each, rate in rows if each > best_at]
-        last = median(after[-LAST:]) if len(after) >= LAST else best
+        after = sorted(rows[-LAST:], key=lambda row: row[1]) if rows[-LAST][0] > best_at else [(best_at, best)]
+        at, last = after[len(after) // 2]
         if last < best * FALLEN:
             yield Finding(
                 "bandwidth_low", "warning", 0.7,
-                f"bus bandwidth falls from {best:.1f} GB/s at {size(best_at)} to {last:.1f} at {size(rows[-1][0])}",
+                f"bus bandwidth falls from {best:.1f} GB/s at {size(best_at)} to {last:.1f} at {size(at)}",
                 nodes=hosts_in(job, [event]), evidence=lines([event]),
                 advice="Large messages should be the fastest: look for a slow link, PCIe or ACS settings, congestion, "
                 "flow control (PFC, ECN), and at NCCL's choice of network (NCCL_DEBUG=INFO).",

@@ -49,6 +49,7 @@ def test_a_good_table_is_a_healthy_run(judge: Judge) -> None:
 def test_a_table_that_falls(judge: Judge) -> None:
     verdict = judge(a=table(30, 60, 120, 40, 41, 39))
     assert (verdict.outcome, roots(verdict)) == ("slow", [("bandwidth_low", ())])
+    assert "falls from 120.0 GB/s at 4.0 MiB to 40.0 at 8.0 MiB" in verdict.findings[0].summary
     assert roots(judge(a=table(30, 60, 120, 40, 110, 119))) == [], "one disturbed size"
 
 
