@@ -233,4 +233,6 @@ def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
     """Whether native frames could say more: C code that Python called is not on a Python stack."""
     if any(frame.native for frame in frames):
         return False
-    return kind in ("backward", "forward") or waits == "unknown" or (kind == "code" and waits in ("device", "nothing"))
+    # who gathers what it saves waits for its GPU, and for the others, in a call that looks like work
+    busy = kind in ("code", "checkpoint") and waits in ("device", "nothing")
+    return busy or kind in ("backward", "forward") or waits == "unknown"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.waits.network_threads import none_under_way
+from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
@@ -167,20 +167,40 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
 
     So nobody is odd for being at another line, except where the GPUs contradict, full ones among empty ones, or what
     NCCL has under way: who is in a collective at a line of its own, with nothing in the network, left the others' one.
+    So did a few in a barrier called from another function than that in which all others wait for their GPUs: on their
+    way there the same wait would have held them.
     """
     on_gpu = next(point for point in points if point.kind == "device")
     others = [one for one in waiting if one not in on_gpu.members]
     full = all(one.load == "spinning" for one in on_gpu.members)
-    if others and full and all(one.load == "idle" for one in others) and len(on_gpu.members) * 2 < len(waiting):
-        return _split("mismatch", waiting, points, (on_gpu,), set(on_gpu.ranks))
-    if others and full and all(one.load == "idle" for one in others):
-        odd = tuple(point for point in points if point is not on_gpu)
-        return _split("mismatch", waiting, points, odd, {one.rank for one in others})
+    beside = [point for point in points if point is not on_gpu]
+    empty, rest = all(one.load == "idle" for one in others), _all_call(beside) and rests_beside(others, on_gpu.members)
+    if others and full and (empty or rest):
+        few = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
+        graph = _split("mismatch", waiting, points, few, {rank for point in few for rank in point.ranks})
+        return graph if empty else replace(graph, by_threads=True)
     apart = none_under_way(waiting)
     alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
     if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
         return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
+    if _elsewhere(beside, on_gpu) and len(others) * 2 < len(waiting):
+        return _split("mismatch", waiting, points, beside, {one.rank for one in others})
     return _graph("stalled", (), waiting, points, points)
+
+
+def _all_call(points: Sequence[WaitPoint]) -> bool:
+    """All of these are in collectives that their program waits for. Two ranks that send make a communicator first."""
+    return bool(points) and all(point.kind == "collective" for point in points)
+
+
+def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
+    """All are in barriers, and none in the function in which the others wait for their GPUs, all at one line of it.
+
+    Any other collective over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do.
+    """
+    lines = {member.where for member in on_gpu.members}
+    held = bool(points) and all("barrier" in point.op for point in points)
+    return held and len(lines) == 1 and all(point.path != on_gpu.path for point in points)
 
 
 def _odd_points(points: tuple[WaitPoint, ...]) -> tuple[list[WaitPoint], bool]:

@@ -38,6 +38,15 @@ def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
     return resting[0] if alone else None
 
 
+def rests_beside(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
+    """True where all the others have something under way in the network, and none of these has.
+
+    Whoever of these waits by another library than NCCL sleeps meanwhile, in all its threads.
+    """
+    rest = all((cores := one.motion.threads) is not None and cores <= AT_REST for one in these)
+    return rest and all((cores := one.motion.threads) is not None and cores >= UNDER_WAY for one in others)
+
+
 def in_a_kernel(status: RankStatus) -> bool:
     """True for who holds others up by its GPU, which is full of something that is not the others' collective."""
     return status.state == "on_gpu" and status.load == "spinning"

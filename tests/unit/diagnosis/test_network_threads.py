@@ -81,6 +81,23 @@ def test_who_comes_to_send_or_receive_waits_for_its_peer() -> None:
     assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
 
 
+@pytest.mark.parametrize("caller", ["save train.py:40", "log_metrics train.py:87"])
+def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(caller: str) -> None:
+    """All have something under way. In the function of the others it may be the next line: nobody is odd there."""
+    job = spinning()
+    job.ranks(1).at([f"barrier {C10D}:4000", caller, "main train.py:9"], state="R").pulse(cores=1.0)
+    found = first(diagnose(with_threads(job.job(), 1.0, 1.0, 1.0, 1.0)))
+    odd = ("collective_mismatch", (1,)) if caller.startswith("save") else ("collective_stalled", (0, 1, 2, 3))
+    assert (found.kind, found.ranks) == odd
+
+
+def test_who_has_something_under_way_while_all_others_rest_in_a_barrier_is_odd() -> None:
+    job = spinning()
+    job.ranks(0, 2, 3).at([f"barrier {C10D}:4000", "save train.py:40", "main train.py:9"], state="R").pulse(cores=1.0)
+    found = first(diagnose(with_threads(job.job(), 0.0, 1.0, 0.0, 0.0)))
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "likely")
+
+
 @pytest.mark.parametrize(
     "cores",
     [

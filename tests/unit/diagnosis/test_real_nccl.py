@@ -59,6 +59,9 @@ EXPECTED = {
     "jaxok": ("healthy", "", ()),
     "saves": ("healthy", "waiting", (0,)),
     "kinds": ("healthy", "", ()),
+    "litsave": ("hung", "collective_mismatch", (0,)),
+    "fullstate": ("hung", "collective_mismatch", (0,)),
+    "stages2": ("hung", "rank_stuck_on_lock", (2,)),
 }
 
 
