@@ -133,7 +133,7 @@ class Watcher:
         """Look at all stacks; who has not answered by then is left to answer later."""
         looks = {self._ask(self._session.dump_stacks(None, unasked=True), "look")}
         looks |= self._ask_once(self._session.witnesses.recorders(), "recorders")
-        await asyncio.wait(looks, timeout=LOOK_SECONDS)
+        await self._wait_for(looks)
         await self._look_natively()
 
     async def _look_natively(self, *, again: bool = True) -> None:
@@ -153,9 +153,15 @@ class Watcher:
             ranks = tuple(rank for rank in ranks if rank not in self._read)
         if ranks:
             self._read.update(ranks)
-            looks = self._ask_once(self._session.dump_stacks(ranks, native=True), "native look")
+            await self._wait_for(self._ask_once(self._session.dump_stacks(ranks, native=True), "native look"))
+
+    async def _wait_for(self, looks: set[asyncio.Task[object]]) -> None:
+        """Wait for looks, but not for long; progress is looked at meanwhile, else charts had a hole at each of them."""
+        end = time.monotonic() + LOOK_SECONDS
+        while looks and (left := end - time.monotonic()) > 0:
+            _, looks = await asyncio.wait(looks, timeout=min(PERIOD, left))
             if looks:
-                await asyncio.wait(looks, timeout=LOOK_SECONDS)
+                await self._tick()
 
     def _ask(self, question: Coroutine[object, object, object], name: str) -> asyncio.Task[object]:
         """Ask in the background; a fault is shown as a change, and watching goes on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 
 import pytest
 
@@ -417,3 +417,34 @@ async def test_it_looks_again_as_soon_as_a_node_that_could_not_be_asked_answers(
     session.stacks("node2", [stack(1002, "step t.py:3")])
     await watched.run(10, still=True)
     assert len(watched.looked) == looks + 1
+
+
+async def test_progress_is_looked_at_while_a_look_at_stacks_takes_its_time(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=10.0)
+    await watched.run(20, still=False)
+    ticks, looking, enough = 0, False, asyncio.Event()
+    ticking = watched.session.ticking
+
+    def counted() -> Iterator[None]:
+        nonlocal ticks
+        ticks += looking
+        if ticks >= 3:
+            enough.set()
+        return ticking()
+
+    async def slow(*_: object, **__: object) -> list[tuple[str, StackDump]]:
+        nonlocal looking
+        looking = True
+        await asyncio.wait_for(enough.wait(), 3.0)
+        looking = False
+        return []
+
+    monkeypatch.setattr(watched.session, "ticking", counted)
+    monkeypatch.setattr(watched.session, "dump_stacks", slow)
+    monkeypatch.setattr(watcher, "PERIOD", 0.01)
+    monkeypatch.setattr(watcher, "LOOK_SECONDS", 4.0)
+    await watched.run(6, still=True)
+    assert enough.is_set()
+    assert not [change.text for change in watched.session.state.changes if "TimeoutError" in change.text]
