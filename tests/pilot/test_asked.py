@@ -25,6 +25,13 @@ async def test_the_environment_lint_is_a_key_away() -> None:
         assert "Environment lint" not in shown.text()
 
 
+async def test_enter_runs_nothing_that_touches_the_job_and_says_so() -> None:
+    async with screen(Paper(nodes=2).session()) as shown:
+        await shown.press("P", "enter")
+        assert "y run it" not in shown.text()
+        assert "nothing was done: only y runs it" in shown.text()
+
+
 @pytest.mark.parametrize(
     ("key", "brief", "command"),
     [

@@ -31,7 +31,8 @@ class ConfirmDialog(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape,q,enter", "answer(False)", "No"),
+        Binding("n,escape,q", "answer(False)", "No"),
+        Binding("enter", "enter", "No"),
         Binding("e", "exact", "Exact command"),
         Binding("c", "copy", "Copy the command"),
         Binding("up,k", "scroll(-1)", "Up"),
@@ -79,6 +80,11 @@ class ConfirmDialog(Dialog[bool]):
     def action_answer(self, answer: bool) -> None:
         """Answer."""
         self.dismiss(answer)
+
+    def action_enter(self) -> None:
+        """Do nothing, and say so: elsewhere Enter goes on."""
+        self.app.notify("nothing was done: only y runs it", markup=False)
+        self.dismiss(False)
 
 
 class LeaveDialog(Dialog[str]):
