@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import count, of_several
-from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, box_text, chain_rows
+from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, chain_rows, row_text
 from tui.text import cells, fit, wrap
 from tui.waits.canvas import DrawnPart, Patch, WaitPicture
 from tui.waits.drawing import Drawing, DrawnBox
@@ -61,7 +61,7 @@ def sentences(boxes: Sequence[WaitBox], width: int) -> list[tuple[str, bool]]:
     told: list[tuple[str, bool]] = []
     for row in rows:
         box = boxes[row.place]
-        texts = wrap(box_text(box, waited=row.place in waited), max(LEAST, width - cells(row.on)))
+        texts = wrap(row_text(boxes, row, waited=row.place in waited), max(LEAST, width - cells(row.on)))
         told += [(f"{row.on if number else row.head}{text}", box.blamed) for number, text in enumerate(texts)]
     left = len(boxes) - len(rows)
     return [*told, *([(f"… and {count(left, 'more point')}", False)] if left else [])]

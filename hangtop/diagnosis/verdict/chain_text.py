@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, of_several, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
@@ -51,16 +51,21 @@ def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
     rows = chain_rows(boxes)
     waited = {other for box in boxes for other in box.waits_for}
     left = len(boxes) - len(rows)
-    shown = [f"{row.head}{box_text(boxes[row.place], waited=row.place in waited)}" for row in rows]
+    shown = [f"{row.head}{row_text(boxes, row, waited=row.place in waited)}" for row in rows]
     return [*shown, *([f"… and {count(left, 'more point')}"] if left else [])]
 
 
-def box_text(box: WaitBox, *, waited: bool) -> str:
-    """Who is where, at what, and in which collective; and whether that holds others up who wait for it."""
+def row_text(boxes: Sequence[WaitBox], row: ChainRow, *, waited: bool) -> str:
+    """Who is where, at what, in which collective, and for whom else; and whether that holds up who waits for it."""
+    box = boxes[row.place]
     where = f" on {nodes_text(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
-    by = f"   [{box.operation}]" if box.operation else ""
+    operations = dict(zip(box.waits_for, box.operations, strict=False))
+    operation = operations.get(row.parent) or box.operation
+    by = f"   [{operation}]" if operation else ""
+    others = [ranks_text(boxes[other].ranks) for other in box.waits_for if other != row.parent] if row.head else []
+    also = f"{',' if by else '  '} also for {listed(others, 3)}" if others else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""
-    return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{by}{mark}"
+    return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{by}{also}{mark}"
 
 
 def _take(place: int, behind: Mapping[int, list[int]], below: dict[int, list[int]], most: int, known: set[int]) -> bool:

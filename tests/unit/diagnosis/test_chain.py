@@ -120,3 +120,16 @@ def test_of_ranks_that_could_not_be_looked_at_it_is_said_once() -> None:
     job.ranks(2, 3).unread("unreachable: node2 was lost")
     boxes = {box.ranks: box.doing for box in job.verdict().waits}
     assert boxes[2, 3] == "could not be looked at"
+
+
+def test_who_waits_for_several_is_told_with_all_of_them_as_in_the_picture() -> None:
+    boxes = (
+        WaitBox((5,), ("n2",), "works: read (data.py:1)", True),
+        WaitBox((4,), ("n2",), "waits: all_reduce", False, (0,), "all_reduce #3 in tp", ("all_reduce #3 in tp",)),
+        WaitBox((0, 1), ("n1",), "waits: recv", False, (0, 1), "recv #7 in pp", ("recv #7 in pp", "recv #8 in pp")),
+    )
+    assert chain_lines(boxes) == [
+        "rank 5 on n2: works: read (data.py:1)   ◀ holds the others up",
+        "└─ rank 4 on n2: waits: all_reduce   [all_reduce #3 in tp]",
+        "   └─ ranks 0-1 on n1: wait: recv   [recv #8 in pp], also for rank 5",
+    ]

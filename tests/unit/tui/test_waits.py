@@ -169,7 +169,8 @@ def test_in_a_tree_no_branch_leads_to_nothing_and_what_goes_on_is_set_under_it()
         "   └─ ranks 8-9 on n3: wait in recv at g (p.py:7)   [recv",
         "      │  #7 in pp]",
         "      └─ ranks 12-13 on n4: wait in all_reduce at h",
-        "            (t.py:9)   [all_reduce #3 in dp]",
+        "            (t.py:9)   [all_reduce #3 in dp], also for rank",
+        "            5",
     ]
 
 
