@@ -136,6 +136,10 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
     outer = [point for point in points if _of_all(point)]
     if _went_on(outer, [point for point in points if point not in outer]):
         return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
+    if inside * 2 == len(waiting) and all(_begun_before(point) for point in inner):
+        # half of them wait in exchanges, most likely for one that left them for what the others are in
+        graph = _split("mismatch", waiting, points, points, {status.rank for status in waiting})
+        return replace(graph, tied=True)
     if inner and inside * 2 <= len(waiting):
         together = len(inner) == 1 and inside > 1 and inner[0].kind != "p2p"
         pattern: Pattern = "stuck_group" if together else "mismatch"
@@ -147,6 +151,14 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
     graph = _split("mismatch", waiting, points, accused, {rank for point in accused for rank in point.ranks})
     return WaitGraph(
         graph.pattern, graph.waiters, graph.culprits, graph.points, graph.accused, graph.held, graph.frozen, tied
+    )
+
+
+def _begun_before(point: WaitPoint) -> bool:
+    """Its members wait for a send or a receive that they began before, with whom nothing tells."""
+    doing = [member.activity for member in point.members if member.activity is not None]
+    return point.kind == "p2p" and all(
+        one.peer is None and one.decided_by is not None and one.decided_by.native for one in doing
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -168,6 +169,29 @@ def test_both_receive_and_the_peers_are_unknown() -> None:
     job.ranks(2, 3).at(c10d("recv", "swap halo.py:9"))
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3)), "a circle needs peers that are known"
+
+
+@pytest.mark.parametrize(("away", "named"), [((1, 3), (0, 1, 2, 3)), ((1, 2, 3), (0,))])
+def test_of_exchanges_that_were_begun_before_nothing_tells_who_left_them(
+    away: tuple[int, ...], named: tuple[int, ...]
+) -> None:
+    """A ring in which one rank makes a round less: its neighbour ends the rounds as well."""
+    job = Sketch()
+    job.ranks().at(["gloo::transport::tcp::UnboundBuffer::waitRecv libtorch_cpu.so:0", "rotate ring.py:9"])
+    job.ranks(*away).at(ALL_REDUCE)
+    made = job.job()
+    found = first(diagnose(replace(made, stacks=tuple(map(with_native, made.stacks)))))
+    assert (found.kind, found.ranks) == ("collective_mismatch", named)
+    assert len(away) != 2 or found.certainty == "possible"
+
+
+def with_native(dump: StackDump) -> StackDump:
+    """The dump with the frames of libraries as native ones."""
+    threads = [
+        stack._replace(frames=[one._replace(native=".so" in one.file) for one in stack.frames])
+        for stack in dump.threads
+    ]
+    return dump._replace(threads=threads, method="native")
 
 
 def test_everybody_receives_and_nobody_is_left_to_send() -> None:
