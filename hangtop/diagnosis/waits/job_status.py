@@ -22,6 +22,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.answers import answer_due
 from hangtop.diagnosis.waits.children import helpers_known
+from hangtop.diagnosis.waits.file_calls import ends_calls
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.patience import seen_after
@@ -104,15 +105,16 @@ class JobStatus:
         """Seconds that the others may wait for this rank before it may be called stuck.
 
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
-        and so does code of its own that computes by libraries, or changes its memory; what only computes gets a long
-        step. What is seen to make its way is never called stuck.
+        and so does code of its own that computes by libraries, changes its memory, or goes through many files; what
+        only computes gets a long step. What is seen to make its way is never called stuck.
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        if self.job.live and computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit)):
+        computes_on = computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit))
+        if self.job.live and (computes_on or ends_calls(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:
