@@ -32,6 +32,10 @@ SUSPECT = 1.5
 SAMPLE_EVERY, OF_IT = 7.0, 6.0
 """Seconds between two looks at the stacks of a job that moves: so many, and a part of so many more, uneven, or the
 looks would meet its rhythm in step."""
+SLOWED, SLOWED_STEP_S = 2.0, 1.0
+"""So many times its shortest step, and seconds of a step, from which on a job that moves has become slow, ..."""
+SLOWED_EVERY, SLOWED_OF_IT, SLOWED_LOOKS = 2.5, 2.0, 10
+"""... and is looked at so often, so many times: who is to blame is to be known soon."""
 GOLDEN = 0.618034
 """Its multiples, without their whole numbers, lie as evenly as they can, however many there are."""
 SAMPLED_RANKS = 256
@@ -48,8 +52,11 @@ class LookTimes:
         self._first_look_at = self._looked_at = 0.0
         self._ripened = 0
         """How many of :data:`RIPE` the present wait has come to."""
-        self._sample_at = 0.0
-        self._samples = 0
+        self._sample_at = self._sampled_at = 0.0
+        self._samples = self._quick = 0
+        """Looks at a job that moves, and how many of them since its steps became long."""
+        self._shortest = float("inf")
+        """Seconds of its shortest step, as its log told."""
         self._warmed = False
         """What looks at stacks was started for the present wait."""
 
@@ -107,11 +114,25 @@ class LookTimes:
         session = self._session
         now, still = session.now(), session.progress.stood_still
         moving = still is not None and still < max(SUSPECT, session.progress.usual_pause or 0.0)
-        if not moving or not session.can_act or session.options.read_only or now < self._sample_at:
+        uneven = self._samples * GOLDEN % 1.0
+        quickly = self._has_slowed() and now >= self._sampled_at + SLOWED_EVERY + SLOWED_OF_IT * uneven
+        if not moving or not session.can_act or session.options.read_only or (now < self._sample_at and not quickly):
             return False
         self._samples += 1
+        self._quick += quickly
+        self._sampled_at = now
         self._sample_at = now + SAMPLE_EVERY + OF_IT * (self._samples * GOLDEN % 1.0)
         return 1 < len(session.living()) <= SAMPLED_RANKS
+
+    def _has_slowed(self) -> bool:
+        """Whether its steps have become far longer than they were, and it was not looked at often enough since."""
+        step = self._session.progress.motion.step_s
+        if step is None:
+            return False
+        self._shortest = min(self._shortest, step)
+        if step < max(SLOWED_STEP_S, SLOWED * self._shortest):
+            self._quick = 0
+        return step >= max(SLOWED_STEP_S, SLOWED * self._shortest) and self._quick < SLOWED_LOOKS
 
     def nearly_due(self) -> bool:
         """Tell, once a wait, that its first look is near."""

@@ -12,11 +12,12 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import ENDED, Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, JobMotion
 from hangtop.session import look_times, watcher
 from hangtop.session.feed import Receiver
 from hangtop.session.looking import no_dump
 from hangtop.session.options import SessionOptions
+from hangtop.session.progress import Progress
 from hangtop.session.session import Session
 from tests.support.made import hello, process, pulse, stack, tick
 
@@ -185,6 +186,30 @@ async def test_a_job_that_moves_is_sampled_now_and_then(
     monkeypatch.setattr(look_times, "SAMPLED_RANKS", 256)
     await watched.run(60, still=False)
     assert 5 <= len(watched.looked) <= 7, "every ten seconds, on the average"
+
+
+async def test_a_job_whose_steps_have_become_long_is_sampled_often_for_a_while(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch(patience=20.0)
+    monkeypatch.setattr(look_times, "SAMPLED_RANKS", 256)
+    step_s = [0.5]
+    monkeypatch.setattr(Progress, "motion", property(lambda _: JobMotion(moving=True, proof="steps", step_s=step_s[0])))
+    await watched.run(30, still=False)
+    before = len(watched.looked)
+    step_s[0] = 3.0
+    await watched.run(20, still=False)
+    assert 5 <= len(watched.looked) - before <= 7, "in a quarter of a minute a slow one can be told"
+    await watched.run(40, still=False)
+    often = len(watched.looked)
+    await watched.run(60, still=False)
+    assert 5 <= len(watched.looked) - often <= 7, "every ten seconds again"
+    step_s[0] = 0.6
+    await watched.run(10, still=False)
+    usual = len(watched.looked)
+    step_s[0] = 3.0
+    await watched.run(20, still=False)
+    assert 5 <= len(watched.looked) - usual <= 7, "once more"
 
 
 async def test_nobody_looks_at_a_job_that_moves_under_read_only(
