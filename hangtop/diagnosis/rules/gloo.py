@@ -16,6 +16,10 @@ from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 
+_IN_BACKWARD = "the backward pass of "
+_PEER_TO_PEER = re.compile(r"(?:send|recv)")
+_BACKWARD = re.compile(r"torch/(?:_tensor|autograd/__init__)\.py:\d+ in backward\b")
+
 
 def timed_out(job: Job) -> Iterator[Finding]:
     """watchdog_timeout by gloo: a rank's word that nothing came from a peer, which gloo does not name.
@@ -48,22 +52,23 @@ def timed_out(job: Job) -> Iterator[Finding]:
 
 
 def differing_calls(job: Job) -> Iterator[Finding]:
-    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed.
+    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations, or not in backward.
 
     Needs the traceback of a collective's time-out from two ranks or more; where no operation has a majority, nobody is
-    accused alone.
+    accused alone. Who waits for one that does not come waits in the same collective as all others.
     """
     told = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
     if not any(text_of(event, "signature") == "collective_timeout" for event in told):
         return
     calls = {event.rank: _call(event) for event in told if event.rank is not None}
     counted = vote(calls)
-    if counted is None or not counted.odd:
-        return
+    places = any(call.startswith(_IN_BACKWARD) for call in calls.values())
+    if counted is None or not counted.odd or (places and any(_PEER_TO_PEER.search(call) for call in calls.values())):
+        return  # stages of a pipeline wait in different places
     odd = listed([f"rank {rank} in {call}" for rank, call in sorted(counted.odd.items())])
     proof = [event for event in told if event.rank in counted.odd] + [e for e in told if e.rank not in counted.odd]
     yield Finding(
-        "collective_mismatch", "critical", 0.6 if counted.tied else 0.85,
+        "collective_mismatch", "critical", 0.6 if counted.tied else 0.7 if places else 0.85,
         f"ranks timed out in different operations: {odd}, {ranks_text(counted.usual_ranks)} in {counted.usual}",
         ranks=counted.odd_ranks, nodes=hosts_in(job, proof), evidence=lines(proof),
         advice="Look for a collective behind `if rank == …`, or for branches that depend on the data.",
@@ -71,9 +76,11 @@ def differing_calls(job: Job) -> Iterator[Finding]:
 
 
 def _call(event: LogEvent) -> str:
-    """The operation of torch.distributed that a traceback is in; empty where it is in none."""
-    calls = [found.group(1) for frame in words_of(event, "frames") if (found := _OPERATION.search(frame))]
-    return calls[-1] if calls else ""
+    """The operation of torch.distributed that a traceback is in, or the place whose backward pass it is in."""
+    frames = words_of(event, "frames")
+    calls = [found.group(1) for frame in frames if (found := _OPERATION.search(frame))]
+    backward = any(_BACKWARD.search(frame) for frame in frames)
+    return calls[-1] if calls else f"{_IN_BACKWARD}{text_of(event, 'frame')}" if backward else ""
 
 
 def unconnected(job: Job) -> Iterator[Finding]:

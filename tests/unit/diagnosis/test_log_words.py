@@ -244,6 +244,20 @@ def test_a_rank_that_finished_before_the_others_timed_out_left_early() -> None:
     assert (first(destroyed.verdict()).kind, first(destroyed.verdict()).ranks) == ("rank_left_early", (3,))
 
 
+@pytest.mark.parametrize(("odd", "ranks"), [("barrier", (1,)), ("backward", ()), ("recv", ())])
+def test_tracebacks_of_a_time_out_tell_who_was_not_in_the_backward_pass(odd: str, ranks: tuple[int, ...]) -> None:
+    job = after()
+    for rank in range(4):
+        frames = ["train.py:9 in main", "/v/torch/_tensor.py:62 in backward"]
+        if rank == 1 and odd != "backward":
+            frames = ["train.py:12 in main", C10D + odd]
+        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
+        job.says("python.exception", rank, ago=9, type="RuntimeError", message="Timed out waiting 8000ms for recv",
+                 signature="collective_timeout", frames=frames, frame=frames[0])  # fmt: skip
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch" if ranks else "watchdog_timeout", ranks)
+
+
 def test_an_end_that_comes_later_or_is_that_of_a_sub_group_is_no_leaving() -> None:
     later = timed_out(0, 1, 2).says("job.finished", 3, ago=5)
     assert "rank_left_early" not in kinds(later.verdict())
