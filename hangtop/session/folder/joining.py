@@ -12,6 +12,8 @@ from hangtop.session.folder.contents import Contents
 Process = tuple[str, int]
 """(host, pid)"""
 
+COUNTED_UP = 2
+"""Ranks of a host at least that show how far ranks are from local ranks there."""
 _REPORTS = ("elastic.failed", "elastic.failure", "launcher.exit")
 """Words of agents about their own node's ranks."""
 
@@ -87,14 +89,26 @@ def _by_pid(processes: dict[Process, int], events: Sequence[LogEvent]) -> dict[i
 
 
 def _by_local(events: Sequence[LogEvent]) -> dict[tuple[str, int], int]:
-    """Global ranks by (host, local rank), and by ("", local rank) where all hosts agree."""
+    """Global ranks by (host, local rank), and by ("", local rank) where all hosts agree.
+
+    A launcher counts its ranks up: where several of a host are as far from their local ranks, the others are, too.
+    """
     found: dict[tuple[str, int], set[int]] = defaultdict(set)
+    locals_of: dict[str, set[int]] = defaultdict(set)
     for event in events:
         local = event.data.get("local_rank")
+        if isinstance(local, int):
+            locals_of[event.host].add(local)
         rank = event.data.get("failed_rank") if event.kind == "elastic.failure" else event.rank
         if isinstance(local, int) and isinstance(rank, int):
             found[event.host, local].add(rank)
             found["", local].add(rank)
+    for host, every in locals_of.items():
+        known = {local: ranks for local in every if (ranks := found.get((host, local)))}
+        away = {rank - local for local, ranks in known.items() for rank in ranks}
+        if len(known) >= COUNTED_UP and len(away) == 1:
+            for local in every - known.keys():
+                found[host, local].add(local + next(iter(away)))
     return {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
 
 

@@ -68,7 +68,10 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     data: dict[str, Value] = {"lines": parser.line - 1}
     if last is not None:
         data["last"] = last
-    told.append(LogEvent("log.end", last, hints.rank, hints.host, None, parser.source, parser.line - 1, "", data))
+    rank = hints.rank
+    if rank is None and hints.local_rank is not None:
+        rank, data["local_rank"] = owner, hints.local_rank
+    told.append(LogEvent("log.end", last, rank, hints.host, None, parser.source, parser.line - 1, "", data))
     return told
 
 

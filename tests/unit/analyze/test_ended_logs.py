@@ -88,6 +88,17 @@ RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection cl
 """
 
 
+def test_a_rank_that_says_nothing_is_known_by_its_place_among_its_node_s(tmp_path: Path) -> None:
+    late = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete\n"  # noqa: E501
+    for local in range(4):
+        folder = tmp_path / "none_4f2k" / "attempt_0" / str(local)
+        folder.mkdir(parents=True)
+        text = "step 6\n" if local == 2 else "[rank{0}]: Traceback (most recent call last):\n" + late
+        (folder / "stderr.log").write_text(text.format(local + 4))
+    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (found.kind, found.ranks) == ("watchdog_timeout", (6,))
+
+
 def test_the_last_rank_is_named_by_the_others_and_the_size(judge: Judge) -> None:
     verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)})
     assert roots(verdict) == [("rank_killed", (3,))]
