@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
-from collectors.samples.collectives import RasReport
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
@@ -42,6 +42,8 @@ RAS_RETRY = 120.0
 """Seconds after which a job whose RAS did not answer is asked again."""
 
 
+CLOCKS = 1.0
+"""Seconds by which the start of a process, reckoned from that of its machine, may be off."""
 ANSWER_SEEN = 2.5
 """Seconds after which samples no longer tell of the dump that a rank was asked to write."""
 
@@ -92,9 +94,8 @@ class Witnesses:
         kept: list[Dump] = []
         while dumps:  # each is let go once it is read
             dump = dumps.pop(0)
-            if dump.data:
-                await self.keep(dump)
-            kept.append(replace(dump, data=b""))
+            why = await self.keep(dump) if dump.data else ""
+            kept.append(replace(dump, data=b"", why=why or dump.why))
         return kept
 
     def looked(self, node: str, dumps: Sequence[StackDump]) -> None:
@@ -102,8 +103,11 @@ class Witnesses:
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         self._session.stacks(node, [dump._replace(at=dump.at - shift) for dump in dumps])
 
-    async def keep(self, dump: Dump) -> None:
-        """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line."""
+    async def keep(self, dump: Dump) -> str:
+        """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line.
+
+        Why it was not kept, though it can be read; empty where it was.
+        """
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:
@@ -112,8 +116,23 @@ class Witnesses:
                 read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
             self._session.bad_line(dump.node, dump.path, str(error))
-            return
+            return ""
+        if self._of_another_run(dump.node, read):
+            return "its first collective is older than the process of this rank: another run wrote it"
         self._session.witness(read._replace(written=dump.modified))
+        return ""
+
+    def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
+        """Whether a dump holds what was called before the rank's process began.
+
+        Runs of one home have one place for their dumps: what another one writes when it ends is newer than this job.
+        """
+        own = [rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank)]
+        if not own:
+            return False
+        began = min(rank.process.started for rank in own) + (self._session.state.nodes[node].clock_offset or 0.0)
+        first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
+        return first < began - CLOCKS
 
     async def ras(self, again: float = RAS_PERIOD) -> RasReport | None:
         """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's.

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
+from collectors.formats import flight_recorder
 from collectors.node import netns
 from collectors.probes import ras
 from collectors.probes.recorder.fetch import Dump
@@ -143,3 +145,16 @@ async def test_when_a_dump_was_written_is_kept_beside_its_newest_entry() -> None
     await session.witnesses.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     kept = session.state.recorders[0]
     assert (kept.written, kept.at) == (1.9e9, kept.collectives[-1].created)
+
+
+@pytest.mark.parametrize(("started", "kept"), [(-5.0, True), (5.0, False)])
+async def test_a_dump_with_collectives_from_before_its_rank_began_is_another_run_s(started: float, kept: bool) -> None:
+    """Both runs have one home, in which each writes its dumps to the same names."""
+    data = (Path(__file__).parent.parent.parent / "fixtures" / "recorder" / "gloo_hang_0").read_bytes()
+    session = Session(SessionOptions(targets=("node1",)))
+    first = flight_recorder.read(data, "", 0).collectives[0].created
+    assert first is not None
+    session.samples("node1", [process(0, 77, started=first + started), tick(time.time())], 1)
+    why = await session.witnesses.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
+    assert (0 in session.state.recorders) is kept
+    assert ("another run" in why) is not kept
