@@ -87,7 +87,7 @@ TABLE = (
         "Check cable and transceiver of that port.",
     ),
     Warned(
-        ("truncated",), "collective_size_mismatch", "critical", 0.7,
+        ("truncated",), "collective_size_mismatch", "critical", 0.75,
         "a rank received a message of another size than it expected",
         "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
     ),

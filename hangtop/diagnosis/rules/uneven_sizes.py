@@ -21,7 +21,7 @@ def of_another_size(job: Job, stop: NotJoined, odd: Vote[str], dumps: Iterable[E
     (rank, size), *_ = odd.odd.items()
     truncated = warned(job, "truncated")
     return Finding(
-        "collective_size_mismatch", "critical", 0.72 if truncated else 0.5,
+        "collective_size_mismatch", "critical", 0.77 if truncated else 0.5,
         f"rank {rank} alone gave {stop.op} #{stop.seq} of group {stop.group.label} another size: {size}, the others "
         f"{odd.usual}; none completed it",
         ranks=(rank,), nodes=homes(job, (rank,)), evidence=(*islice(dumps, 4), *lines(truncated[:1])),

@@ -13,6 +13,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 UNDER_WAY = 0.7
 """Cores that threads beside the main one use at the least, where one of them is NCCL's and has something to do."""
+PAUSED = 0.5
+"""The same where a look may have stopped the process for a part of the time."""
 AT_REST = 0.1
 """Cores that they use at the most where all of them sleep."""
 ENOUGH = 3
@@ -44,7 +46,7 @@ def rests_beside(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> b
     Whoever of these waits by another library than NCCL sleeps meanwhile, in all its threads.
     """
     rest = all((cores := one.motion.threads) is not None and cores <= AT_REST for one in these)
-    return rest and all((cores := one.motion.threads) is not None and cores >= UNDER_WAY for one in others)
+    return rest and all((cores := one.motion.threads) is not None and cores >= PAUSED for one in others)
 
 
 def in_a_kernel(status: RankStatus) -> bool:

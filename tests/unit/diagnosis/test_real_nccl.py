@@ -61,6 +61,7 @@ EXPECTED = {
     "kinds": ("healthy", "", ()),
     "litsave": ("hung", "collective_mismatch", (0,)),
     "fullstate": ("hung", "collective_mismatch", (0,)),
+    "sources": ("hung", "collective_size_mismatch", ()),
     "stages2": ("hung", "rank_stuck_on_lock", (2,)),
 }
 
