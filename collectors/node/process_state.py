@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import far_ends, file_locks, files, freezer, named_files
 from collectors.node.procfs import parse_stat
-from collectors.node.socket_tables import address, read_tables, sockets
+from collectors.node.socket_tables import LISTEN, address, read_tables, sockets
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
@@ -164,10 +164,15 @@ def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
 
 
 def _far_end(folder: str, inode: str, pid: int, proc: str) -> str:
-    """``tcp address:port`` of the far end of a socket, and whose it is on this node; ``socket`` where it is not TCP."""
+    """``tcp address:port`` of the far end of a socket, and whose it is on this node; ``socket`` where it is not TCP.
+
+    Of one that listens ``a connection at tcp address:port``, its own.
+    """
     tables = read_tables(folder + "/net")
     for one in sockets(tables):
         if str(one.inode) == inode:
+            if one.state == LISTEN:
+                return "a connection at tcp " + address(one.local)
             holder = far_ends.holder(one, tables, pid, proc)
             return "tcp " + address(one.remote) + (", " + holder if holder else "")
     return "socket"

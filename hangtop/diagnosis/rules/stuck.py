@@ -25,7 +25,12 @@ COMING_UP = frozenset({"init", "store"})
 
 GOES_ON, GOES_ON_LONG = 0.6, 0.7
 """Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
-that has lasted."""
+that has lasted. So does one that serves, until somebody connects to it."""
+SERVES = "a connection at "
+"""What a call on a socket that listens waits on begins with (:mod:`collectors.node.process_state`)."""
+IDLE = (
+    "It waits for somebody to connect to it: a service that nobody asks is idle. Else find who should have connected."
+)
 BY_NAME = 0.72
 """Most weight of a kind that names in user code alone gave."""
 
@@ -179,6 +184,8 @@ def _advice(kind: str, status: RankStatus) -> str:
     if in_a_kernel(status):
         return NOT_LAUNCHED
     if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
+        if doing.waiting_on.startswith(SERVES):
+            return IDLE
         if doing.waits == "helper":
             return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
         if kind == "rank_stuck_in_code" and doing.waits == "storage":
@@ -205,6 +212,8 @@ def _manner(status: RankStatus, held: float) -> str:
         if doing and doing.waiting_on and doing.syscall in OPENS:
             alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
             return f", blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
+        if doing and doing.waiting_on.startswith(SERVES):
+            return f", waits for {doing.waiting_on}"
         if doing and doing.waiting_on:
             return f", blocked on {doing.waiting_on}"
         outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall
@@ -225,6 +234,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):
         sure = min(sure, BY_NAME)  # who it is is seen; what it is stuck in is told by a name
+    if any(member.activity is not None and member.activity.waiting_on.startswith(SERVES) for member in members):
+        sure = min(sure, GOES_ON)
     if len(members) * 2 > len(members) + len(graph.waiters):
         sure -= 0.1
     if len({culprit.where for culprit in graph.culprits}) > 1:

@@ -524,3 +524,12 @@ def test_a_connection_to_another_node_of_the_job_names_it(target: str, told: str
         eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24", "127.0.0.1/8"], "physical")
         job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
     assert first(job.verdict()).summary.endswith(told)
+
+
+def test_a_rank_that_waits_for_somebody_to_connect_may_serve() -> None:
+    stack = ["accept socket.py:295", "serve server.py:30", "main server.py:9"]
+    job = held_up_by(0, stack, syscall="accept4", waiting_on="a connection at tcp 127.0.0.1:8000")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (0,), "possible")
+    assert found.summary.endswith("waits for a connection at tcp 127.0.0.1:8000")
+    assert "idle" in found.advice

@@ -35,6 +35,22 @@ def test_a_real_process_that_receives_from_this_one() -> None:
                 accepted.close()
 
 
+def test_a_real_process_that_waits_for_somebody_to_connect() -> None:
+    code = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); s.accept()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout is not None
+            told = f"a connection at tcp 127.0.0.1:{int(serving.stdout.readline())}"
+            ends = time.monotonic() + 20
+            while (seen := process_state.of(serving.pid)) is not None and seen.waiting_on != told:
+                assert time.monotonic() < ends, seen
+                time.sleep(0.02)
+        finally:
+            serving.kill()
+
+
 def table(*rows: tuple[str, str, str, int]) -> bytes:
     lines = (
         f"   {index}: {near} {far} {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0 20 4 30 10 -1"
