@@ -43,7 +43,7 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         return
     waits, looks = _counted(seen)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
-    if any(_in_one_step(job_status.job, one) for one in late):
+    if any(_in_one_step(job_status.job, one, seen) for one in late):
         return
     if not late or len(late) > max(1, len(seen) // 4):
         return
@@ -70,10 +70,17 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _in_one_step(job: Job, status: RankStatus) -> bool:
-    """Every look met it at one place, and no step was told since the first of them: it may be one wait, of a hang."""
+def _in_one_step(job: Job, status: RankStatus, seen: Iterable[RankStatus]) -> bool:
+    """Every look met it at one place, and no step was told since the first of them: it may be one wait, of a hang.
+
+    So it may where none was told at all, and nobody was seen to wait anew: of ranks that spin, or stood somewhere else.
+    """
     step_at, looks = job.motion.last_step_at, status.readings
-    return job.live and step_at is not None and step_at < looks[0].at and len({look.where for look in looks}) == 1
+    if not job.live or len({look.where for look in looks}) > 1:
+        return False
+    if job.motion.last_step is None:
+        return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
+    return step_at is not None and step_at < looks[0].at
 
 
 def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:

@@ -37,3 +37,10 @@ def test_ranks_whose_gpus_spin_wait_for_the_one_that_reads() -> None:
 def test_ranks_whose_gpus_compute_or_idle_or_that_sleep_are_not_said_to_wait(job: Sketch) -> None:
     assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
     assert alarms(job.verdict()) == []
+
+
+def test_a_rank_that_prepares_before_the_first_step_is_not_slow() -> None:
+    """It computes in a pool of processes, say; the others spin in one wait for it, and nobody was told a step."""
+    job = moving(125.0)
+    job.motion = JobMotion(moving=True, proof="1 rank computing, reading or writing")
+    assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
