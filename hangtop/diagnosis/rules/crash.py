@@ -232,9 +232,13 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
     reason = text_of(cancelled[0], "reason").replace("_", " ") if cancelled else ""
     proof = [*cancelled[:2], *(words[0].event for words in told[:2])]
     where = {event.host for event in cancelled or (words[0].event for words in told)}
+    # a notice comes before the end, and a job may be spared: who lives was not ended
+    lives = job.live and not told and bool(job.ranks) and all(rank.gone_at is None for rank in job.ranks)
+    because = f": {reason}" if reason else ""
     yield Finding(
-        "rank_killed", "critical", 0.8 if reason else 0.5,
-        f"the job was ended from outside{f': {reason}' if reason else ''}; no rank failed by itself",
+        "rank_killed", "info" if lives else "critical", 0.8 if reason else 0.5,
+        f"the job is to be ended from outside{because}; its ranks live" if lives
+        else f"the job was ended from outside{because}; no rank failed by itself",
         nodes=tuple(sorted(where - {""}))[:8],
         evidence=tuple(event_line(event) for event in proof),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
