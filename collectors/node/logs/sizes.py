@@ -1,4 +1,4 @@
-"""How many ranks a job has, as frameworks print it when they start (``job.size``)."""
+"""How many ranks a job has, as frameworks print it when they start (``job.size``), and Lightning's ranks that join."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _SIZE = re.compile(
     r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})"
 )
 """The last is gloo's own, of each of its groups of all ranks or of fewer, when it has come up."""
+_JOINS = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/\d{1,6}\b")
+"""What each rank of Lightning's says before it waits for the others."""
 
 
 def read(text: str) -> Iterator[Said]:
@@ -24,6 +26,11 @@ def read(text: str) -> Iterator[Said]:
         size = int(peers) + 1 if peers else int(next(group for group in found.groups() if group is not None))
         if size > 1:
             yield Said("job.size", {"size": size})
+        joins = _JOINS.search(text)
+        if joins is not None:
+            yield Said("job.joining", {"size": size}, rank=int(joins.group("rank")))
+        elif found.group("processes"):
+            yield Said("job.joined", {"size": size})
 
 
 FAMILY = Family(

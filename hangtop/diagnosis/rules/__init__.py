@@ -146,6 +146,7 @@ RULES: tuple[Rule, ...] = (
     engines.waiting,
     taken_down.taken_down,
     rendezvous.waiting,
+    rendezvous.joining,
     probed.probed,
     traced.traced,
     inside.checks,

@@ -199,6 +199,34 @@ def waiting(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def joining(job: Job) -> Iterator[Finding]:
+    """init_hang by logs that end in Lightning's words of ranks that join, without its word that all have come.
+
+    Needs those lines at the end of logs of a job that is over.
+    """
+    events = said(job, "job.joining")
+    ends = {event.source: event.line for event in said(job, "log.end")}
+    last = {event.source: event.line for event in events}
+    if job.live or not events or said(job, "job.joined") or failures(job):
+        return
+    if any(ends.get(source, 0) - line > CLOSE for source, line in last.items()):
+        return
+    size = number_of(events[-1], "size") or 0
+    absent = tuple(rank for rank in range(size) if rank not in ranks_in(events))
+    silent = f"; of {ranks_text(absent)} there is no word" if absent else ""
+    yield Finding(
+        "init_hang", "critical", 0.6,
+        f"{ranks_text(ranks_in(events))} of {size} wait for the group to come together{silent}",
+        nodes=hosts_in(job, events), evidence=lines(events),
+        advice="Did the others start, and can they reach MASTER_ADDR? Under Slurm as many tasks have to run on each "
+        "node as the Trainer has devices there (srun, --ntasks-per-node).",
+    )  # fmt: skip
+
+
+CLOSE = 5
+"""Lines after the last rank that joined from which on something else went on."""
+
+
 def is_unresolved(event: LogEvent) -> bool:
     """An exception out of torch's rendezvous that says that a name does not resolve."""
     in_torch = any("torch/distributed" in frame for frame in words_of(event, "frames"))

@@ -88,6 +88,14 @@ RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection cl
 """
 
 
+def test_a_start_to_which_half_of_the_ranks_came(judge: Judge) -> None:
+    joins = "".join(f"initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8\n" for rank in range(4))
+    verdict = judge(a=joins)
+    assert (roots(verdict), "ranks 4-7" in verdict.findings[0].summary) == ([("init_hang", ())], True)
+    assert roots(judge(a=joins + "All distributed processes registered. Starting with 8 processes\n")) == []
+    assert roots(judge(a=joins + "loading a shard of the data\n" * 9)) == []
+
+
 def test_a_rank_that_says_nothing_is_known_by_its_place_among_its_node_s(tmp_path: Path) -> None:
     late = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete\n"  # noqa: E501
     for local in range(4):
