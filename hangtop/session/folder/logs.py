@@ -157,7 +157,9 @@ def _own(event: LogEvent) -> bool:
 
 
 def _owner(events: Sequence[LogEvent]) -> int | None:
-    """The one rank whose label the log has; None when it has several or none, or other processes' NCCL lines."""
+    """The one rank whose label the log has; None when it has several or none, or words of others: NCCL's, a launcher's."""
+    if any(event.kind.startswith(("launcher.killed", "launcher.exit", "elastic.")) for event in events):
+        return None
     ranks = {event.rank for event in events if event.rank is not None}
     processes = {
         (event.host, event.pid) for event in events if event.pid is not None and event.kind.startswith("nccl.")
