@@ -104,6 +104,9 @@ SPIN_POWER_SHARE = 0.45
 FLAT_POWER_SHARE = 0.08
 """Ours: of the power limit, by which the power of a GPU may differ among looks while it only waits; a GPU that computes
 in steps moves by tens of per cent."""
+SPIN_MEMORY_UTILIZATION = 4
+"""Per cent of the time in which the GPU's memory is read or written, at the most, while a kernel only waits: 0 in 40
+waits of NCCL 2.28 on an H200. What is bound by memory, as a model that writes word by word, draws little power, too."""
 IDLE_UTILIZATION = 5
 """Per cent."""
 MEMORY_IMBALANCE_SHARE = 0.25

@@ -168,7 +168,6 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
             (halted.value.read_bytes, last.value.read_bytes),
             (halted.value.written_bytes, last.value.written_bytes),
         )
-        if state_for > 0
     )
     return Motion(
         span=span,
@@ -216,7 +215,8 @@ def _beside_main(first: RankPulse, last: RankPulse, span: float) -> float | None
 
 
 def _rate(before: int | None, after: int | None, span: float) -> float | None:
-    return None if before is None or after is None else max(0, after - before) / span
+    """Growth per second; None where it was told but once, as of what a rank has only now started."""
+    return None if before is None or after is None or span <= 0 else max(0, after - before) / span
 
 
 def wakes(moved: Motion) -> bool:

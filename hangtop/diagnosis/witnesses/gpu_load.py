@@ -24,6 +24,7 @@ from hangtop.diagnosis.tables.thresholds import (
     FLAT_POWER_SHARE,
     IDLE_UTILIZATION,
     LATE_LOOKS,
+    SPIN_MEMORY_UTILIZATION,
     SPIN_POWER_SHARE,
     SPIN_UTILIZATION,
     STOOD_STILL_S,
@@ -231,7 +232,7 @@ def _of_look(gpu: Gpu, look: Look[GpuSample]) -> Load:
         return "unknown"
     if sample.utilization <= IDLE_UTILIZATION:
         return "idle"
-    if sample.utilization < SPIN_UTILIZATION:
+    if sample.utilization < SPIN_UTILIZATION or (sample.memory_utilization or 0) > SPIN_MEMORY_UTILIZATION:
         return "computing"
     limit = gpu.facts.power_limit if gpu.facts else None
     if sample.power is None or not limit:

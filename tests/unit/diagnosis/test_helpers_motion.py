@@ -10,6 +10,7 @@ import pytest
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.job import Job, Look
 from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.process_motion import motion
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
 
 CHILD = ["Popen._try_wait /usr/lib/python3.11/subprocess.py:1980", "run_harness train.py:30", "main train.py:9"]
@@ -98,3 +99,9 @@ def test_a_child_that_copies_a_file_works_however_little_it_computes() -> None:
 
 def test_what_a_child_read_as_it_started_is_no_work_of_now() -> None:
     assert alarms(diagnose(copying(0, 200 << 20, *[200 << 20] * 6, every=2.0))) != []
+
+
+def test_of_a_child_that_was_looked_at_once_nothing_is_told() -> None:
+    """It was started a moment ago: there is no time in which it read so much."""
+    job = copying(None, None, None, None, 3 << 20)
+    assert motion(job.ranks[0]).helpers_bytes is None

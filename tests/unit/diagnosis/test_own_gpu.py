@@ -96,6 +96,12 @@ def test_a_bubble_of_a_pipeline_is_no_deadlock() -> None:
     assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
 
 
+def test_gpus_that_read_much_memory_compute_at_whatever_power() -> None:
+    """Ranks that write an answer word by word: the others' weights and caches are read again for each."""
+    verdict = with_gpus(spinning(), *[{**SPIN, "memory_utilization": 40}] * 4).verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
+
+
 def test_all_spin_and_nobody_is_odd() -> None:
     found = first(spinning().verdict())
     assert found.kind == "collective_stalled"
