@@ -29,9 +29,10 @@ POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 
 HELPERS_SPAN = 2.0
 """Seconds over which the CPU of helpers is counted at the least: it is looked at less often than a rank's own."""
-HELPERS_LATELY = 8.0
+HELPERS_LATELY, HELPERS_IN_D = 8.0, 30.0
 """Seconds over which what helpers read and write is counted: each is looked at every few ticks, and who loads itself
-before it hangs reads much then."""
+before it hangs reads much then. One in state D may be within a call that copies many megabytes, which count as it
+ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,10 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     backwards = reversed(rank.looks)
     last = first = helped = lately = next(backwards)
     least = most = last.value.rss
+    span_of_helpers = HELPERS_IN_D if any(helper.state == "D" for helper in rank.helpers) else HELPERS_LATELY
     for look in backwards:
         helped = look
-        if lately.at > last.at - HELPERS_LATELY and look.value.helpers_bytes is not None:
+        if lately.at > last.at - span_of_helpers and look.value.helpers_bytes is not None:
             lately = look
         if since is None or look.at >= since or first is last:
             first = look

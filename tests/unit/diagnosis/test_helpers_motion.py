@@ -28,9 +28,9 @@ COMPILES = [
 """Its C++ compilers run meanwhile, in processes of which each lives for a second or two."""
 
 
-def waiting_for_a_child(*told: float, every: float = 0.5, at: Sequence[str] = CHILD) -> Job:
+def waiting_for_a_child(*told: float, every: float = 0.5, at: Sequence[str] = CHILD, span: float = 1.0) -> Job:
     """Rank 0 waits for a child whose CPU seconds are told at each of these looks, so many seconds apart."""
-    sketch = Sketch(looks=3, span=1.0)
+    sketch = Sketch(looks=3, span=span)
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(0).at(at, syscall="wait4" if at is CHILD else "futex")
     sketch.stood_still = 5.0
@@ -84,7 +84,7 @@ def test_a_child_that_is_ready_to_run_works_with_the_little_that_it_is_given(
 
 def copying(*moved: int | None, every: float = 1.25) -> Job:
     """Rank 0 waits for a child that uses no CPU, of which so many bytes were told at each of these looks."""
-    job = waiting_for_a_child(*(0.8 for _ in moved), every=every)
+    job = waiting_for_a_child(*(0.8 for _ in moved), every=every, span=every * (len(moved) - 1))
     looks = tuple(
         look._replace(value=look.value._replace(helpers_bytes=told))
         for look, told in zip(job.ranks[0].looks, moved, strict=True)
@@ -105,3 +105,11 @@ def test_of_a_child_that_was_looked_at_once_nothing_is_told() -> None:
     """It was started a moment ago: there is no time in which it read so much."""
     job = copying(None, None, None, None, 3 << 20)
     assert motion(job.ranks[0]).helpers_bytes is None
+
+
+@pytest.mark.parametrize(("state", "rests", "stuck"), [("D", 8, False), ("D", 17, True), ("S", 8, True)])
+def test_who_copies_much_in_one_call_is_in_state_d_meanwhile(state: str, rests: int, stuck: bool) -> None:
+    job = copying(0, 16 << 20, *[16 << 20] * rests, every=2.0)
+    child = Helper(71, job.ranks[0].process.pid, "helper", state, "folio_wait_bit_common", 0.0, 9 << 20, "cp a b")
+    ranks = (replace(job.ranks[0], helpers=(child,)), *job.ranks[1:])
+    assert bool(alarms(diagnose(replace(job, ranks=ranks)))) is stuck
