@@ -228,6 +228,19 @@ def in_c_code(status: RankStatus) -> bool:
     )
 
 
+def in_c_code_beside(status: RankStatus) -> bool:
+    """True where another thread of it, for which its main thread waits, sleeps in C code that its program called."""
+    doing = status.activity
+    return (
+        status.state == "working"
+        and doing is not None
+        and doing.kind == "code"
+        and doing.waits == "unknown"
+        and doing.thread in ("autograd", "python")
+        and status.blocked
+    )
+
+
 def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     """State of a rank whose process the kernel last showed with this letter."""
     doing, readings, moves = status.activity, status.readings, status.moves

@@ -20,6 +20,7 @@ from hangtop.diagnosis.waits.rank_status import (
     State,
     frozen,
     in_c_code,
+    in_c_code_beside,
     last_known,
     status_of,
 )
@@ -162,7 +163,7 @@ def _unnamed_waiters(statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
     dumped = [status for status in statuses if status.activity and status.readings]
     by_place: dict[str, list[RankStatus]] = defaultdict(list)
     for status in dumped:
-        if in_c_code(status) and status.activity is not None:
+        if status.activity is not None and (in_c_code(status) or in_c_code_beside(status)):
             by_place[status.activity.place].append(status)
     # all of them there may as well be a step that takes long in C code: only native frames can tell
     companies = [own for own in by_place.values() if 1 < len(own) < len(dumped) and len(own) * 2 >= len(dumped)]
