@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.tables.thresholds import OWN_WORK_S, STOOD_STILL_S
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 AN_ANSWER_S = 10.0
 """Ours: a judge, a tokenizer or a store that is a service may take so long for one answer."""
+SELDOM_PER_S = 1.0
+"""Ours: who wakes oftener than once a second gets a few bytes each time, or only looks whether an answer came."""
 _FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
 
@@ -34,7 +36,7 @@ def answer_due(status: RankStatus, waited: float) -> float:
     as data, comes at once, or does not.
     """
     if answered(status, waited):
-        return OWN_WORK_S
+        return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S else OWN_WORK_S
     doing = status.activity
     return AN_ANSWER_S if doing is not None and asks(status) and _through_a_thread(doing) else 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.system import OPENS
 from hangtop.diagnosis.tables.thresholds import STILL_SWITCHES_PER_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -12,14 +13,17 @@ _NO_FILES = ("/dev/", "/proc/", "/sys/")
 
 
 def ends_calls(status: RankStatus) -> bool:
-    """True for a rank that was met in a call on a file, while several such calls end each second.
+    """True for a rank that most looks met in a call on a file, while several such calls end each second.
 
     However little they bring: the names in a folder, and heads of small files, count for no bytes. One call that does
     not end lets its thread sleep, or be in state D, without a switch.
     """
-    doing = status.activity
-    if doing is None or status.state != "working" or (status.motion.switches or 0.0) < STILL_SWITCHES_PER_S:
+    if status.state != "working" or (status.motion.switches or 0.0) < STILL_SWITCHES_PER_S:
         return False
-    path = doing.waiting_on.partition(", to ")[0]
+    return 2 * sum(map(_in_a_call, status.readings)) >= len(status.readings) > 0
+
+
+def _in_a_call(look: Activity) -> bool:
+    path = look.waiting_on.partition(", to ")[0]
     on_a_file = path.startswith("/") and not path.startswith(_NO_FILES)
-    return doing.syscall in _OF_NAMES or (doing.syscall in _OF_BYTES and on_a_file)
+    return look.syscall in _OF_NAMES or (look.syscall in _OF_BYTES and on_a_file)

@@ -16,12 +16,14 @@ ASKS = ["ask_judge reward.py:40", "main run.py:9"]
 POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451", *ASKS]
 
 
-def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1) -> Job:
+def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1, per_s: float = 0.0) -> Job:
     """Rank 2 keeps the others waiting for so long at a service; its main thread ran so many seconds ago."""
     sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
     own = stack is ASKS
-    sketch.ranks(2).at(stack, syscall="recvfrom" if own else "futex", waiting_on="tcp 10.0.0.9:443" if own else "")
+    sketch.ranks(2).at(
+        stack, syscall="recvfrom" if own else "futex", waiting_on="tcp 10.0.0.9:443" if own else ""
+    ).pulse(switches=per_s)
     job = sketch.job()
     ranks = []
     for rank in job.ranks:
@@ -44,14 +46,16 @@ def asker(number: int) -> ThreadStack:
 
 
 @pytest.mark.parametrize(
-    ("held", "ran", "kind"),
-    [(14.0, 3.0, "waiting"), (14.0, 13.9, "rank_stuck_in_code"), (14.0, None, "rank_stuck_in_code"),
-     (25.0, 3.0, "rank_stuck_in_code")],
+    ("held", "ran", "per_s", "kind"),
+    [(14.0, 3.0, 0.2, "waiting"), (14.0, 13.9, 0.0, "rank_stuck_in_code"), (14.0, None, 0.0, "rank_stuck_in_code"),
+     (25.0, 3.0, 0.2, "waiting"), (25.0, 3.0, 2.0, "rank_stuck_in_code"), (70.0, 3.0, 0.2, "rank_stuck_in_code")],
 )  # fmt: skip
-def test_who_was_answered_since_the_others_came_is_given_time(held: float, ran: float | None, kind: str) -> None:
-    found = first(diagnose(asking(held, ran, ASKS)))
+def test_who_was_answered_since_the_others_came_is_given_time(
+    held: float, ran: float | None, per_s: float, kind: str
+) -> None:
+    found = first(diagnose(asking(held, ran, ASKS, per_s=per_s)))
     assert (found.kind, found.ranks) == (kind, (2,))
-    if held > 20.0:
+    if 20.0 < held < 60.0 and kind != "waiting":
         assert found.certainty == "possible", "it was seen to go on"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, Sketch, first
 
 INDEXES = ["list_corpus run.py:31", "main run.py:9"]
@@ -28,5 +31,9 @@ def test_calls_that_end_are_progress(syscall: str, waiting_on: str, switches: fl
     job.ranks(0).at(INDEXES, syscall=syscall, waiting_on=waiting_on).pulse(switches=switches, cores=0.01)
     found = first(job.verdict())
     assert (found.severity, found.ranks) == (severity, (0,))
+    made = job.job()
+    awake = max(dump.at for dump in made.stacks)
+    stacks = tuple(d._replace(state="R", syscall="none", waiting_on="") if d.at == awake else d for d in made.stacks)
+    assert first(diagnose(replace(made, stacks=stacks))).severity == severity, "the last look met it between two calls"
     job.span = job.stood_still = job.watched = 70.0
     assert first(job.verdict()).severity == "critical"
