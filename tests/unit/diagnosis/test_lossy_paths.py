@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.samples.fabric import Interface
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, NetworkUse
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -54,6 +55,24 @@ def test_it_ends_with_the_time(still: float, ago: float) -> None:
 def test_it_ends_when_enough_is_sent_and_nothing_is_lost() -> None:
     assert after(waiting(18.0, network=SOUND), 17.0).slow == ()
     assert after(waiting(18.0), 17.0).slow != (), "nothing is sent, which tells nothing"
+
+
+def unanswered(*ends: str) -> Job:
+    """All wait, and the kernel of rank 0's node sends to these again and again."""
+    job = Sketch(nodes=2, patience=10.0, watched=90.0, span=12.0, stood_still=12.0)
+    for index in (1, 2):
+        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
+        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0).at(ALL_REDUCE, unanswered=ends)
+    return job.job()
+
+
+def test_one_connection_that_is_not_answered_is_no_cut_where_packets_get_lost() -> None:
+    one, two = unanswered("10.0.0.2:40001"), unanswered("10.0.0.2:40001", "10.0.0.2:40002")
+    assert first(diagnose(one)).kind == "path_blocked"
+    assert kinds(after(one, 10.0)) == ["tcp_retransmits"]
+    assert first(after(two, 10.0)).kind == "path_blocked"
 
 
 def test_a_rank_that_does_not_take_part_is_told_as_ever() -> None:
