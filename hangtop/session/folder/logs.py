@@ -157,7 +157,7 @@ def _own(event: LogEvent) -> bool:
 
 
 def _owner(events: Sequence[LogEvent]) -> int | None:
-    """The one rank whose label the log has; None when it has several or none, or words of NCCL's or a launcher's."""
+    """The one rank whose label the log has; None where it has several or none, or others speak: NCCL's, a launcher."""
     if any(event.kind.startswith(("launcher.killed", "launcher.exit", "elastic.")) for event in events):
         return None
     ranks = {event.rank for event in events if event.rank is not None}

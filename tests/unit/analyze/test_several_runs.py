@@ -99,3 +99,11 @@ def test_of_the_jobs_in_one_log_of_htcondor_the_last_counts(tmp_path: Path) -> N
     assert _findings(tmp_path, _condor(*[1] * 9, 2, 0)) == []
     (finding,) = _findings(tmp_path, _condor(1, 0, 3))
     assert "exit code 3" in finding.summary
+
+
+def test_what_a_script_raised_beside_a_launcher_is_not_the_only_labelled_rank_s(tmp_path: Path) -> None:
+    helper = "Traceback (most recent call last):\n  File \"<stdin>\", line 5, in <module>\nKeyError: 'GPUS'\n"
+    rank = "".join(f"[rank4]: {line}\n" for line in RAISED.splitlines())
+    launcher = "[2026-01-02 08:14:05,117] [INFO] [launch.py:335:sigkill_handler] Killing subprocess 4711\n"
+    (finding,) = _findings(tmp_path, helper + "launching again\n" + rank + launcher)
+    assert (finding.ranks, "ValueError: bad shard" in finding.summary) == ((4,), True)
