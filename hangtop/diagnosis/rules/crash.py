@@ -131,7 +131,7 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
             yield left_early(job_status.job, early, closed)
         elif closed and (reports := ended_well(job_status.job, wordless.ranks)):
             yield came_to_its_end(job_status.job, wordless.ranks, reports, closed)
-        elif wordless.ranks:
+        elif wordless.ranks and (closed or not all(timed_out(job_status.job, words[0]) for words in ended)):
             yield left_no_word(job_status.job, wordless, ended, closed)
         elif lingering is not None:
             yield lingers(job_status.job, lingering, ended, closed)

@@ -178,6 +178,16 @@ def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
 
 
+def test_who_ended_behind_its_own_time_out_lost_no_connection() -> None:
+    job = after(4)
+    for rank in (0, 2, 3):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="BROADCAST", seq=3, ran_ms=120000, timeout_ms=120000)
+        job.says("process.signal", rank, ago=9, signal="ABRT", what="c10::DistBackendError: Watchdog caught a timeout")
+    verdict = job.verdict()
+    assert first(verdict).kind == "watchdog_timeout"
+    assert "rank_killed" not in kinds(verdict)
+
+
 def test_a_log_with_half_of_the_ranks_may_be_that_of_one_node() -> None:
     assert "rank_killed" not in kinds(lost(after(4), 0, 1, source="job.out").verdict())
     two_logs = lost(lost(after(3), 0, source="a.out"), 2, source="b.out")
