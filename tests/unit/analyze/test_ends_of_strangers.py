@@ -8,6 +8,7 @@ import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import job_of, read
+from tests.support.reports import entry, report
 from tests.support.saved import verdict
 
 TESTS = """n1:31:37 [0] /b/hipify/src/proxy.cc:1190 NCCL WARN Socket recv failed while polling for opId=0x7d9e
@@ -21,27 +22,10 @@ RAY = (
 STACK = """/usr/lib/libsyn.so(syn::Log::handler(int, siginfo_t*, void*)+0x5e) [0x7fb9df5dd8fe]
 /lib/x86_64-linux-gnu/libc.so.6(gsignal+0xc7) [0x7fba3cba7e87]
 /lib/x86_64-linux-gnu/libc.so.6(abort+0x141) [0x7fba3cba97f1]"""
-REPORT = """  host      : n7
-  rank      : 1 (local_rank: 1)
-  exitcode  : -6 (pid: 11)
-  error_file: <N/A>
-  traceback : Signal 6 (SIGABRT) received by PID 11
-[2]:
-  time      : 2026-05-02_07:01:51
-  host      : n7
-  rank      : 2 (local_rank: 2)
-  exitcode  : -6 (pid: 12)
-  error_file: <N/A>
-  traceback : Signal 6 (SIGABRT) received by PID 12
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-05-02_07:01:51
-  host      : n7
-  rank      : 0 (local_rank: 0)
-  exitcode  : -6 (pid: 10)
-  error_file: <N/A>
-  traceback : Signal 6 (SIGABRT) received by PID 10"""
+REPORT = report(
+    *(entry(rank, rank, f"Signal 6 (SIGABRT) received by PID {10 + rank}", code=-6, pid=10 + rank, number=rank)
+      for rank in range(3))
+).partition("_09:27:52\n")[2]  # fmt: skip
 HYDRA = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
 =   PID 108 RUNNING AT ann@n1
 =   EXIT CODE: 134

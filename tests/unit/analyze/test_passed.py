@@ -8,6 +8,7 @@ import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import job_of, read
+from tests.support.reports import STAGE, entry, report
 
 RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
 STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(300))
@@ -220,19 +221,7 @@ def test_what_processes_raise_again_and_again_ends_none_of_them(tmp_path: Path) 
     assert _told(tmp_path, "".join(REFUSED.format(pid=40, number=n) for n in range(2)))[0] == ["rank_crashed"]
 
 
-REPORTED = """Root Cause (first observed failure):
-[0]:
-  time      : 2026-05-12_09:27:52
-  host      : n7
-  rank      : 5 (local_rank: 1)
-  exitcode  : 1 (pid: 4156)
-  error_file: /tmp/te/attempt_0/1/error.json
-  traceback : Traceback (most recent call last):
-    File "/x/train.py", line 43, in train
-      step()
-  ValueError: bad shard
-============================================================
-"""
+REPORTED = report(entry(5, 1, STAGE, error_file="/tmp/te/attempt_0/1/error.json"))
 
 
 def test_what_a_report_quotes_was_outlived_as_its_rank_s_end_was(tmp_path: Path) -> None:

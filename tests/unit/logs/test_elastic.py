@@ -6,6 +6,7 @@ import pytest
 
 from collectors.node.logs.elastic import error_file
 from tests.support.logs import LOGS, fixture, of_kind, only, parse
+from tests.support.reports import entry, report
 
 
 def test_each_entry_of_the_block_is_an_event() -> None:
@@ -88,19 +89,7 @@ def test_an_error_file_without_a_stack() -> None:
     assert (said.at, said.data["type"]) == (7.0, "OSError")
 
 
-REPORT = """train.py FAILED
-------------------------------------------------------------
-Failures:
-  <NO_OTHER_FAILURES>
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-05-12_09:27:52
-  host      : n7
-  rank      : 5 (local_rank: 1)
-  exitcode  : 1 (pid: 4156)
-  error_file: /tmp/te/attempt_0/1/error.json
-  traceback : Traceback (most recent call last):
+QUOTED = """Traceback (most recent call last):
     File "/x/stage.py", line 69, in forward
       out = layer(x)
             ^^^^^^^^
@@ -110,9 +99,8 @@ Root Cause (first observed failure):
     File "/x/train.py", line 43, in train
       step()
   RuntimeError: stage 1 failed
-              shapes: (2, 4)
-============================================================
-"""
+              shapes: (2, 4)"""
+ERROR_FILE = "/tmp/te/attempt_0/1/error.json"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +111,7 @@ Root Cause (first observed failure):
     ],
 )
 def test_what_the_report_quotes_is_the_exception_of_its_rank(first: str, signature: str) -> None:
-    events = parse(REPORT.format(first=first))
+    events = parse(report(entry(5, 1, QUOTED.format(first=first), error_file=ERROR_FILE)))
     failure, raised = only(events, "elastic.failure"), only(events, "python.exception")
     assert (raised.rank, raised.host, raised.at, raised.line) == (5, "n7", failure.at, failure.line)
     assert (raised.data["type"], raised.data["frame"], raised.data["signature"]) == (
@@ -136,10 +124,9 @@ def test_what_the_report_quotes_is_the_exception_of_its_rank(first: str, signatu
 
 
 def test_a_report_without_a_traceback_raises_nothing() -> None:
-    quoted = REPORT.format(first="ValueError: bad").split("  traceback : ")[0]
-    text = quoted + "  traceback : To enable traceback see: https://pytorch.org/docs\n"
-    assert not of_kind(parse(text), "python.exception")
-    assert only(parse(text), "elastic.failure").data["detail"] is False
+    events = parse(report(entry(5, 1)))
+    assert not of_kind(events, "python.exception")
+    assert only(events, "elastic.failure").data["detail"] is False
 
 
 @pytest.mark.parametrize(
