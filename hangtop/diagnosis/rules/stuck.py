@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, next_step
-from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.answers import answered
@@ -18,7 +18,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failed_threads import failed_thread, thread_told
+from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
@@ -156,9 +156,12 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     what = first.where or doing.label
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")
-    failed = None if first.busy or doing.holder else failed_thread(job_status.job, first)
+    failed = None if first.busy or doing.holder else failed_thread(job_status.job, first, graph.waiters)
+    missed = () if first.busy or doing.holder or failed else sorted(missing_threads(first, graph.waiters))
     if failed is not None:
         behind += f"; {thread_told(failed)}"
+    elif missed:
+        behind += f"; it has no thread {listed(missed)}, as the others have"
     return Finding(
         kind,
         "critical",
@@ -174,7 +177,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
             *waiters_of(graph),
             watch_of(graph, len(first.readings)),
         ),
-        advice=FAILED_THREAD if failed else _advice(kind, first),
+        advice=FAILED_THREAD if failed or missed else _advice(kind, first),
         next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
     )
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.rank_status import RankStatus
 from hangtop.diagnosis.witnesses.failures import Failure, failures, text_of
 
 
-def failed_thread(job: Job, status: RankStatus) -> Failure | None:
+def failed_thread(job: Job, status: RankStatus, others: Iterable[RankStatus] = ()) -> Failure | None:
     """Return the last of the exceptions that ended a thread of this rank, as its log tells; None where none did.
 
-    One that has the name of a thread which is seen at work is of an earlier one, or was started again.
+    One that has the name of a thread which is seen at work is of an earlier one, or was started again. Of a log that
+    several ranks write, and that says of none whose it is, a thread is this one's that ``others`` all have but it.
     """
-    doing = status.activity
-    alive = {note.name.partition(" ")[0] for note in doing.others} if doing is not None else set()
+    alive, missed = _threads(status), missing_threads(status, others)
     told = [
         failure
         for failure in failures(job)
-        if failure.rank == status.rank and text_of(failure.event, "thread") not in {"", "MainThread", *alive}
+        if (name := text_of(failure.event, "thread")) not in {"", "MainThread", *alive}
+        and (failure.rank == status.rank or (failure.rank is None and name in missed))
     ]
     return told[-1] if told else None
+
+
+def missing_threads(status: RankStatus, others: Iterable[RankStatus]) -> frozenset[str]:
+    """Threads of the job's own code that ``others`` all have and this rank has not, by names that were given to them.
+
+    Names that Python gives count up: the same thread may have another number on another rank.
+    """
+    theirs = [_threads(other) for other in others if other.rank != status.rank and other.read]
+    missed = set.intersection(*theirs) - _threads(status) if theirs else set()
+    return frozenset(name for name in missed if not name.startswith(("Thread-", "ThreadPoolExecutor-")))
+
+
+def _threads(status: RankStatus) -> set[str]:
+    """Names of its threads that are in the job's own code, beside the one that is judged."""
+    doing = status.activity
+    return {note.name.partition(" ")[0] for note in doing.others} if doing is not None else set()
 
 
 def thread_told(failure: Failure) -> str:
