@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -10,6 +12,8 @@ AN_ANSWER_S = 10.0
 """Ours: a judge, a tokenizer or a store that is a service may take so long for one answer."""
 SELDOM_PER_S = 1.0
 """Ours: who wakes oftener than once a second gets a few bytes each time, or only looks whether an answer came."""
+LAST = 12
+"""Looks at a process that are gone through."""
 _FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
 
@@ -24,9 +28,15 @@ def asks(status: RankStatus) -> bool:
 
 def answered(status: RankStatus, waited: float) -> bool:
     """Whether it ran after the others, who have ``waited`` so many seconds, came: something was answered meanwhile."""
-    moved = status.motion
-    told = moved.unrun > 0.0 or (moved.switches or 0.0) * moved.span >= 1.0
-    return told and waited - moved.unrun >= STOOD_STILL_S and asks(status)
+    if waited - status.motion.unrun < STOOD_STILL_S or not asks(status):
+        return False
+    return status.motion.unrun > 0.0 or _has_slept(status)
+
+
+def _has_slept(status: RankStatus) -> bool:
+    """Whether one of its last looks told since when it slept: where the newest does not, it runs just now."""
+    looks = status.process.looks if status.process is not None else ()
+    return any(look.value.idle_since is not None for look in islice(reversed(looks), LAST))
 
 
 def answer_due(status: RankStatus, waited: float) -> float:

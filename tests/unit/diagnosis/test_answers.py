@@ -64,3 +64,11 @@ def test_who_was_answered_since_the_others_came_is_given_time(
 def test_what_threads_of_a_pool_ask_for_may_take_ten_seconds(threads: int, held: float, severity: str) -> None:
     found = first(diagnose(asking(held, held - 0.1, POOL, threads=threads)))
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+def test_who_runs_at_this_very_moment_was_answered() -> None:
+    job = asking(14.0, 3.0, ASKS)
+    newest = job.ranks[2].looks[-1]
+    awake = newest._replace(value=newest.value._replace(idle_since=None))
+    ranks = [rank if rank.rank != 2 else replace(rank, looks=(*rank.looks[:-1], awake)) for rank in job.ranks]
+    assert first(diagnose(replace(job, ranks=tuple(ranks)))).kind == "waiting"
