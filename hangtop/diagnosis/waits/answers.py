@@ -14,16 +14,18 @@ SELDOM_PER_S = 1.0
 """Ours: who wakes oftener than once a second gets a few bytes each time, or only looks whether an answer came."""
 LAST = 12
 """Looks at a process that are gone through."""
+_CARRIES = ("tcp ", "socket", "pipe")
 _FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
 
 
 def asks(status: RankStatus) -> bool:
-    """True where its main thread, or the thread that it waits for, sleeps until an answer comes over the network."""
+    """True where its main thread, or the thread that it waits for, sleeps until a connection or a pipe brings more."""
     doing = status.activity
     if doing is None or status.state != "working" or not status.blocked:
         return False
-    return (doing.waits == "storage" and doing.waiting_on.startswith("tcp ")) or _through_a_thread(doing)
+    own = doing.waits == "storage" and doing.waiting_on.startswith(_CARRIES)
+    return own or _through_a_thread(doing)
 
 
 def answered(status: RankStatus, waited: float) -> bool:

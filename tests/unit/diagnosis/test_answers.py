@@ -66,6 +66,13 @@ def test_what_threads_of_a_pool_ask_for_may_take_ten_seconds(threads: int, held:
     assert (found.severity, found.ranks) == (severity, (2,))
 
 
+@pytest.mark.parametrize("far", ["socket", "pipe", "/data/shard-7"])
+def test_so_is_who_reads_what_a_program_on_its_node_says(far: str) -> None:
+    job = asking(14.0, 3.0, ASKS)
+    stacks = tuple(dump._replace(waiting_on=far) if dump.pid == 1002 else dump for dump in job.stacks)
+    assert first(diagnose(replace(job, stacks=stacks))).severity == ("critical" if far.startswith("/") else "info")
+
+
 def test_who_runs_at_this_very_moment_was_answered() -> None:
     job = asking(14.0, 3.0, ASKS)
     newest = job.ranks[2].looks[-1]
