@@ -68,14 +68,16 @@ def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure])
     nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]
     if nccl and not raised and kept and all(map(is_bare, kept)):
         return [tuple(nccl)]  # what a call of NCCL said to a rank that is not named says more than bare exit codes
-    if not kept or not own or not all(map(is_bare, kept)):
+    alone = [words for words in kept if not all(word.consequence for word in words)]  # an agent ends the others
+    if not alone or not own or not all(map(is_bare, alone)):
         return kept
     if len({word.what for word in own}) != 1 or len(own) < len(raised):
         others = len({word.what for word in own}) - 1
         more = f" (or one of {others + 1} tracebacks: which of them, nothing tells)" if others else ""
         own = [replace(own[0], what=own[0].what + more)]
     first = kept[0][0]
-    if own[0].event.source != first.event.source or (len(kept) > 1 and first.event.data.get("root") is not True):
+    root = any(word.event.data.get("root") is True for word in kept[0])
+    if own[0].event.source != first.event.source or (len(kept) > 1 and not root):
         return [(own[0],), *kept] if len(raised) > 1 else kept
     return [(replace(own[0], rank=first.rank), *kept[0]), *kept[1:]]
 

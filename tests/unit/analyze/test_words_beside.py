@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.finding import Finding
+from tests.support.reports import entry, report
 from tests.support.saved import verdict
 
 
@@ -149,3 +150,13 @@ def test_a_bootstrap_that_waited_in_vain(tmp_path: Path) -> None:
     assert root(tmp_path, vain).kind == "nccl_init_failed"
     assert verdict(tmp_path, vain + "\n" + "epoch\n" * 9).findings == ()
     assert verdict(tmp_path, late + "RX (waited 120 sec) - retrying").findings == ()
+
+
+def test_tracebacks_without_a_label_are_those_of_the_rank_that_torchrun_names(tmp_path: Path) -> None:
+    """All raise the same; the agent sees one of them end, and ends the others before they do."""
+    raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 8, in <module>\n    import fused\n'
+    ended = (entry(rank, rank, code=-15, pid=rank + 7, number=rank) for rank in (0, 2))
+    found = root(
+        tmp_path, (raised + "ModuleNotFoundError: No module named 'fused'\n") * 2 + report(entry(1, 1), *ended)
+    )
+    assert (found.kind, found.ranks, "No module named 'fused'" in found.summary) == ("rank_crashed", (1,), True)
