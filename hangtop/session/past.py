@@ -2,8 +2,8 @@
 
 A look at a process or a GPU is half a kilobyte of Python objects; a minute of them, for 16,384 ranks and as many GPUs,
 would be a gigabyte. What came in one tick is kept together as one row of MessagePack, exact and an eighth of the size,
-packed as what differs from the first row of its block (DEFLATE with that as dictionary): a fifth again. :data:`BLOCK`
-rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
+of a large job packed as what differs from the first row of its block (DEFLATE with that as dictionary): a fifth again.
+:data:`BLOCK` rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
 block each thing's first look, back to :data:`ROWS` rows, about a minute at 1 Hz: enough for counters that only grow and
 for how long a state lasted.
 """
@@ -47,7 +47,7 @@ _write = msgspec.msgpack.encode
 class Past(Generic[T]):
     """Rows, which nothing changes any more. The first field of a sample says of what it is."""
 
-    __slots__ = ("_blocks", "_older", "_read", "_rows")
+    __slots__ = ("_blocks", "_older", "_plain", "_read", "_rows")
 
     def __init__(
         self,
@@ -55,20 +55,22 @@ class Past(Generic[T]):
         rows: tuple[bytes, ...] = (),
         blocks: tuple[bytes, ...] = (),
         older: tuple[bytes, ...] = (),
+        plain: int = 1,
     ) -> None:
         """Take rows that are in no block yet, whole blocks, and what is left of older ones; each oldest first.
 
-        The first row is there as it is, the others are packed by it.
+        The first ``plain`` rows are there as they are, the others are packed by the first.
         """
         self._read = read
         self._rows = rows
+        self._plain = plain
         self._blocks = blocks
         self._older = older
 
     def of(self, key: object) -> Iterator[tuple[float, T]]:
         """Looks at one thing, newest first, unpacked as far as somebody reads on."""
         for place in range(len(self._rows) - 1, -1, -1):
-            by = self._rows[0] if place else None
+            by = None if place < self._plain else self._rows[0]
             yield from _named(self._read, self._rows[place], 1, by).get(key, ())
         for block in reversed(self._blocks):
             yield from _named(self._read, block, BLOCK, b"").get(key, ())
@@ -90,8 +92,12 @@ class Growing(Past[T]):
         self._seen: tuple[object, ...] = ()
         """What the rows that are in no block yet tell of."""
 
-    def append(self, at: float, samples: Sequence[T]) -> None:
-        """Add what came in one tick; what is of long ago gives way."""
+    def append(self, at: float, samples: Sequence[T], *, sparing: bool = True) -> None:
+        """Add what came in one tick; what is of long ago gives way.
+
+        ``sparing``: packed at once, which of a row costs more CPU than all else that is done with it. Once a row of a
+        block was, those behind it are.
+        """
         try:
             row = _write((at, samples))
         except (OverflowError, UnicodeError):
@@ -102,7 +108,11 @@ class Growing(Past[T]):
             return
         if len(self._rows) == BLOCK:
             self._close()
-        self._rows = (*self._rows, packed(row, self._rows[0]) if self._rows else row)
+        if not self._rows or (not sparing and self._plain == len(self._rows)):
+            self._plain = len(self._rows) + 1
+            self._rows = (*self._rows, row)
+        else:
+            self._rows = (*self._rows, packed(row, self._rows[0]))
         told = tuple([sample[0] for sample in samples])
         if told == self._seen:
             return
@@ -113,8 +123,9 @@ class Growing(Past[T]):
             self._seen = told if not self._seen else (*self._seen, *(sample[0] for sample in new))
 
     def _close(self) -> None:
-        by = self._rows[0]
-        blocks = (*self._blocks, packed(b"".join([by, *[unpacked(row, by) for row in self._rows[1:]]])))
+        by, plain = self._rows[0], self._plain
+        rows = [*self._rows[:plain], *[unpacked(row, by) for row in self._rows[plain:]]]
+        blocks = (*self._blocks, packed(b"".join(rows)))
         closed = (*self._closed, len(self._firsts).to_bytes(2, "big") + packed(b"".join(self._firsts)))
         if len(blocks) > BLOCKS:
             self._older = (*self._older, closed[0])[-SPARSE:]
@@ -124,19 +135,19 @@ class Growing(Past[T]):
 
     def frozen(self) -> Past[T]:
         """The rows of this moment."""
-        return Past(self._read, self._rows, self._blocks, self._older)
+        return Past(self._read, self._rows, self._blocks, self._older, self._plain)
 
     def __reduce__(self) -> tuple[Callable[..., Growing[T]], tuple[object, ...]]:
         """What a copy is made of: a decoder cannot be copied, but which of the two it is can be told."""
         of_ranks = self._read == _reader_of_pulses()
         held = (self._rows, self._blocks, self._older, self._firsts, self._closed)
-        return _thawed, (of_ranks, held, self._seen)
+        return _thawed, (of_ranks, held, self._seen, self._plain)
 
 
-def _thawed(of_ranks: bool, held: tuple[tuple[bytes, ...], ...], seen: tuple[object, ...]) -> Growing[Any]:
+def _thawed(of_ranks: bool, held: tuple[tuple[bytes, ...], ...], seen: tuple[object, ...], plain: int) -> Growing[Any]:
     copy: Growing[Any] = pulses() if of_ranks else gpu_rows()
     copy._rows, copy._blocks, copy._older, copy._firsts, copy._closed = held  # noqa: SLF001 - this module's own
-    copy._seen = seen  # noqa: SLF001
+    copy._seen, copy._plain = seen, plain  # noqa: SLF001
     return copy
 
 

@@ -11,6 +11,9 @@ from collectors.samples.ranks import RankPulse
 from hangtop.session.changes import Change, ChangeKind
 from hangtop.session.state import JobState, NodeState
 
+MANY = 256
+"""Nodes of a job whose rows are packed as they come: some 30 KB a node."""
+
 
 @dataclass(slots=True)
 class Here:
@@ -26,11 +29,12 @@ class Here:
 
     def flushed(self) -> None:
         """All of one flush has been applied: keep what moved."""
+        sparing = len(self.job.nodes) > MANY
         if self.pulses:
-            self.node.pulses.append(self.at, self.pulses)
+            self.node.pulses.append(self.at, self.pulses, sparing=sparing)
             self.pulses = []
         if self.gpu_rows:
-            self.node.gpu_rows.append(self.at, self.gpu_rows)
+            self.node.gpu_rows.append(self.at, self.gpu_rows, sparing=sparing)
             self.gpu_rows = []
 
     def note(self, text: str, kind: ChangeKind = "other") -> None:

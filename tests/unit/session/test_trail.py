@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import pairwise
 
 import pytest
@@ -17,14 +18,16 @@ from hangtop.session.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
 
-def grown(seconds: Sequence[int], others: Sequence[int] = ()) -> tuple[Growing[GpuSample], Trail[GpuSample]]:
+def grown(
+    seconds: Sequence[int], others: Sequence[int] = (), sparing: Callable[[int], bool] = lambda second: True
+) -> tuple[Growing[GpuSample], Trail[GpuSample]]:
     """A node's past with a row of GPU 0 in each of these seconds, and of GPUs 1 to 3 in those of ``others``."""
     past = gpu_rows()
     trail = Trail(past, 0)
     for second in sorted({*seconds, *others}):
         samples = [gpu_row(gpu, power=second / 7, odd={"power": str(gpu)}) for gpu in range(4)]
         came = (samples[:1] if second in set(seconds) else []) + (samples[1:] if second in set(others) else [])
-        past.append(float(second), came)
+        past.append(float(second), came, sparing=sparing(second))
         if second in set(seconds):
             trail.take(float(second), samples[0])
     return past, trail
@@ -52,6 +55,15 @@ def test_the_latest_are_all_there_and_the_oldest_is_a_minute_old(count: int, amo
     assert count - have[0] >= min(count, ROWS)
     assert max((b - a for a, b in pairwise(have)), default=0) <= BLOCK
     assert all(look.value.odd == {"power": "0"} for look in trail)
+
+
+@given(st.integers(1, 4 * ROWS), st.sets(st.integers(0, 4 * ROWS)))
+def test_it_is_the_same_however_many_rows_of_a_block_are_packed_at_once(count: int, plain: set[int]) -> None:
+    past, trail = grown(range(count), sparing=lambda second: second not in plain)
+    _, expected = grown(range(count))
+    assert list(trail) == list(expected)
+    assert list(trail.frozen(past.frozen())) == list(expected)
+    assert list(Trail(copy(past), 0, (trail.newest, trail.at, None), 0.0)) == list(expected)
 
 
 @given(st.sets(st.integers(0, 3 * ROWS), min_size=1))
