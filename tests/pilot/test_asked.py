@@ -8,8 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.probes.recorder.fetch import Dump
+from hangtop.diagnosis.finding import Evidence, Finding
 from tests.support.piloted import screen
 from tests.support.screens import Paper
+from tui.dialogs.base import TextDialog
+from tui.handlers.asked import findings_text
 
 
 async def test_the_environment_lint_is_a_key_away() -> None:
@@ -86,3 +90,39 @@ async def test_read_only_refuses_them(key: str) -> None:
     async with screen(session) as shown:
         await shown.press(key)
         assert any("refused, because --read-only was given" in notice for notice in shown.notices())
+
+
+@pytest.mark.parametrize("armed", [True, False])
+async def test_how_to_arm_recorders_is_told_only_where_none_is_armed(
+    monkeypatch: pytest.MonkeyPatch, armed: bool
+) -> None:
+    session = Paper(nodes=1, gpus=1).session()
+
+    async def none_came(*, fresh: bool = False) -> list[Dump]:
+        return [Dump("node1", 0, "", None, b"", "", "asked, but no dump came")] if fresh else []
+
+    monkeypatch.setattr(session.witnesses, "recorders", none_came)
+    for node in session.state.nodes.values():
+        for rank in node.ranks.values():
+            env = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_pipe_"} if armed else {}
+            rank.process = rank.process._replace(env=env)
+    async with screen(session) as shown:
+        await shown.press("r", "y")
+        assert "asked, but no dump came" in shown.text()
+        assert ("start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in shown.text()) is not armed
+
+
+async def test_an_answer_has_whole_lines_that_are_broken_once_and_no_empty_ones_at_its_end() -> None:
+    long = " ".join(f"word{number}" for number in range(40))
+    finding = Finding("env_misspelled", "warning", 0.9, long, evidence=(Evidence("where", None, long),), advice=long)
+    content = findings_text([finding])
+    assert ["".join(text for text, _ in line) for line in content] == [
+        "env_misspelled  likely", long, f"  where  {long}", f"  → {long}",
+    ]  # fmt: skip
+    async with screen(Paper(nodes=1).session(), size=(120, 40)) as shown:
+        shown.app.push_screen(TextDialog("Answer", [*content, [], []]))
+        await shown.settle()
+        inside = [line.partition("│")[2].rpartition("│")[0].strip() for line in shown.lines() if "│" in line]
+        end = inside.index(next(line for line in inside if "Esc close" in line))
+        assert inside[end - 1] == ""
+        assert inside[end - 2] != ""

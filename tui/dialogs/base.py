@@ -66,11 +66,12 @@ class Text(Lines):
             self.bring(self._broken[2][place])
 
     def _lines(self, width: int) -> list[list[Piece]]:
-        """The content in lines that fit, a cell left free for the scrollbar."""
+        """The content in lines that fit, a cell left free for the scrollbar; without empty ones at its end."""
         if self._broken[0] != width:
             lines: list[list[Piece]] = []
             starts: list[int] = []
-            for line in self.content:
+            end = max((place for place, line in enumerate(self.content, 1) if line), default=0)
+            for line in self.content[:end]:
                 starts.append(len(lines))
                 lines += broken(line, width - 1) if width > MOST_NARROW else [line]
             self._broken = (width, lines, starts)

@@ -17,14 +17,16 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.changes import Change
 from tui.format import plural
 from tui.intent import Intent
-from tui.text import harmless, wrap
+from tui.text import harmless
 from tui.theme import Tone
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.job import Rank
     from tui.host import Host
 
-WIDTH = 130
+LONGEST = 600
+"""Characters of a proof that are told."""
 FLAME_SECONDS = 10.0
 SEVERITY = {"critical": Tone.BAD, "warning": Tone.WARN, "info": Tone.INFO}
 
@@ -34,18 +36,19 @@ def _plain(lines: Iterable[str], tone: Tone = Tone.TEXT) -> Content:
 
 
 def findings_text(found: Iterable[Finding]) -> Content:
-    """Findings as text: what, where, proof, advice."""
+    """Findings as text: what, where, proof, advice; each whole, as dialogs break lines for the width that they have."""
     content: Content = []
     for finding in found:
         tone = SEVERITY[finding.severity]
+        content += [[]] if content else []
         content.append([(finding.kind, tone), (f"  {finding.certainty}", Tone.DIM)])
-        content += _plain(wrap(finding.summary, WIDTH))
+        content += _plain([finding.summary])
         for piece in finding.evidence[:4]:
-            content.append(
-                [("  " + harmless(piece.source) + "  ", Tone.DIM), (harmless(piece.text)[:WIDTH], Tone.TEXT)]
-            )
-        content += [[("  → " + line, Tone.INFO)] for line in wrap(finding.advice, WIDTH - 4)]
-        content.append([])
+            text = harmless(piece.text)
+            told = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+            content.append([("  " + harmless(piece.source) + "  ", Tone.DIM), (told, Tone.TEXT)])
+        if finding.advice:
+            content.append([("  → ", Tone.INFO), (harmless(finding.advice), Tone.INFO)])
     return content
 
 
@@ -64,16 +67,22 @@ def lint_environment(app: Host) -> None:
 # --- flight recorder ---------------------------------------------------------------------------------------------
 
 
+PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+
+
+def _armed(app: Host) -> list[Rank]:
+    """Living ranks whose recorder can be asked by a pipe."""
+    return [rank for rank in app.session.job().ranks if rank.gone_at is None and PIPE in rank.process.env]
+
+
 def recorder_intent(app: Host) -> Intent:
     """What is done on the nodes to have fresh dumps."""
-    ranks = [rank for rank in app.session.job().ranks if rank.gone_at is None]
-    name = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-    asked = [rank for rank in ranks if name in rank.process.env]
+    asked = _armed(app)
     if not asked:
         return Intent("no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE)
     nodes = plural(len({rank.node for rank in asked}), "node")
     brief = f"{plural(len(asked), 'rank')} on {nodes}, one byte into the pipe of each, then the dumps are fetched"
-    pipes = [f"on {rank.node}: printf 1 > {rank.process.env[name]}{rank.rank}.pipe" for rank in asked]
+    pipes = [f"on {rank.node}: printf 1 > {rank.process.env[PIPE]}{rank.rank}.pipe" for rank in asked]
     return Intent(f"{brief}; the job goes on", "\n".join(pipes))
 
 
@@ -94,8 +103,8 @@ async def ask_recorders(app: Host) -> None:
     for dump in sorted(dumps, key=lambda dump: dump.rank):
         got = f"{dump.size} bytes from {dump.path}" if dump.size else dump.why
         content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
-    if dumps and not any(dump.size for dump in dumps):
-        content += [[], *_plain(wrap(HOW_TO_ENABLE, WIDTH), Tone.INFO)]
+    if dumps and not any(dump.size for dump in dumps) and not _armed(app):
+        content += [[], *_plain([HOW_TO_ENABLE], Tone.INFO)]
     app.answer("Flight recorder dumps; findings are made of them", content or _plain(["no living rank"]))
 
 

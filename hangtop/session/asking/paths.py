@@ -50,9 +50,11 @@ class PathResult:
     @property
     def summary(self) -> str:
         """One line."""
-        if self.findings:
-            return self.findings[0].summary
-        return self.report.why or f"{count(len(self.report.pairs), 'pair')}, all well"
+        well = self.report.why or f"{count(len(self.report.pairs), 'pair')}, all well"
+        if not self.findings:
+            return well
+        first = self.findings[0].summary
+        return f"{well}; {first}" if self.outcome == "ok" else first
 
     def pings(self) -> list[Ping]:
         """What ping said, where it is installed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from collectors.samples.asked import Observation, PathFigure
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.measured import paths
 from hangtop.diagnosis.measured.surroundings import Surroundings
 from hangtop.session.asking.paths import PathResult
@@ -58,3 +60,13 @@ def test_the_square_of_throughputs_and_how_the_nodes_see_each_other_follow() -> 
     assert "node2                             NCCL and gloo would take no interface: none fits at node2" in rows
     assert "node1 → 10.0.0.2                  ping: 3 of 5 came back, 0.2 ms" in rows
     assert shades(list(path_lines(found)), "3 of 5") == {"middling"}
+
+
+def test_an_answer_that_is_well_says_so_before_what_was_found_beside_it() -> None:
+    well = result(figure("node1", "node2", 1e9), figure("node2", "node1", 1e9))
+    assert (well.outcome, well.summary) == ("ok", "1 pair, all well")
+    names = Finding("name_mismatch", "warning", 0.6, "nodes disagree about vm")
+    beside = replace(well, findings=(names,))
+    assert (beside.outcome, beside.summary) == ("ok", "1 pair, all well; nodes disagree about vm")
+    failed = replace(well, findings=(replace(names, severity="critical"),))
+    assert (failed.outcome, failed.summary) == ("failed", "nodes disagree about vm")
