@@ -76,6 +76,11 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
 )
 _OF_SRUN = re.compile(r"\s{0,4}srun: error: [\w.-]{1,120}: tasks? \d")
 """Slurm's word about its tasks, which its own reader takes."""
+_HELPER = re.compile(
+    r": line \d{1,7}: {1,8}\d{1,9} (?:Killed|Terminated) {1,40}(?:\( {0,2})?"
+    r"(?:while|until|sleep|tail|watch|(?:\S{1,60}/)?nvidia-smi|vmstat|iostat|mpstat|sar|dstat|free|top|ping)\b"
+)
+"""A loop or a monitor in the background of a script, which ends it itself when the work is done."""
 FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
@@ -118,7 +123,7 @@ def read(text: str) -> Iterator[Said]:
         return
     numbered = _NUMBERED.search(text)
     told = _told(text) if numbered is None else signals.name(numbered.group("number"))
-    signal = "" if _OF_SRUN.match(text) else told
+    signal = "" if _OF_SRUN.match(text) or _HELPER.search(text) else told
     if signal:
         yield Said("process.signal", {"signal": signal, "what": text.strip()[:200]})
 

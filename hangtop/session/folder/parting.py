@@ -66,7 +66,7 @@ _LEVEL = re.compile(
     r"|^\[ {0,6}\d{1,9}\.\d{1,9}\]|\bkernel: | NCCL (?:INFO|WARN)"
     r"|^[\s:]{0,4}\[?[WID](?:\d{3,4})? |^#|^\s{0,20}(?:raise |except |assert |return |def |if "
     r"|for "
-    r"|import )|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
+    r"|import |(?:echo|printf) [\"'$]|p?kill -)|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
 )
 """Levels below an error, lines of the kernel and of NCCL, that have readers of their own; comments, tables, source."""
 _ASKED = re.compile(

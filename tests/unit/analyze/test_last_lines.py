@@ -99,3 +99,12 @@ def test_what_parts_say_as_a_program_goes_down_that_was_told_to(tmp_path: Path, 
     assert not verdict(tmp_path, f"{asked}\n{said}").findings
     assert verdict(tmp_path, said).findings
     assert verdict(tmp_path, asked + "\n" + "the next run is scored\n" * 50 + said).findings
+
+
+def test_a_loop_in_the_background_that_its_script_ends_is_no_rank(tmp_path: Path) -> None:
+    """The shell prints what it ended, with the commands of the loop."""
+    ended = "run.sh: line 160: 138253 Killed                  {0}\n    sleep 90; left=$(df -h /work | tail -1)\n    "
+    ended += 'echo "[watch] PANIC: the disk is full; the run was killed"\ndone )'
+    assert not verdict(tmp_path, ended.format("( while true; do")).findings
+    (killed,) = verdict(tmp_path, ended.format("python train.py").partition("\n")[0]).findings
+    assert killed.kind == "rank_killed"
