@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
+from hangtop.diagnosis.stacks.generic import PROMPT
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.answers import answered
@@ -189,6 +190,8 @@ def _advice(kind: str, status: RankStatus) -> str:
     if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
         if doing.waiting_on.startswith(SERVES):
             return IDLE
+        if doing.label.startswith(PROMPT):
+            return "Somebody left a breakpoint there: answer it on the terminal of this rank, or take it out."
         if doing.waits == "helper":
             return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
         if kind == "rank_stuck_in_code" and doing.waits == "storage":
@@ -211,6 +214,8 @@ def _manner(status: RankStatus, held: float) -> str:
         return ", busy"
     if in_one_sleep(status):
         return f", asleep for a time of its own, {duration(held)} after the others came"
+    if doing and doing.label.startswith(PROMPT):
+        return f", {PROMPT}"
     if status.blocked:
         if doing and doing.waiting_on and doing.syscall in OPENS:
             alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""

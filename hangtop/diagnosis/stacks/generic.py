@@ -11,7 +11,12 @@ from hangtop.diagnosis.stacks.vocabulary import ANY, NativeWait, Phase, Wait
 _STDLIB = "CPython 3.8-3.14"
 _RUN = "run CPython 3.11; 3.8-3.14"
 
+PROMPT = "waits at a prompt for somebody to type"
+
 GENERIC_WAITS: tuple[Wait, ...] = (
+    Wait("/pdb.py", "interaction _cmdloop cmdloop", "code", "storage", PROMPT, _RUN),
+    Wait("/code.py", "interact raw_input", "code", "storage", PROMPT, _STDLIB),
+    Wait("/IPython/terminal/", ANY, "code", "storage", PROMPT, "IPython 8"),
     Wait("/threading.py", "join _wait_for_tstate_lock", "lock", "lock", "waits for a thread to end", _RUN),
     Wait("/queue.py", "get put join", "lock", "lock", "waits at a queue", _RUN),
     Wait("/multiprocessing/queues.py", "get put join_thread", "lock", "helper", "waits at a process's queue", _RUN),

@@ -574,3 +574,12 @@ def test_a_rank_that_waits_for_somebody_to_connect_may_serve() -> None:
     assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (0,), "possible")
     assert found.summary.endswith("waits for a connection at tcp 127.0.0.1:8000")
     assert "idle" in found.advice
+
+
+def test_a_rank_at_a_breakpoint_is_told_to_be_at_a_prompt() -> None:
+    python = "/usr/lib/python3.12"
+    stack = [f"Cmd.cmdloop {python}/cmd.py:126", f"Pdb.interaction {python}/pdb.py:425", "main run.py:9"]
+    found = first(held_up_by(1, stack, syscall="read", waiting_on="/dev/pts/3").verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
+    assert found.summary.endswith("main (run.py:9), waits at a prompt for somebody to type")
+    assert "breakpoint" in found.advice
