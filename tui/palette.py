@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from hangtop.diagnosis.phrasing import ranks_on
+from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from tui.actions import ACTIONS
 from tui.host import Host
 from tui.keys import shown_keys
@@ -59,7 +59,7 @@ class ActionsProvider(Provider):
         """Findings, and the columns of the panel."""
         verdict = app.session.verdict
         for finding in verdict.findings if verdict is not None else ():
-            place = Place("findings", "", key_of(finding))
+            place = Place("findings", "", key_of(finding), finding.kind)
             text = harmless(f"Finding {finding.kind}, {where(finding)}")
             yield _Offer(text, harmless(finding.summary), partial(app.start_going, place), first=False)
         for column in app.panel.columns_told():
@@ -72,7 +72,7 @@ class ActionsProvider(Provider):
         if typed:
             found = (row for row in app.scene.ranks if str(row.number).startswith(typed))
             for row in islice(found, MOST_RANKS):
-                place = Place("ranks", "", row.number)
+                place = Place("ranks", "", row.number, ranks_text([row.number]))
                 text = ranks_on([row.number], [row.node.name])
                 yield _Offer(harmless(text.capitalize()), "its process", partial(app.start_going, place), first=False)
 

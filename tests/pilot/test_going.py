@@ -106,6 +106,20 @@ async def test_the_cursor_stays_on_its_row_when_others_come_before_it() -> None:
         assert shown.app.panel.node() == "c"
 
 
+async def test_who_is_gone_to_by_the_palette_is_named_on_the_way_back() -> None:
+    async with screen() as shown:
+        await shown.press("2", "colon", *"rank 30")
+        while "Rank 30 on node4" not in shown.text():
+            await shown.pilot.pause(0.05)
+        await shown.app.workers.wait_for_complete([one for one in shown.app.workers if one.name != "session"])
+        await shown.press("enter")
+        for _ in range(200):
+            if "Esc goes back" in shown.text():
+                break
+            await shown.pilot.pause(0.05)
+        assert "Ranks › rank 30   Esc goes back" in shown.text()
+
+
 async def test_the_palette_finds_actions_nodes_and_themes() -> None:
     async with screen() as shown:
         await shown.press("colon")

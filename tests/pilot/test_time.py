@@ -206,6 +206,7 @@ async def test_at_a_moment_of_the_past_nothing_is_called_now(monkeypatch: pytest
         title, heads = next(pair for pair in pairwise(shown.lines()) if "first to stop above" in pair[0])
         assert "to 02:47:05 ─" in title
         assert "now" not in title + heads
+        assert re.search(r"\d of 4 ranks on CPU then", shown.text())
         assert "Space Live" in shown.lines()[-1]
         await shown.press("5")
         assert "⏸ all until 02:47:05" in shown.text()

@@ -85,7 +85,8 @@ class Totals:
             on_cpu = sum(figures.on_cpu for figures in found)
             alive = plural(self.scene.count.ranks_alive, "rank")
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
-            more.append([(f"   {on_cpu} of {alive}", Tone.TEXT), (" on CPU now", Tone.DIM)])
+            when = "then" if self.scene.timeline.told()[0] else "now"
+            more.append([(f"   {on_cpu} of {alive}", Tone.TEXT), (f" on CPU {when}", Tone.DIM)])
         more.append(self._connecting())
         # each is told whole or not at all
         room = self.heatmap.app.size.width - 1 - _width(pieces)
