@@ -187,6 +187,16 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         assert app.head.now() > ahead
 
 
+async def test_of_what_was_not_played_yet_it_is_not_said_that_nothing_happened(recorded: Path) -> None:
+    async with replayed(recorded) as (app, pilot):
+        await pilot.press("1", "n")
+        assert "has not been played yet" in [note.message for note in app._notifications][-1]
+        assert app.head.player is not None
+        await app.head.player.seek(NOW + 10_000)
+        await pilot.press("n")
+        assert "nothing happened after this moment" in [note.message for note in app._notifications][-1]
+
+
 async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
     async with replayed(recorded) as (app, pilot):
         assert app.head.player is not None

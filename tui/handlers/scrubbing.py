@@ -46,10 +46,15 @@ def marks(step: int) -> Callable[[Host], object]:
     async def run(app: Host) -> None:
         timeline = app.scene.timeline
         mark = beside(timeline.marks, timeline.now if timeline.at is None else timeline.at, step)
-        if mark is None:
-            app.say("nothing happened after this moment" if step > 0 else "nothing is known to have happened before")
-        else:
+        player = app.head.player
+        if mark is not None:
             await go(app, mark.at)
+        elif step < 0:
+            app.say("nothing is known to have happened before")
+        elif player is not None and not player.ended:
+            app.say("what comes after this has not been played yet: . goes ahead, Space plays")
+        else:
+            app.say("nothing happened after this moment")
 
     return run
 
