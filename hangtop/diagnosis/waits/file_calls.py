@@ -5,6 +5,7 @@ from __future__ import annotations
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.system import OPENS
 from hangtop.diagnosis.tables.thresholds import STILL_SWITCHES_PER_S
+from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 _OF_NAMES = OPENS | frozenset("stat lstat fstat newfstatat statx access getdents64 close unlink mkdir".split())
@@ -21,6 +22,13 @@ def ends_calls(status: RankStatus) -> bool:
     if status.state != "working" or (status.motion.switches or 0.0) < STILL_SWITCHES_PER_S:
         return False
     return 2 * sum(map(_in_a_call, status.readings)) >= len(status.readings) > 0
+
+
+def on_a_disk(status: RankStatus) -> bool:
+    """True for a rank in state D where the kernel waits for a local disk: one big read of a slow one takes seconds."""
+    doing, motion = status.activity, status.motion
+    where = motion.wchan or (doing.wchan if doing is not None else "")
+    return motion.state == "D" and sleep_at(where).ordinary
 
 
 def _in_a_call(look: Activity) -> bool:

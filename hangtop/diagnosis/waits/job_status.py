@@ -22,7 +22,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.answers import answer_due
 from hangtop.diagnosis.waits.children import helpers_known
-from hangtop.diagnosis.waits.file_calls import ends_calls
+from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.patience import seen_after
@@ -114,7 +114,7 @@ class JobStatus:
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
         computes_on = computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit))
-        if self.job.live and (computes_on or ends_calls(culprit)):
+        if self.job.live and (computes_on or ends_calls(culprit) or on_a_disk(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:

@@ -37,3 +37,13 @@ def test_calls_that_end_are_progress(syscall: str, waiting_on: str, switches: fl
     assert first(diagnose(replace(made, stacks=stacks))).severity == severity, "the last look met it between two calls"
     job.span = job.stood_still = job.watched = 70.0
     assert first(job.verdict()).severity == "critical"
+
+
+@pytest.mark.parametrize(("wchan", "severity"), [("io_schedule", "info"), ("folio_wait_bit_common", "info"),
+                                                 ("wait_for_partner", "critical")])  # fmt: skip
+def test_a_second_in_state_d_at_a_local_disk_is_no_hang(wchan: str, severity: str) -> None:
+    """Before it has been there for as long as the rule of state D asks for, which gives it a minute."""
+    job = Sketch(watched=4.0, span=1.3, looks=2, stood_still=7.0, patience=4.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0).at(INDEXES, state="D", syscall="read", waiting_on="/data/shard-7").pulse(wchan=wchan)
+    assert first(job.verdict()).severity == severity
