@@ -51,6 +51,7 @@ _NVML = re.compile(
     r"|Unable to determine the device handle for [Gg][Pp][Uu]\S{0,4}"
     r" ?(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^\r\n:]{0,6}: "
     r"(?P<handle>[^\r\n]{1,80})"
+    r"|\b(?:NVML|nvml)\b[^\r\n]{0,80}: (?P<lost>GPU is lost)\b"
 )
 
 
@@ -58,9 +59,8 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     nvml = _NVML.search(text)
     if nvml is not None:
-        seen: Data = {
-            "error": (nvml.group("error") or nvml.group("smi") or nvml.group("none") or nvml.group("handle")).strip()
-        }
+        words = (nvml.group(name) for name in ("error", "smi", "none", "handle", "lost"))
+        seen: Data = {"error": next(word for word in words if word).strip()}
         if nvml.group("bus"):
             seen["bus_id"] = nvml.group("bus").lower()
         yield Said("gpu.unseen", seen)
@@ -80,7 +80,7 @@ FAMILY = Family(
     (
         b"nvidia-container-", b"select device driver", b"Error response from daemon", b"OCI runtime", b"CDI devices",
         b"pyxis: ", b"enroot-", b"FATAL: ", b"initialize NVML", b"NVIDIA-SMI has failed",
-        b"determine the device handle", b"No devices were found",
+        b"determine the device handle", b"No devices were found", b"GPU is lost",
     ),
     read,
 )  # fmt: skip

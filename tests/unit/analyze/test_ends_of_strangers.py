@@ -54,6 +54,7 @@ ENDS = [
     ("May  2 16:03:58Z n1 agent GCP Metadata Service says termination is imminent", "rank_killed", "preempt"),
     (HYDRA, "rank_crashed", "ABRT"),
     ("2026/05/02 23:03:50 Failed to initialize NVML: could not load NVML library.", "gpu_lost", "NVML"),
+    ("slurmstepd: error: NVML: Failed to get usage(15): GPU is lost", "gpu_lost", "GPU is lost"),
     ("CUDA Error: no CUDA-capable device is detected", "invalid_device", "does not have"),
     (STACK, "rank_crashed", "aborted"),
     (REPORT, "rank_crashed", "ranks 0,2 on n7"),
