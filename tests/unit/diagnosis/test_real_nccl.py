@@ -3,7 +3,8 @@
 ``hangtop triage --record``, a few seconds each, with one thing gone wrong, as their names say. ``extra`` called a
 collective that the others did not, which NCCL took for the next one of theirs, as it did with ``kinds`` and ``sizes``;
 ``lit`` is Lightning. Beside ``early``, ``raises`` and ``slowcpu`` another run was there, or ended meanwhile; ``early``
-was recorded before torch's word at exit was read. Folders have logs.
+was recorded before torch's word at exit was read. From ``litsave`` on each job was in a PID namespace of its own, whose
+neighbours shared its home; ``sources`` broadcast from another rank than the others. Folders have logs.
 """
 
 from __future__ import annotations
@@ -61,6 +62,12 @@ EXPECTED = {
     "kinds": ("healthy", "", ()),
     "litsave": ("hung", "collective_mismatch", (0,)),
     "fullstate": ("hung", "collective_mismatch", (0,)),
+    "producer": ("crashed", "rank_crashed", (1,)),
+    "deadthread": ("hung", "rank_stuck_on_lock", (2,)),
+    "prompt": ("hung", "rank_stuck_in_code", (1,)),
+    "server": ("hung", "rank_stuck_in_code", (0,)),
+    "tokenise": ("healthy", "waiting", (0,)),
+    "decode": ("healthy", "", ()),
     "sources": ("hung", "collective_size_mismatch", ()),
     "stages2": ("hung", "rank_stuck_on_lock", (2,)),
 }
