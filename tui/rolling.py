@@ -21,13 +21,22 @@ class Rolling(Generic[T]):
         self._values: dict[str, T] = {}
         self._next = 0
 
+    def fill(self, nodes: Sequence[NodeState]) -> bool:
+        """Work out the next ones that have no value yet; whether all nodes have one now."""
+        values, of = self._values, self._of
+        missing = [node for node in nodes if node.name not in values]
+        for node in missing[:AT_ONCE]:
+            values[node.name] = of(node)
+        return len(missing) <= AT_ONCE
+
     def turn(self, nodes: Sequence[NodeState]) -> list[T]:
-        """Renew what is due and return all values."""
+        """Renew what is due and return all values; who cannot wait for those of so many nodes calls :meth:`fill`."""
         values, of = self._values, self._of
         count = len(nodes)
         if len(values) != count:
-            self._values = values = {node.name: of(node) for node in nodes}
-            return list(values.values())
+            self._values = values = {
+                node.name: values[node.name] if node.name in values else of(node) for node in nodes
+            }
         for step in range(min(AT_ONCE, count)):
             node = nodes[(self._next + step) % count]
             values[node.name] = of(node)

@@ -75,7 +75,7 @@ async def test_ranks_that_cannot_be_asked_say_what_would_let_them() -> None:
     async with screen(Paper(nodes=1, gpus=2).session()) as shown:
         await shown.press("T")
         text = shown.text()
-        assert "no rank can be asked for a trace" in text
+        assert "No rank can be asked for a trace" in text
         assert "this session has no connections" in text
         assert "KINETO_USE_DAEMON=1" in text
 

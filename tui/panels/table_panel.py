@@ -20,6 +20,9 @@ from tui.widgets.table import Column, Table
 R = TypeVar("R")
 T = TypeVar("T")
 
+BREATH = 0.01
+"""Seconds between two parts of a count, in which keys and paints have their turn."""
+
 
 class TablePanel(Panel, Generic[R]):
     """A panel that is one table under a line of totals."""
@@ -49,6 +52,8 @@ class TablePanel(Panel, Generic[R]):
         """Whether somebody moved the cursor: until then it stands on whom the verdict blames."""
         self._stood: Hashable = None
         """The row that it was put on for that."""
+        self._counting = False
+        """The totals are being counted, and shown when that is done."""
 
     def rolling(self, of: Callable[[NodeState], T]) -> Rolling[T]:
         """Totals by node that are worked out anew when the filter is another."""
@@ -105,8 +110,23 @@ class TablePanel(Panel, Generic[R]):
             self.table.bring(min(len(self.table.rows), self.table.cursor + self.table.size.height // 2))
             self.table.show_cursor()
         self.table.feed(rows)
-        self.bar.show(self.totals())
+        self._show_totals()
         self._explain()
+
+    def _show_totals(self) -> None:
+        """Show the totals; of thousands of nodes they are counted a part at a time, with a breath between two."""
+        nodes = self.scene.nodes
+        if all(sums.fill(nodes) for sums in self._rolling):
+            self.bar.show(self.totals())
+        elif not self._counting:
+            self._counting = True
+            self.bar.show([("  counting …", Tone.DIM)])
+            self.set_timer(BREATH, self._count_on)
+
+    def _count_on(self) -> None:
+        self._counting = False
+        if self.display:
+            self._show_totals()
 
     def _explain(self) -> None:
         """Say what the column means that orders the rows, while one does."""
@@ -154,7 +174,7 @@ class TablePanel(Panel, Generic[R]):
         for sums in self._rolling:
             sums.forget()
         if self.is_attached:
-            self.bar.show(self.totals())
+            self._show_totals()
 
     def fields(self) -> list[str]:
         """The columns' titles, as filters write them."""
@@ -171,12 +191,12 @@ class TablePanel(Panel, Generic[R]):
     def mark(self) -> None:
         """Mark the row."""
         self.table.toggle_mark()
-        self.bar.show(self.totals())
+        self._show_totals()
 
     def mark_all(self) -> None:
         """Mark every row shown."""
         self.table.mark_all()
-        self.bar.show(self.totals())
+        self._show_totals()
 
     def here(self) -> Hashable:
         """Key of the row under the cursor."""

@@ -80,7 +80,7 @@ def test_the_same_change_of_many_ranks_is_one_line() -> None:
     changes = [Change(10.0 + rank / 100, "node1", f"rank {rank} started (pid {rank})") for rank in range(8)]
     changes += [Change(11, "node2", "live"), Change(20, "node1", "rank 3 ended"), Change(21, "node2", "rank 9 ended")]
     assert [change.text for change in told(reversed(changes), 10)] == [
-        "rank 9 ended", "rank 3 ended", "live", "ranks 0-7 started",
+        "rank 9 ended on node2", "rank 3 ended on node1", "live", "ranks 0-7 started on node1",
     ]  # fmt: skip
     assert len(told(reversed(changes), 2)) == 2
 
@@ -103,13 +103,13 @@ def test_the_same_change_of_many_nodes_is_one_line() -> None:
         Change(40.4, "node5", "rank 40 is gone (pid 3)", "ended"),
     ]
     assert [(change.node, change.text) for change in told(reversed(changes), 10)] == [
-        ("node5", "rank 40 is gone (pid 3)"),
-        ("node4", "ranks 32-33 are gone"),
-        ("node3", "rank 24 is gone (pid 1)"),
+        ("", "rank 40 is gone (pid 3) on node5"),
+        ("", "ranks 32-33 are gone on node4"),
+        ("", "rank 24 is gone (pid 1) on node3"),
         ("node5", "lost: no answer"),
         ("node5", "lost: no answer"),
         ("node[3-4]", "lost: cut"),
-        ("node[1-12]", "ranks 8-103 started"),
+        ("", "ranks 8-103 started on node[1-12]"),
     ]
 
 
@@ -134,5 +134,9 @@ def test_totals_of_a_large_job_come_round_in_a_few_ticks() -> None:
     assert sum(totals.turn(nodes)) == len(nodes)
     totals.forget()
     seen.clear()
-    totals.turn(nodes)
-    assert len(seen) == len(nodes)
+    assert [totals.fill(nodes) for _ in range(3)] == [False, False, True]
+    assert len(seen) == len(nodes), "each once"
+    nodes.append(NodeState("another"))
+    seen.clear()
+    assert len(totals.turn(nodes)) == len(nodes)
+    assert len(seen) == rolling.AT_ONCE + 1, "one node more makes nobody count all the others anew"
