@@ -75,6 +75,19 @@ async def test_a_filter_that_nothing_passes_says_so() -> None:
         assert "no row matches “rank=99” (32 in all)" in shown.text()
 
 
+async def test_the_logs_say_what_no_line_passes_and_of_files_that_there_is_none() -> None:
+    session = Paper(nodes=1).session()
+    async with screen(session) as shown:
+        await shown.press("5")
+        assert "no line yet: logs of ranks are found through" in shown.text()
+        say(session, "node1", 0, NOW - 3, "step 1")
+        await shown.draw()
+        await shown.press("w")
+        assert "none of 1 line passes severity " in shown.text()
+        await shown.press("slash", *"loss", "enter")
+        assert "none of 1 line passes “loss” and severity " in shown.text()
+
+
 async def test_order_by_any_column_and_turned_round() -> None:
     async with screen(Paper(slow=11).session()) as shown:
         await shown.press("2", *["greater_than_sign"] * 4)

@@ -175,6 +175,8 @@ async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert "pg_config" not in words
         assert "all_reduce" not in words.partition("9 Groups")[2]
+        assert "nothing of this is in these files" in words
+        assert "stdout and stderr" not in words
 
 
 async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:

@@ -25,6 +25,7 @@ from tui.widgets.loglines import LogView
 EVERYTHING = "*"
 """Asks the nodes for raw lines of every followed file, sampled."""
 
+EMPTY = "no line yet: logs of ranks are found through their stdout and stderr; --log names others"
 FEW = 16
 """Nodes up to which each line stands alone at first."""
 PERIOD = 10.0
@@ -99,6 +100,7 @@ class LogsPanel(Panel):
         self.book.fold(len(self.scene.nodes) > FEW if self._folds is None else self._folds)
         new = self.book.take(self.scene.state)
         self._ask()
+        self.view.empty = self.hint(EMPTY)
         self.view.feed(new)
         if self._wanted is not None and self._stand(self._wanted):
             self._wanted = None

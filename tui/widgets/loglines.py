@@ -8,7 +8,9 @@ from textual import events
 from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
+from hangtop.diagnosis.phrasing import listed
 from tui.filter import Filter
+from tui.format import plural
 from tui.logbook import SEVERITIES, LogBook, LogLine, next_alarm
 from tui.text import cells, fit, harmless
 from tui.theme import Ground, Tone
@@ -29,6 +31,8 @@ class LogView(Lines):
     def __init__(self, book: LogBook) -> None:
         super().__init__(id="log")
         self.book = book
+        self.empty = ""
+        """What is said where no line is known."""
         self.following = True
         self.unseen = 0
         """Lines that came since it stopped following."""
@@ -180,9 +184,10 @@ class LogView(Lines):
 
     def _nothing(self) -> str:
         if self.book.lines:
-            lowest = SEVERITIES[self.book.lowest]
-            return f"none of {len(self.book.lines)} lines passes “{self.book.filter.text}” and severity {lowest}"
-        return "no line yet: logs of ranks are found through their stdout and stderr; --log names others"
+            wanted = [f"“{self.book.filter.text}”"] if self.book.filter.text else []
+            wanted += [f"severity {SEVERITIES[self.book.lowest]}"] if self.book.lowest else []
+            return f"none of {plural(len(self.book.lines), 'line')} passes {listed(wanted)}"
+        return self.empty
 
     def on_click(self, event: events.Click) -> None:
         """Stand on a line."""
