@@ -29,6 +29,7 @@ from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.on_gpus import with_gpus
 from hangtop.diagnosis.verdict.other_jobs import other_jobs
+from hangtop.diagnosis.verdict.quiet import gone_quiet
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
@@ -225,7 +226,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         return f"no rank is known on {count(nodes, 'node')}; GPUs in use there: {used}"
     if not job.ranks and job.motion.moving:
         return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
-    still = waiting or standing(job_status) or "nothing was seen to move and nothing is known to be wrong"
+    nothing = "nothing was seen to move and nothing is known to be wrong"
+    still = waiting or standing(job_status) or gone_quiet(job) or nothing
     return f"{seen}{watched}: {still}{_would_settle(job_status)}"
 
 

@@ -210,3 +210,14 @@ def test_ranks_of_a_node_that_is_not_heard_are_still_on_it() -> None:
     for name in ("node1", "node2"):
         job.node(name, link="stale")
     assert "4 ranks on 2 nodes" in job.verdict().summary
+
+
+def test_of_a_node_that_has_just_gone_quiet_it_is_said_that_it_has_and_not_that_nothing_moves() -> None:
+    job = Sketch(world=4, nodes=2)
+    job.node("node2", link="stale", seen_at=NOW - 5)
+    verdict = job.verdict()
+    assert verdict.outcome == "unknown"
+    assert "node2 has sent nothing for 5 s" in verdict.summary
+    assert "nothing was seen to move" not in verdict.summary
+    job.node("node2", link="live", seen_at=NOW)
+    assert "nothing was seen to move" in job.verdict().summary
