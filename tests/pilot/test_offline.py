@@ -157,6 +157,7 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
                 assert told.lstrip().startswith("<02:47:00")
             else:
                 assert not any("started" in line for line in lines)
+                assert any("02:47:00 ✖ crash" in line for line in lines), "nor did it crash when this was opened"
 
 
 async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_log() -> None:

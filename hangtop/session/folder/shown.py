@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,7 +145,9 @@ class FilesSession(Session):
 
 
 def shown_session(contents: Contents, job: Job, name: str) -> Session:
-    """A session over a folder's contents, judged."""
+    """A session over a folder's contents, judged; what the verdict says happened before they were last written."""
     session = FilesSession(contents, job, name)
     session.publish(diagnose(job))
+    at = written(contents, job)
+    session.state.changes = Changes(replace(change, at=at) for change in session.state.changes)
     return session
