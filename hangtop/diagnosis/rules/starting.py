@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
-from hangtop.diagnosis.rules.stuck import COMING_UP
+from hangtop.diagnosis.rules.stuck import COMING_UP, begun
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus, moves_on, visibly_works
@@ -24,7 +24,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     graph = job_status.graph
-    if graph is None or not coming or len(coming) * 2 < len(job_status.of("waiting")):
+    if graph is None or not coming or len(coming) * 2 < len(job_status.of("waiting")) or begun(graph.waiters):
         return
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)
     late = [culprit for culprit in graph.culprits if culprit not in coming]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, next_step
@@ -116,8 +116,17 @@ def last_known(job_status: JobStatus) -> Iterator[Finding]:
 
 def coming_up(graph: WaitGraph) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
+    if begun(graph.waiters):
+        return False
     coming = [one for one in graph.waiters if one.activity and one.activity.kind in COMING_UP]
     return bool(coming) and len(coming) * 2 >= len(graph.waiters)
+
+
+def begun(waiters: Iterable[RankStatus]) -> bool:
+    """Whether one of them waits in an operation of training, and nobody in a start: a store may be used again later."""
+    kinds = {one.activity.kind for one in waiters if one.activity is not None and "init" not in one.activity.context}
+    starts = any(one.activity is not None and one.activity.kind == "init" for one in waiters)
+    return bool(kinds & {"collective", "p2p"}) and not starts
 
 
 def kind_of(status: RankStatus) -> str:

@@ -12,7 +12,7 @@ from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.generic import LEFT
 from hangtop.diagnosis.stacks.leaf import Leaf, find, packs_object
-from hangtop.diagnosis.stacks.system import System
+from hangtop.diagnosis.stacks.system import NETWORK, System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
 from hangtop.diagnosis.stacks.vocabulary import Phase
 
@@ -131,7 +131,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         decided_by=decided.frame if decided is not None else None,
         user=user,
         frames=mine,
-        native_would_tell=decided is None and _open(kind, waits, mine),
+        native_would_tell=decided is None and _open(kind, waits, mine, system),
         by_name=leaf is None
         and not any(row.kind == kind for row in phases)
         and (hint == kind or _by_direction(system) == kind or meaning is _TRIES),
@@ -229,10 +229,14 @@ def begins_a_program(frame: Frame) -> bool:
     return frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap")
 
 
-def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
-    """Whether native frames could say more: C code that Python called is not on a Python stack."""
+def _open(kind: Kind, waits: Waits, frames: tuple[Frame, ...], system: System) -> bool:
+    """Whether native frames could say more: C code that Python called is not on a Python stack.
+
+    A wait at a store is in C: the kernel shows that it polls a socket, and not whose.
+    """
     if any(frame.native for frame in frames):
         return False
+    at_a_store = waits == "storage" and system.label == NETWORK and not system.waiting_on
     # who gathers what it saves waits for its GPU, and for the others, in a call that looks like work
     busy = kind in ("code", "checkpoint") and waits in ("device", "nothing")
-    return busy or kind in ("backward", "forward") or waits == "unknown"
+    return busy or at_a_store or kind in ("backward", "forward") or waits == "unknown"

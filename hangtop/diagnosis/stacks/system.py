@@ -27,6 +27,8 @@ _CHILD = frozenset(("wait4", "waitid"))
 _NETWORK = frozenset(
     "connect accept accept4 sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
 )
+NETWORK = "waits for the network"
+"""Label of whoever is in one of these."""
 _WRITES = frozenset("write pwrite64 writev pwritev fsync fdatasync sync syncfs fallocate truncate ftruncate".split())
 _READS = frozenset("read pread64 readv preadv getdents64".split())
 _NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")
@@ -89,7 +91,7 @@ def _direction(call: str, target: str) -> Direction:
 
 def _file_label(call: str, target: str) -> str:
     if call in _NETWORK:
-        return "waits for the network"
+        return NETWORK
     if call in OPENS and _direction(call, target):
         return f"waits to open a file that it {_direction(call, target)}"
     return "writes" if call in _WRITES else "reads" if "read" in call else f"waits in {call}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -54,7 +55,7 @@ def answer_due(status: RankStatus, waited: float) -> float:
 
 
 def _through_a_thread(doing: Activity) -> bool:
-    if doing.thread == "python" and doing.label == "waits for the network":
+    if doing.thread == "python" and doing.label == NETWORK:
         return True
     holder = doing.holder  # several threads, of which none is the one
     return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in _FEEDS

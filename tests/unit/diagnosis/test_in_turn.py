@@ -1,0 +1,34 @@
+"""Ranks that save one after the other, each told by the store when it is its turn: a wait in C at their own line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.native import native_wanted
+from tests.support.jobs import BARRIER, NOW, Sketch, first, frame
+
+TURN = ["save_in_turn save.py:12", "main train.py:40"]
+SAVES = ["write_shards save.py:20", "save_in_turn save.py:14", "main train.py:40"]
+
+
+def in_turn() -> Job:
+    """Rank 0 has saved, rank 1 does, ranks 2 and 3 wait for their turn."""
+    job = Sketch(watched=60.0, span=14.0, stood_still=14.0, patience=10.0)
+    job.ranks().at(TURN, syscall="poll")
+    job.ranks(0).at(BARRIER)
+    job.ranks(1).at(SAVES, syscall="fsync", waiting_on="/data/rank1.pt").pulse(written=5e6, switches=20)
+    return job.job()
+
+
+def test_native_frames_tell_that_it_is_a_store_and_the_one_that_saves_is_waited_for() -> None:
+    job = in_turn()
+    assert set(native_wanted(job)) & {2, 3}
+    own = next(dump for dump in reversed(job.stacks) if dump.pid == 1002)
+    inner = [frame(f"{name} libtorch_cpu.so:0")._replace(native=True) for name in ("__poll", "c10d::TCPStore::wait")]
+    threads = [own.threads[0]._replace(frames=[*inner, *own.threads[0].frames])]
+    native = own._replace(method="native", at=NOW - 0.01, threads=threads)
+    told = replace(job, stacks=(*job.stacks, native), stack_nodes=(*job.stack_nodes, "node2"))
+    found = first(diagnose(told))
+    assert (found.kind, found.ranks) == ("waiting", (1,))
