@@ -13,7 +13,8 @@ from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
 from hangtop.diagnosis.rules.lost import came_to_its_end, left_early, left_no_word, lingers
-from hangtop.diagnosis.rules.nccl_log import failing_warnings, lost_connections, retried
+from hangtop.diagnosis.rules.lost_peers import lost_connections
+from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus

@@ -221,40 +221,6 @@ def _of_peers(job: Job, peers: Sequence[str]) -> str:
     return next((finding.kind for finding in ports if nodes & set(finding.nodes)), "")
 
 
-def lost_connections(job: Job) -> tuple[LogEvent, ...]:
-    """Words of ranks that lost a peer: they are victims."""
-    told = (
-        *warned(job, "connection_closed", "ib_flush", "proxy"),
-        *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
-        *(event for event in said(job, "nccl_tests.failed") if event.data.get("consequence") is True),
-        *said(job, "gloo.closed"),
-        *said(job, "horovod.victim"),
-        *said(job, "jax.victim"),
-    )
-    lines_told = {(event.source, event.line, event.rank) for event in told}
-    raised = said(job, "python.exception", "connection")
-    return (*told, *(event for event in raised if (event.source, event.line, event.rank) not in lines_told))
-
-
-def remote_error(job: Job) -> Iterator[Finding]:
-    """nccl_remote_error: "remote process exited", connections closed by the peer. A consequence: the peer failed first.
-
-    Needs NCCL's warnings, torch's watchdog, gloo's errors or a test of nccl-tests.
-    """
-    events = lost_connections(job)
-    if not events:
-        return
-    ranks, nodes = ranks_in(events), hosts_in(job, events)
-    peers = sorted({text_of(event, "peer") for event in events} - {""})
-    yield Finding(
-        "nccl_remote_error", "critical", 0.5,
-        f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
-        "which ended first",
-        nodes=nodes, evidence=lines(events),
-        advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
-    )  # fmt: skip
-
-
 def socket_fallback(job: Job) -> Iterator[Finding]:
     """network_socket_fallback: NCCL uses plain sockets on nodes that have active InfiniBand or RoCE ports.
 

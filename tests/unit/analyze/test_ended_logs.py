@@ -107,6 +107,18 @@ def test_a_rank_that_says_nothing_is_known_by_its_place_among_its_node_s(tmp_pat
     assert (found.kind, found.ranks) == ("watchdog_timeout", (6,))
 
 
+def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) -> None:
+    lost = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:21177\n"
+    for local in range(4):
+        folder = tmp_path / "none_4f2k" / "attempt_0" / str(local)
+        folder.mkdir(parents=True)
+        text = "[rank{0}]: Traceback (most recent call last):\n" + lost if local % 2 else "step 6\n"
+        (folder / "stderr.log").write_text(text.format(local))
+    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (found.kind, found.ranks) == ("nccl_remote_error", ())
+    assert "of ranks 0,2 there is no word" in found.summary
+
+
 def test_the_last_rank_is_named_by_the_others_and_the_size(judge: Judge) -> None:
     verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)})
     assert roots(verdict) == [("rank_killed", (3,))]
