@@ -129,7 +129,9 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
         if gaps and len(gaps) * 4 <= len(gaps) + len(reported):
             how = "nothing: had not launched it, as far as logs are here"
             return gaps, f"{'says' if len(gaps) == 1 else 'say'} {how}", 0.65
-    if len({number_of(event, "group_rank") for event in group.events if event.rank is None} - {None}) > 1:
+    labelled = {number_of(event, "group_rank") for event in group.events if event.rank is not None}
+    bare = {number_of(event, "group_rank") for event in group.events if event.rank is None}
+    if len(bare - labelled - {None}) > 1:  # what() of an exception repeats what a rank said
         return (), "those that report give only their ranks within groups, so nothing tells who did not come", 0.5
     if len(reported) < 2:
         return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5

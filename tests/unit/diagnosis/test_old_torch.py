@@ -6,6 +6,8 @@ its SeqNum since 2.0 and NumelIn and NumelOut since 2.1; 2.2 puts ``[rankN]:`` i
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hangtop.diagnosis.finding import Verdict
@@ -70,3 +72,14 @@ def test_a_group_that_is_named_is_not_called_unnamed() -> None:
         job.says("torch.watchdog_timeout", rank, op="ALLREDUCE", seq=7, group="0")
     assert "unnamed" not in first(job.verdict()).summary
     assert "no process group" not in first(job.verdict()).advice
+
+
+def test_what_an_exception_repeats_of_a_labelled_rank_hides_no_label() -> None:
+    job = after(4)
+    for rank in range(4):
+        work: dict[str, Any] = {"op": "ALLGATHER", "seq": 1, "ran_ms": 120000, "group": "0", "group_rank": rank}
+        job.says("torch.watchdog_timeout", rank, ago=9, source="job.log", **work)
+        job.says("torch.watchdog_timeout", None, ago=9, source="job.log", raised=True, **work)
+    found = first(job.verdict())
+    assert found.kind == "watchdog_timeout"
+    assert "all that report had launched it" in found.summary
