@@ -29,6 +29,8 @@ RANKS_BELOW = 9
 title, heads, and five of them."""
 MOST_TIME = 32
 """Lines of the charts of a small job that does not fill the rest."""
+LEAST_TIME = 8
+"""Lines that charts keep where nodes of a small job need theirs."""
 VIEWS = ("each GPU in figures", "two cells a GPU", "half a block a node")
 """From the closest to the farthest."""
 
@@ -94,7 +96,11 @@ def shares(
         time = min(max(time, MOST_TIME), time + left - filled)
         found = _few(width, time, height - time)
         return found._replace(heat=max(found.heat, figures))
-    return _few(width, time, left)
+    found = _few(width, time, left)
+    missing = figures - found.heat
+    if 0 < missing <= time - LEAST_TIME:  # better all nodes and a chart less
+        return found._replace(time=time - missing, heat=figures)
+    return found
 
 
 def _few(width: int, time: int, left: int) -> Shares:

@@ -17,7 +17,7 @@ from tests.support.screens import NOW, Paper
 from tui.changes import MARKS
 from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.remembered import Remembered
-from tui.sharing import FEW, GRAPH, HAPPENED, MOST_TIME, shares
+from tui.sharing import FEW, GRAPH, HAPPENED, LEAST_TIME, MOST_TIME, shares
 from tui.timeline import ZOOMS, Timeline
 
 STRETCHES = st.lists(
@@ -164,11 +164,18 @@ def test_the_ranks_of_a_small_job_that_hangs_have_what_what_happened_does_not_ne
 def test_charts_of_a_small_job_take_what_it_does_not_fill_and_no_more(height: int, need: int, figures: int) -> None:
     before = shares(200, height, 2, need=need)
     part = shares(200, height, 2, need=need, figures=figures)
-    assert part.time >= before.time
     if part.time > before.time:
         assert part.heat >= figures
         assert part.time + figures + max(need, HAPPENED) <= height
         assert part.time == MOST_TIME or part.time + figures + max(need, HAPPENED) == height
+
+
+def test_all_nodes_of_a_small_job_are_on_view_where_charts_can_spare_the_lines() -> None:
+    before, part = shares(120, 32, 16), shares(120, 32, 16, figures=16)
+    assert before.heat < 16
+    assert (part.heat, part.time) == (16, before.time - (16 - before.heat))
+    assert part.time >= LEAST_TIME
+    assert shares(80, 20, 16, figures=16) == shares(80, 20, 16), "there they cannot"
 
 
 def test_beside_the_map_of_a_job_that_hangs_the_culprits_last_lines_have_what_the_picture_of_waits_leaves() -> None:
