@@ -41,6 +41,8 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
+    if any(one.state == "unseen" and one.motion.moves_data for one in present):
+        return  # nobody looked into it, and it saves or reads
     if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
         return
     odd, why = _odd(present)

@@ -22,6 +22,7 @@ from hangtop.diagnosis.rules.hearsay import hearsay
 from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
 from hangtop.diagnosis.rules.launching import launching
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
+from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
@@ -141,7 +142,10 @@ def _quiet(job_status: JobStatus) -> Outcome:
     leaves = all(one.state == "leaving" for one in job_status.present)
     lost = any(node.link in ("stale", "lost") for node in job.nodes.values())
     coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
-    begins = (coming and age < START_LONGEST_S) or (age < START_S and job_status.of("missing") and not leaves)
+    trains = job_status.graph is not None and begun(job_status.of("waiting"))
+    begins = (coming and age < START_LONGEST_S and not trains) or (
+        age < START_S and job_status.of("missing") and not leaves
+    )
     if begins and not lost:
         return "starting"
     if any(node.link not in ("live", "limited") for node in job.nodes.values()):

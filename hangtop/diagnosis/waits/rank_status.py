@@ -263,8 +263,8 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
 def _of_waits(doing: Activity, moves: Moves, load: Load) -> State:
     """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
     waits = waits_for_others(doing, moves)
-    if load == "computing" and waits:
-        return "working"
+    if waits and (load == "computing" or (doing.kind == "store" and moves.motion.moves_data)):
+        return "working"  # who reads or writes in earnest has left the store since it was looked at
     if doing.kind != "device" or not waits:
         return "waiting" if waits else "working"
     return "waiting" if load == "spinning" else "on_gpu"

@@ -7,9 +7,10 @@ from dataclasses import replace
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.native import native_wanted
-from tests.support.jobs import BARRIER, NOW, Sketch, first, frame
+from tests.support.jobs import BARRIER, NOW, Sketch, first, frame, kinds
 
 TURN = ["save_in_turn save.py:12", "main train.py:40"]
+STORE_WAIT = ["get_all /env/site-packages/torch/distributed/elastic/utils/store.py:60", *TURN]
 SAVES = ["write_shards save.py:20", "save_in_turn save.py:14", "main train.py:40"]
 
 
@@ -32,3 +33,21 @@ def test_native_frames_tell_that_it_is_a_store_and_the_one_that_saves_is_waited_
     told = replace(job, stacks=(*job.stacks, native), stack_nodes=(*job.stack_nodes, "node2"))
     found = first(diagnose(told))
     assert (found.kind, found.ranks) == ("waiting", (1,))
+    assert diagnose(told).outcome == "healthy"
+
+
+def test_who_saves_since_it_was_looked_at_is_at_the_store_no_more() -> None:
+    job = Sketch(watched=60.0, span=14.0, stood_still=14.0, patience=10.0)
+    job.ranks().at(STORE_WAIT, syscall="poll")
+    job.ranks(0, 1).at(BARRIER)
+    assert first(job.verdict()).severity == "critical"
+    job.ranks(2).pulse(written=5e6, switches=20)
+    assert job.verdict().outcome == "healthy"
+
+
+def test_a_rank_that_nobody_looked_into_and_that_saves_is_no_stall() -> None:
+    job = Sketch(watched=60.0, span=14.0, stood_still=14.0, patience=10.0)
+    job.ranks().at(BARRIER)
+    job.ranks(3).unread("timeout: py-spy did not come back")
+    job.ranks(3).pulse(written=5e6, switches=20)
+    assert "job_stalled" not in kinds(job.verdict())
