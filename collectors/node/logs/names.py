@@ -11,6 +11,8 @@ _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
 """``workerlog.1`` is Paddle's."""
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
+_SLURM_ARRAY = re.compile(r"^slurm-\d+_\d+\.(?:out|err)$")
+"""sbatch's own name for the log of one job of an array: each is a job by itself, and its number no rank's."""
 _NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>[1-9]\d{1,8})(?!\d)", re.I)
 _NODE = re.compile(
     r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]{0,63}?\d{1,9})(?=[/._-]|$)", re.I
@@ -43,7 +45,7 @@ def hints(path: str) -> Hints:
     name = os.path.basename(path)
     nccl = _NCCL.search(name)
     local = _LOCAL.search(name)
-    rank = None if local is not None else _RANK.search(name) or _SLURM_TASK.search(path)
+    rank = None if local is not None or _SLURM_ARRAY.match(name) else _RANK.search(name) or _SLURM_TASK.search(path)
     return Hints(
         rank=int(rank.group("rank")) if rank is not None else None,
         local_rank=int(local.group("local") or local.group("worker")) if local is not None else None,

@@ -486,7 +486,8 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
         ("logs/rank_12.log", names.Hints(rank=12)),
         ("logs/node7/rank3.out", names.Hints(rank=3, host="node7", stream="stdout")),
         ("local_rank_2.err", names.Hints(local_rank=2, stream="stderr")),
-        ("slurm-123456_7.out", names.Hints(rank=7, stream="stdout")),
+        ("slurm-123456_7.out", names.Hints(stream="stdout")),  # a job of an array
+        ("train-123456_7.out", names.Hints(rank=7, stream="stdout")),
         ("slurm-123456.out", names.Hints(stream="stdout")),
         ("nccl.gpu-3.4711.log", names.Hints(host="gpu-3", pid=4711, stream="nccl")),
         ("nccl_N2_n2-010_n2-012.log", names.Hints(stream="nccl")),
