@@ -142,10 +142,8 @@ def _quiet(job_status: JobStatus) -> Outcome:
     leaves = all(one.state == "leaving" for one in job_status.present)
     lost = any(node.link in ("stale", "lost") for node in job.nodes.values())
     coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
-    trains = job_status.graph is not None and begun(job_status.of("waiting"))
-    begins = (coming and age < START_LONGEST_S and not trains) or (
-        age < START_S and job_status.of("missing") and not leaves
-    )
+    comes = coming and age < START_LONGEST_S and not (job_status.graph and begun(job_status.of("waiting")))
+    begins = comes or (age < START_S and job_status.of("missing") and not leaves)
     if begins and not lost:
         return "starting"
     if any(node.link not in ("live", "limited") for node in job.nodes.values()):
