@@ -16,6 +16,8 @@ CHANGES = 16
 """States of a port that are remembered."""
 SETTLED = 2.5
 """Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
+SETTLED_BY_TOOL = 8.0
+"""The same of a port for whose counters ``perfquery`` is run: that is done every five seconds."""
 
 
 def port(here: Here, sample: PortFacts) -> None:
@@ -113,7 +115,8 @@ def port_use(here: Here, sample: PortUse) -> None:
 def settle_rates(node: NodeState, at: float) -> None:
     """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
     for port in node.ports.values():
-        if port.counters and at - port.at > SETTLED:
+        settled = SETTLED_BY_TOOL if port.source.startswith("perfquery") else SETTLED
+        if port.counters and at - port.at > settled:
             port.before, port.span, port.at = port.counters, at - port.at, at
     for known in node.interfaces.values():
         if known.counters is not None and at - known.at > SETTLED:

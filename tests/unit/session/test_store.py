@@ -100,6 +100,17 @@ def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
     assert node.ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
 
 
+def test_counters_that_a_tool_is_asked_for_seldom_keep_their_rate_until_then(wire: Wire) -> None:
+    """In a container without sysfs they come every five seconds: a link in use was idle for half of each."""
+    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 0}), at=1001.0)
+    wire.say(PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 1000}), at=1006.0)
+    for second in range(1007, 1011):
+        assert wire.say(at=float(second)).ports["mlx5_0/1"].rate("port_rcv_data") == 200.0
+    node = wire.say(PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 2000}), at=1011.0)
+    assert node.ports["mlx5_0/1"].rate("port_rcv_data") == 200.0
+    assert wire.say(at=1020.0).ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
+
+
 def test_counters_that_never_moved_have_a_rate_of_zero(wire: Wire) -> None:
     wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 7}), at=1001.0)
     assert wire.node.ports["mlx5_0/1"].rate("port_rcv_data") is None
