@@ -31,7 +31,7 @@ def as_svg(boxes: Sequence[WaitBox], title: str, *, cleaned: Callable[[str], str
     width = max(drawn.width * ACROSS, len(harmless(title)) * ACROSS) + 2 * MARGIN
     height = drawn.height * DOWN + HEADING + 2 * MARGIN
     # the whole texts, of which boxes show what they have room for
-    described = told("\n".join(harmless(line) for line in chain_lines(boxes)))
+    described = "\n".join(map(told, chain_lines(boxes)))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family={quoteattr(FONT)} font-size="{SIZE}">'

@@ -196,6 +196,8 @@ def test_the_svg_is_well_formed_and_holds_remote_text_as_text() -> None:
     assert "HUNG: <b>rank 5</b> & co" in texts
     assert "a&b<c" in texts
     assert any("[secret]" in text for text in texts)
+    (described,) = [element.text or "" for element in root.iter(f"{SVG}desc")]
+    assert len(described.splitlines()) == 2, "a line a box"
     assert "data.py" not in svg
     assert "\x1b" not in svg
     assert "\x00" not in svg
