@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.unnumbered import numbered
-from hangtop.diagnosis.witnesses.failures import number_of
+from hangtop.diagnosis.witnesses.event_fields import number_of
 
 
 def told_size(sizes: Iterable[int | None]) -> int | None:

@@ -15,7 +15,7 @@ from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 from hangtop.diagnosis.witnesses.unlabelled import with_ranks
 

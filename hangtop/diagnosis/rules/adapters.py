@@ -10,7 +10,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.devices import event_line, events_on
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 
 _BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout")
 _QUEUE = re.compile(r"transmit queue \d+ timed out")

@@ -10,7 +10,7 @@ from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import lines, said
 
 SHAPE_ONLY = frozenset({"shape", "dtype"})

@@ -28,16 +28,8 @@ from hangtop.diagnosis.witnesses.ends import (
     of_children,
     signalled,
 )
-from hangtop.diagnosis.witnesses.failures import (
-    VICTIM_SIGNALS,
-    Failure,
-    failures,
-    same_exit,
-    same_failure,
-    text_of,
-    timed_out,
-    words_of,
-)
+from hangtop.diagnosis.witnesses.event_fields import text_of, words_of
+from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure, failures, same_exit, same_failure, timed_out
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
 from hangtop.diagnosis.witnesses.messages import said
 

@@ -9,7 +9,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
-from hangtop.diagnosis.witnesses.failures import cuda_error, text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
+from hangtop.diagnosis.witnesses.failures import cuda_error
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 

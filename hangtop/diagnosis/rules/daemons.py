@@ -8,7 +8,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.witnesses.devices import ranks_on_node
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
 from hangtop.diagnosis.witnesses.messages import lines, said
 
 

@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, ranks_on_gpu
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
 
 PROBLEMS: dict[str, tuple[str, str]] = {

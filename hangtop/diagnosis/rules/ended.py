@@ -10,7 +10,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
 from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
-from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures, text_of, when
+from hangtop.diagnosis.witnesses.event_fields import text_of, when
+from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures
 
 ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 """States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""

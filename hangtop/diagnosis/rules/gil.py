@@ -12,7 +12,7 @@ from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.waits.evidence import evidence_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.witnesses.failures import number_of
+from hangtop.diagnosis.witnesses.event_fields import number_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 TIME_OUTS = ("torch.watchdog_timeout", "torch.watchdog_status", "torch.dump_signal")

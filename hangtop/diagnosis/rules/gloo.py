@@ -11,7 +11,7 @@ from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.roster import known_ranks
-from hangtop.diagnosis.witnesses.failures import number_of, text_of, words_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")

@@ -22,7 +22,7 @@ from hangtop.diagnosis.witnesses.devices import (
     ranks_on_gpu,
     ranks_on_node,
 )
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 LOST_XID = 79

@@ -11,7 +11,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, folded, listed, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 GUIDE = "Compare the plogs of all ranks (~/ascend/log): the one that reports last, or nothing, is where to look."

@@ -11,7 +11,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.verdict.aftermath import finished
-from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, number_of, signal_name, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
+from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, signal_name
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
 ORDER = ("exception", "memory", "timeout", "stack", "exit", "level", "wait", "words")

@@ -10,7 +10,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.roster import homes, world_or_logged
 from hangtop.diagnosis.verdict.aftermath import finished
-from hangtop.diagnosis.witnesses.failures import numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
 
 

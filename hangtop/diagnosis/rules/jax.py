@@ -8,7 +8,8 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.failures import by_rank, failures, number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.failures import by_rank, failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 LATELY = 5

@@ -11,7 +11,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failures import numbers_of, text_of, words_of
+from hangtop.diagnosis.witnesses.event_fields import numbers_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import said
 
 _RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")

@@ -13,7 +13,8 @@ from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY, RAN_OUT
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
 from hangtop.diagnosis.witnesses.ends import of_children
-from hangtop.diagnosis.witnesses.failures import Failure, when
+from hangtop.diagnosis.witnesses.event_fields import when
+from hangtop.diagnosis.witnesses.failures import Failure
 from hangtop.diagnosis.witnesses.messages import ranks_in
 from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_told
 

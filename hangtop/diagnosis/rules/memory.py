@@ -10,7 +10,7 @@ from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import listed, size, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
-from hangtop.diagnosis.witnesses.failures import number_of, text_of, when
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 from hangtop.diagnosis.witnesses.oom_kills import kill_at_end

@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
 from hangtop.diagnosis.witnesses.devices import gpu_at
-from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import NAMELESS
 

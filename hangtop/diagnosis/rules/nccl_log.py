@@ -12,7 +12,7 @@ from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.rules import fabric
 from hangtop.diagnosis.witnesses.eliminated import nodes_of
-from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
 

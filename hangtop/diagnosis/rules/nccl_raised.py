@@ -11,7 +11,8 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
 from hangtop.diagnosis.witnesses.beside import hosts_alike
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failures import Failure, cuda_error, failures, text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
+from hangtop.diagnosis.witnesses.failures import Failure, cuda_error, failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 

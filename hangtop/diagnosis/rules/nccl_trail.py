@@ -9,7 +9,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
-from hangtop.diagnosis.witnesses.failures import failures, number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
+from hangtop.diagnosis.witnesses.failures import failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _OF_OTHERS = re.compile(r"(?i)remote|abort|peer|closed|reset")

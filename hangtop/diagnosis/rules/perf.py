@@ -11,7 +11,7 @@ from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.lost_peers import lost_connections
 from hangtop.diagnosis.rules.nccl_log import failing_warnings
-from hangtop.diagnosis.witnesses.failures import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 

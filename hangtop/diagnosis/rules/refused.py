@@ -8,7 +8,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.aftermath import finished
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 WHO = {

@@ -11,8 +11,9 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Severity, nex
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.witnesses.exits import follow_from_the_end
-from hangtop.diagnosis.witnesses.failures import failures, number_of, text_of, words_of
+from hangtop.diagnosis.witnesses.failures import failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _DONE = ", behind the end of the program: that means nothing"

@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
 from hangtop.diagnosis.rules.nccl_log import failing_warnings
-from hangtop.diagnosis.witnesses.failures import text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 NAMES = {

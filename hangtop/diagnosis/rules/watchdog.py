@@ -12,8 +12,8 @@ from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.exits import came_to_their_end
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})

@@ -10,7 +10,7 @@ from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_text
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import warned
 
 OF_THE_ENDED = (

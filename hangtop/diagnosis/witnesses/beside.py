@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure, number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
+from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure
 from hangtop.diagnosis.witnesses.messages import said
 
 FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")

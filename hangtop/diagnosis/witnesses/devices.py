@@ -14,7 +14,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.breath import Paced, breathe, paced
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
-from hangtop.diagnosis.witnesses.failures import number_of, when
+from hangtop.diagnosis.witnesses.event_fields import number_of, when
 
 BEFORE_START_S = 60.0
 """A kernel line this long before the first process of the job may still be the reason why it was started anew."""

@@ -12,8 +12,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of, world_or_logged
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.exits import came_to_their_end
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import ranks_in, said
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.witnesses.failures import Failure, failures, text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of
+from hangtop.diagnosis.witnesses.failures import Failure, failures
 
 
 def failed_thread(job: Job, status: RankStatus, others: Iterable[RankStatus] = ()) -> Failure | None:

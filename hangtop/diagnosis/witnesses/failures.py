@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Literal
 
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import Value
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of, when
 
 Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory", "device"]
 """How a rank failed: ``memory`` is Slurm's or the kernel's word about its cgroup, ``gpu_memory`` CUDA out of memory,
@@ -72,40 +71,6 @@ TASKS = 64
 """Tasks of one line of a launcher that are taken one by one."""
 CLOCKS_S = 1.0
 """Seconds by which the start of a process, its log and our idea of its node's clock may differ."""
-
-
-def text_of(event: LogEvent, name: str) -> str:
-    """Return a field of an event as text; empty when it is not there."""
-    value = event.data.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def number_of(event: LogEvent, name: str) -> int | None:
-    """Return a field of an event as a whole number; None when it is not there."""
-    value = event.data.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-        return None
-    return int(value)
-
-
-def numbers_of(event: LogEvent, name: str) -> tuple[int, ...]:
-    """Return a field of an event as whole numbers; empty when it is not there."""
-    value: Value = event.data.get(name)
-    return tuple(item for item in value if isinstance(item, int)) if isinstance(value, list) else ()
-
-
-def words_of(event: LogEvent, name: str) -> tuple[str, ...]:
-    """Return a field of an event as texts; empty when it is not there."""
-    value: Value = event.data.get(name)
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
-
-
-def when(event: LogEvent) -> float | None:
-    """Return an event's time, else the lower bound that the lines before it give."""
-    if event.at is not None:
-        return event.at
-    after = event.data.get("after")
-    return float(after) if isinstance(after, (int, float)) and isfinite(after) else None
 
 
 def signal_name(event: LogEvent) -> str:

@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failures import text_of, when
+from hangtop.diagnosis.witnesses.event_fields import text_of, when
 
 LINES_SHOWN = 4
 

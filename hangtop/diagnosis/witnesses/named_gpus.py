@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.devices import gpu_at
-from hangtop.diagnosis.witnesses.failures import number_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in
 
 NAMELESS = "node"

@@ -13,7 +13,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.witnesses.devices import events_on, living_on
-from hangtop.diagnosis.witnesses.failures import number_of, text_of, when
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
 
 AT_ONCE_S = 5.0
 """Seconds between a kill and the look that no longer finds the process, at the most."""

@@ -1,0 +1,42 @@
+"""Fields of what a log told, each as what it should be: anything may stand there."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from collectors.samples.logs import LogEvent
+from collectors.samples.values import Value
+
+
+def text_of(event: LogEvent, name: str) -> str:
+    """Return a field of an event as text; empty when it is not there."""
+    value = event.data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_of(event: LogEvent, name: str) -> int | None:
+    """Return a field of an event as a whole number; None when it is not there."""
+    value = event.data.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        return None
+    return int(value)
+
+
+def numbers_of(event: LogEvent, name: str) -> tuple[int, ...]:
+    """Return a field of an event as whole numbers; empty when it is not there."""
+    value: Value = event.data.get(name)
+    return tuple(item for item in value if isinstance(item, int)) if isinstance(value, list) else ()
+
+
+def words_of(event: LogEvent, name: str) -> tuple[str, ...]:
+    """Return a field of an event as texts; empty when it is not there."""
+    value: Value = event.data.get(name)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def when(event: LogEvent) -> float | None:
+    """Return an event's time, else the lower bound that the lines before it give."""
+    if event.at is not None:
+        return event.at
+    after = event.data.get("after")
+    return float(after) if isinstance(after, (int, float)) and isfinite(after) else None
