@@ -169,6 +169,8 @@ LATELY = 40
 """Lines after the last try from which on the job went on."""
 WAITS = 3
 """Lines of ten seconds each: fewer are an ordinary start."""
+CLOSE = 5
+"""Lines after the last rank that joined from which on something else went on."""
 
 
 def waiting(job: Job) -> Iterator[Finding]:
@@ -213,19 +215,16 @@ def joining(job: Job) -> Iterator[Finding]:
     if any(ends.get(source, 0) - line > CLOSE for source, line in last.items()):
         return
     size = number_of(events[-1], "size") or 0
-    absent = tuple(rank for rank in range(size) if rank not in ranks_in(events))
+    joined = ranks_in(events)
+    absent = tuple(rank for rank in range(size) if rank not in joined)
     silent = f"; of {ranks_text(absent)} there is no word" if absent else ""
     yield Finding(
         "init_hang", "critical", 0.6,
-        f"{ranks_text(ranks_in(events))} of {size} wait for the group to come together{silent}",
+        f"{ranks_text(joined)} of {size} wait for the group to come together{silent}",
         nodes=hosts_in(job, events), evidence=lines(events),
         advice="Did the others start, and can they reach MASTER_ADDR? Under Slurm as many tasks have to run on each "
         "node as the Trainer has devices there (srun, --ntasks-per-node).",
     )  # fmt: skip
-
-
-CLOSE = 5
-"""Lines after the last rank that joined from which on something else went on."""
 
 
 def is_unresolved(event: LogEvent) -> bool:

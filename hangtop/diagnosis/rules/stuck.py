@@ -166,12 +166,13 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     what = first.where or doing.label
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")
-    failed = None if first.busy or doing.holder else failed_thread(job_status.job, first, graph.waiters)
-    missed = () if first.busy or doing.holder or failed else sorted(missing_threads(first, graph.waiters))
+    waits_idly = not (first.busy or doing.holder)
+    missed = missing_threads(first, graph.waiters) if waits_idly else frozenset()
+    failed = failed_thread(job_status.job, first, missed) if waits_idly else None
     if failed is not None:
         behind += f"; {thread_told(failed)}"
     elif missed:
-        behind += f"; it has no thread {listed(missed)}, as the others have"
+        behind += f"; it has no thread {listed(sorted(missed))}, as the others have"
     return Finding(
         kind,
         "critical",

@@ -217,28 +217,18 @@ def frozen(status: RankStatus) -> bool | None:
 def in_c_code(status: RankStatus) -> bool:
     """True where its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
     doing = status.activity
-    return (
-        status.state == "working"
-        and doing is not None
-        and doing.kind == "code"
-        and doing.waits == "unknown"
-        and doing.thread == "main"
-        and doing.syscall == "futex"
-        and not status.busy
-    )
+    return doing is not None and _in_c_code(status, doing, "main") and doing.syscall == "futex" and not status.busy
 
 
 def in_c_code_beside(status: RankStatus) -> bool:
     """True where another thread of it, for which its main thread waits, sleeps in C code that its program called."""
     doing = status.activity
-    return (
-        status.state == "working"
-        and doing is not None
-        and doing.kind == "code"
-        and doing.waits == "unknown"
-        and doing.thread in ("autograd", "python")
-        and status.blocked
-    )
+    return doing is not None and _in_c_code(status, doing, "autograd", "python") and status.blocked
+
+
+def _in_c_code(status: RankStatus, doing: Activity, *threads: str) -> bool:
+    ends_in_c = doing.kind == "code" and doing.waits == "unknown"
+    return status.state == "working" and ends_in_c and doing.thread in threads
 
 
 def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:

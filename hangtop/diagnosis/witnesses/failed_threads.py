@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -10,13 +10,13 @@ from hangtop.diagnosis.witnesses.event_fields import text_of
 from hangtop.diagnosis.witnesses.failures import Failure, failures
 
 
-def failed_thread(job: Job, status: RankStatus, others: Iterable[RankStatus] = ()) -> Failure | None:
+def failed_thread(job: Job, status: RankStatus, missed: Container[str] = ()) -> Failure | None:
     """Return the last of the exceptions that ended a thread of this rank, as its log tells; None where none did.
 
     One that has the name of a thread which is seen at work is of an earlier one, or was started again. Of a log that
-    several ranks write, and that says of none whose it is, a thread is this one's that ``others`` all have but it.
+    several ranks write, and that says of none whose it is, a thread is this one's that is ``missed`` there.
     """
-    alive, missed = _threads(status), missing_threads(status, others)
+    alive = _threads(status)
     told = [
         failure
         for failure in failures(job)

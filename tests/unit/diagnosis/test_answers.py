@@ -40,7 +40,7 @@ def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1
 def asker(number: int) -> ThreadStack:
     """A thread of a pool that reads an answer."""
     return thread(
-        f"SocketIO.readinto {STDLIB}/socket.py:706", "one /work/reward.py:38", f"run {STDLIB}/threading.py:982",
+        f"SocketIO.readinto {STDLIB}/socket.py:706", "one /srv/reward.py:38", f"run {STDLIB}/threading.py:982",
         name=f"ThreadPoolExecutor-0_{number}", tid=7000 + number,
     )  # fmt: skip
 
