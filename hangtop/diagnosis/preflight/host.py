@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, numbers, size
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, numbers, size
 
 OPEN_FILES = 65_536
 SHM = 1 << 30
@@ -16,7 +16,6 @@ DISK_SHARE = 0.05
 """Share of a file system that should be free."""
 DISK_FREE = 1 << 30
 INODES_FREE = 10_000
-UNTOLD = "the node did not say"
 SKEW = 1.0
 """Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
 
@@ -87,9 +86,7 @@ def shared_memory(scene: Preflight) -> Iterator[CheckCell]:
     for node in scene.nodes():
         found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
         if not found:
-            yield CheckCell(
-                "/dev/shm", node.name, "unknown", UNTOLD if node.name in scene.silent else "could not be read"
-            )
+            yield CheckCell("/dev/shm", node.name, "unknown", scene.unread(node.name))
         elif found[0] < SHM or found[1] < SHM // 4:
             yield CheckCell(
                 "/dev/shm", node.name, "fail", f"{size(found[1])} free of {size(found[0])}; wanted {size(SHM)}",
@@ -124,7 +121,7 @@ def disks(scene: Preflight) -> Iterator[CheckCell]:
             least = min(room, key=lambda path: room[path][1])
             yield CheckCell("disk", node.name, "ok", f"{size(room[least][1])} free at {least}")
         else:
-            yield CheckCell("disk", node.name, "unknown", UNTOLD if node.name in scene.silent else "could not be read")
+            yield CheckCell("disk", node.name, "unknown", scene.unread(node.name))
 
 
 def tracing(scene: Preflight) -> Iterator[CheckCell]:

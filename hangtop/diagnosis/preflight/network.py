@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hangtop.diagnosis.addresses import chosen_interface
-from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, texts
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, texts
 
 BRIDGES = tuple(
     ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
@@ -20,7 +20,7 @@ def loopback(scene: Preflight) -> Iterator[CheckCell]:
     for node in scene.nodes():
         found = scene.answer(node.name, "loopback")
         if found is None:
-            yield CheckCell("loopback", node.name, "unknown", "the node did not say")
+            yield CheckCell("loopback", node.name, "unknown", UNTOLD)
         elif found.error:
             yield CheckCell(
                 "loopback", node.name, "fail", found.error, "loopback_blocked",
@@ -172,7 +172,7 @@ def adapters(scene: Preflight) -> Iterator[CheckCell]:
         return
     for node in scene.nodes():
         if node.name not in active:
-            yield CheckCell("fabric", node.name, "unknown", "the node did not say")
+            yield CheckCell("fabric", node.name, "unknown", UNTOLD)
     usual = list(Counter(tuple(rates) for rates in active.values()).most_common(1)[0][0])
     for node in known:
         down = [port for port in node.ports if port.facts.state.upper() != "ACTIVE"]

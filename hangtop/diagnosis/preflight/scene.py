@@ -9,6 +9,7 @@ from typing import Literal
 from collectors.samples.asked import Observation
 from hangtop.diagnosis.job import Job, Node, Rank
 
+UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]
 ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
 """Red first."""
@@ -61,6 +62,10 @@ class Preflight:
             if found.name == name and found.subject == subject:
                 return found
         return None
+
+    def unread(self, node: str) -> str:
+        """Why something of a node is not known that was asked for."""
+        return UNTOLD if node in self.silent else "could not be read"
 
     def said(self, node: Node, source: str) -> bool:
         """True when a source of a node has told all it knows: only then is what it does not name not there."""

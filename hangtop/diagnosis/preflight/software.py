@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.job import Node
-from hangtop.diagnosis.preflight.scene import CheckCell, Preflight, State, size, texts
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, State, size, texts
 
 BUSY_MEMORY = 1 << 30
 COMPARED = ("nvidia", "cuda", "nccl", "torch")
@@ -40,7 +40,7 @@ def versions(scene: Preflight) -> Iterator[CheckCell]:
             yield CheckCell("versions", node_name, "ok", text)
         else:
             said = scene.said(scene.job.nodes[node_name], "software")
-            figure = "no file here tells a version" if said else "the node did not say"
+            figure = "no file here tells a version" if said else UNTOLD
             yield CheckCell("versions", node_name, "unknown", figure)
 
 
@@ -59,7 +59,7 @@ def gpus(scene: Preflight) -> Iterator[CheckCell]:
         state = node.sources.get("gpus")
         if node.name not in kinds and (some or state is not None):
             # where no node has told of any it is still no word for "none" that nvidia-smi does not answer
-            yield CheckCell("GPUs", node.name, "unknown", (state.why if state else "") or "the node did not say")
+            yield CheckCell("GPUs", node.name, "unknown", (state.why if state else "") or UNTOLD)
     if not some:
         return
     usual = Counter(tuple(sorted(count.items())) for count in kinds.values()).most_common(1)[0][0]
