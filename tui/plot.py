@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 Stretch: TypeAlias = tuple[float, float] | None
 """Least and most of one stretch of time; None where nothing is known."""
 
+Drawn: TypeAlias = tuple[int, int] | None
+"""Least and most height of a stretch that was drawn; None where there was none."""
+
+PART = 32
+"""Stretches that are drawn together: an even number, as two make a cell."""
 BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """Bits of the left and the right column of a braille cell, from the bottom up (Unicode block 2800)."""
@@ -15,11 +21,26 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def braille(stretches: Sequence[Stretch], rows: int, top: float) -> list[str]:
-    """Draw a line from 0 to ``top``, two stretches a cell; the first text is the uppermost of ``rows``."""
+    """Draw a line from 0 to ``top``, two stretches a cell; the first text is the uppermost of ``rows``.
+
+    Of a chart that is drawn every second nearly all is as it was: only parts with something new are made anew.
+    """
+    scale = (4 * rows - 1) / top if top > 0 else 0.0
+    before: Drawn = None
+    lines = [""] * rows
+    for start in range(0, len(stretches), PART):
+        part, before = _braille_part(tuple(stretches[start : start + PART]), before, rows, scale)
+        lines = [line + more for line, more in zip(lines, part, strict=True)]
+    return lines
+
+
+@lru_cache(maxsize=512)
+def _braille_part(
+    stretches: tuple[Stretch, ...], before: Drawn, rows: int, scale: float
+) -> tuple[tuple[str, ...], Drawn]:
+    """The lines of some stretches, and where the last of them was; ``before`` is where the line comes from."""
     width, levels = (len(stretches) + 1) // 2, 4 * rows
     cells = [[BRAILLE] * width for _ in range(rows)]
-    scale = (levels - 1) / top if top > 0 else 0.0
-    before: tuple[int, int] | None = None
     for place, stretch in enumerate(stretches):
         if stretch is None:
             before = None
@@ -33,7 +54,7 @@ def braille(stretches: Sequence[Stretch], rows: int, top: float) -> list[str]:
         column, bits = place // 2, _DOTS[place % 2]
         for level in range(drawn[0], drawn[1] + 1):
             cells[rows - 1 - level // 4][column] |= bits[level % 4]
-    return ["".join(map(chr, row)) for row in cells]
+    return tuple("".join(map(chr, row)) for row in cells), before
 
 
 def blocks(stretches: Sequence[Stretch], rows: int, top: float) -> list[str]:

@@ -16,7 +16,7 @@ def stood_since(scene: Scene) -> float | None:
     found: list[float] = []
     asked = rows[:: len(rows) // ASKED + 1]
     for row in asked:
-        lanes = history.ranks.get((row.node.name, row.rank.process.pid))
+        lanes = history.ranks.find(row.node.name, row.rank.process.pid)
         stopped = None if lanes is None else lanes.stopped(scene.now)
         if stopped is not None:
             found.append(stopped)

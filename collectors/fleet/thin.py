@@ -101,6 +101,9 @@ class ThinChannel(asyncssh.SSHClientChannel[bytes]):
 
     __getattr__ = come_back
 
+    def log_received_packet(self, *packet: object, **named: object) -> None:
+        """Say nothing of each packet: asyncssh puts its words together before it knows that nobody reads them."""
+
 
 def make_thin_channel(connection: object, channel: object) -> None:
     """Hold what is alike on all channels once, when one was opened over a connection and its command began."""

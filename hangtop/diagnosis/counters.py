@@ -55,6 +55,15 @@ class Counters(Mapping[str, int]):
         """Names with their numbers, without looking each of them up."""
         return zip(self.names, self.numbers, strict=True)
 
+    def step(self, before: Counters, name: str) -> tuple[int, int] | None:
+        """What one counted before and counts now; None where it is not known of both."""
+        try:
+            place = self.names.index(name)
+            then = place if before.names is self.names else before.names.index(name)
+        except ValueError:
+            return None
+        return before.numbers[then], self.numbers[place]
+
     def since(self, first: Counters) -> dict[str, int]:
         """Those that moved since then, and by how much; one that is not known of then has not."""
         if self.names == first.names:

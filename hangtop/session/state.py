@@ -74,8 +74,11 @@ class PortState:
 
     def rate(self, name: str) -> float | None:
         """Growth per second of a counter up to ``at``; None while it is not known."""
-        value, before = self.counters.get(name), self.before.get(name)
-        if value is None or before is None or self.span <= 0.0 or (self.source == "perfquery" and value >= SATURATED):
+        step = self.counters.step(self.before, name)
+        if step is None or self.span <= 0.0:
+            return None
+        before, value = step
+        if self.source == "perfquery" and value >= SATURATED:
             return None
         # One that is less than before began again from zero.
         return (value - before if value >= before else value) / self.span

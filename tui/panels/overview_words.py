@@ -138,7 +138,7 @@ class Totals:
             found = [
                 stopped
                 for row in rows
-                if (lanes := history.ranks.get((row.node.name, row.rank.process.pid))) is not None
+                if (lanes := history.ranks.find(row.node.name, row.rank.process.pid)) is not None
                 and (stopped := lanes.stopped(self.scene.now)) is not None
             ]
             if found:

@@ -75,7 +75,7 @@ class Onset(Lines):
         rows = []
         for row in scene.ranks:
             if row.rank.gone_at is None and not scene.strange(row.node, row.rank.process.pid):
-                lanes = history.ranks.get((row.node.name, row.rank.process.pid))
+                lanes = history.ranks.find(row.node.name, row.rank.process.pid)
                 stopped = None if lanes is None else lanes.stopped(now)
                 rows.append(OnsetRow(row, lanes, stopped, row.number in suspects))
         rows.sort(key=_order)
@@ -161,7 +161,7 @@ class Onset(Lines):
         sample = None if gpu is None else row_of(gpu)
         if gpu is not None and sample is not None:
             pieces.append((fit(number(sample.power), 5, "right") + "W", Tone.TEXT))
-            lanes = scene.timeline.head.history.gpus.get((row.node.name, gpu.index))
+            lanes = scene.timeline.head.history.gpus.find(row.node.name, gpu.index)
             if trend and lanes is not None:
                 seen = lanes.cells(floor(scene.now) + 1.0, MINUTE / TREND, TREND)
                 shares: list[float | None] = [None if value == UNSEEN else value / FULL for value in seen]

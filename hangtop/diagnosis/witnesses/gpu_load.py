@@ -132,15 +132,19 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
 
 
 def _loads(job: Job) -> Mapping[int, Load]:
-    """Of more than :data:`FEW` ranks, about as many tell of several looks, the others of their newest."""
+    """Of more than :data:`FEW` ranks, about as many tell of several looks, the others of their newest.
+
+    Where the job moves and no stack was looked at, all tell of their newest: nobody is asked whether its GPU waits.
+    """
     owners = [rank for rank in job.ranks if rank.gone_at is None]
+    newest_only = job.live and bool(job.motion.moving) and not job.stacks
     apart = len(owners) // FEW | 1
     found: dict[int, Load] = {}
     for place, owner in enumerate(owners):
         breathe()
         gpus = gpus_of(job, owner)
         if gpus:
-            found[owner.rank] = _together([_load(gpu, newest_only=bool(place % apart)) for gpu in gpus])
+            found[owner.rank] = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])
     return found
 
 

@@ -92,7 +92,10 @@ class NodeLanes:
 
     def lanes(self, key: int) -> Lanes | None:
         """Those of one thing; None where nothing is known of it."""
-        return Lanes(self, self.keys.index(key)) if key in self.keys else None
+        try:
+            return Lanes(self, self.keys.index(key))
+        except ValueError:
+            return None
 
     def made(self, key: int) -> Lanes:
         """The same, new where there were none."""
@@ -123,11 +126,15 @@ class JobLanes(Mapping[Key, Lanes]):
         self._nodes: dict[str, NodeLanes] = {}
 
     def __getitem__(self, key: Key) -> Lanes:
-        node, thing = key
-        lanes = self._nodes[node].lanes(thing)
+        lanes = self.find(*key)
         if lanes is None:
             raise KeyError(key)
         return lanes
+
+    def find(self, node: str, thing: int) -> Lanes | None:
+        """Lanes of one thing of a node; None where nothing is known of it."""
+        own = self._nodes.get(node)
+        return None if own is None else own.lanes(thing)
 
     def __iter__(self) -> Iterator[Key]:
         return ((node, key) for node, own in self._nodes.items() for key in own.keys)

@@ -14,6 +14,7 @@ from hangtop.session.changes import Change, ChangeKind
 from hangtop.session.history.marks import beside, marks
 from hangtop.session.history.series import Series
 from tests.support.screens import NOW, Paper
+from tui import plot
 from tui.changes import MARKS
 from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.remembered import Remembered
@@ -34,6 +35,17 @@ def test_lines_have_their_size_whatever_is_drawn(stretches: list[Stretch], rows:
         assert len(lines) == rows
         assert {len(line) for line in lines} == {width}
     assert all(BRAILLE <= ord(cell) < BRAILLE + 256 for line in braille(stretches, rows, 100.0) for cell in line)
+
+
+@given(stretches=STRETCHES, rows=st.integers(1, 4), part=st.sampled_from((2, 4, 8)))
+def test_a_line_drawn_in_parts_is_the_line_drawn_at_once(stretches: list[Stretch], rows: int, part: int) -> None:
+    assert len(stretches) < 64, "they are drawn in one part at first"
+    drawn = []
+    for each in (64, part):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plot, "PART", each)
+            drawn.append(braille(stretches, rows, 100.0))
+    assert drawn[0] == drawn[1]
 
 
 def test_a_step_is_one_line_and_a_gap_none() -> None:
