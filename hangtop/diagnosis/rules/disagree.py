@@ -8,6 +8,7 @@ from collectors.samples.core_dump import refusal
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, folded, listed, rank_text, ranks_text
 from hangtop.diagnosis.rules.stuck import COMING_UP
+from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -18,7 +19,8 @@ from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""
 
-
+BY_LINES = 0.55
+"""Weight where nothing but the line at which it waits for its GPU tells a rank from the others."""
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
     "at the fabric panel and for Xid lines."
@@ -41,6 +43,9 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
         return
     if all(point.kind in COMING_UP for point in graph.points):
         return  # they wait at different steps of one start: that is init_hang
+    on_gpus = all(point.kind == "device" for point in graph.points)
+    if on_gpus and not _stands(job_status, graph):
+        return
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
     beside_gpus = any(point.kind == "device" for point in graph.points)
@@ -48,7 +53,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
     yield Finding(
         "collective_mismatch", "critical", _sureness(graph) if apart is None else _beside_threads(graph, apart),
-        f"ranks wait at different operations: {odd}" + (f", {others}" if others else ""),
+        f"ranks wait at different {'lines' if on_gpus else 'operations'}: {odd}" + (f", {others}" if others else ""),
         ranks=tuple(culprit.rank for culprit in graph.culprits),
         nodes=nodes_of(graph.culprits),
         evidence=(
@@ -104,8 +109,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     if point.kind in ("init", "store", "code") or len(point.members) < 2 or job_status.job.motion.moving:
         return
     load = fingerprint(job_status.job, {member.rank for one in graph.accused for member in one.members})
-    spins = load is not None and load.shape == "all_spin"
-    if not graph.frozen and not spins:
+    if not _stands(job_status, graph):
         return
     members = tuple(member for one in graph.accused for member in one.members)
     ranks = tuple(sorted(member.rank for member in members))
@@ -118,7 +122,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
     weight = 0.55 if open_ended else 0.7
     apart = none_under_way(members)
-    odd = "no rank is odd" if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
+    odd = _lines(graph) if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
     yield Finding(
         "collective_stalled", "critical", weight,
         f"{group} wait {what} and none gets through; {odd}{waiting}",
@@ -135,6 +139,21 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
             *(_which_kernel(job_status, members) if apart is None and open_ended else ()),
         ),
     )  # fmt: skip
+
+
+def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
+    """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
+    load = fingerprint(job_status.job, {one.rank for one in (*graph.culprits, *graph.waiters)})
+    spins = load is not None and load.shape == "all_spin"
+    return not job_status.job.motion.moving and (graph.frozen or spins)
+
+
+def _lines(graph: WaitGraph) -> str:
+    """Where parties of ranks wait for their GPUs at lines of their own; that none is odd where all are at one."""
+    parties = by_line(graph.accused[0]) if len(graph.accused) == 1 and graph.accused[0].kind == "device" else ()
+    if not parties:
+        return "no rank is odd"
+    return listed([f"{ranks_text(party.ranks)} at {party.where}" for party in parties])
 
 
 def _which_kernel(job_status: JobStatus, members: Sequence[RankStatus]) -> tuple[NextStep, ...]:
@@ -165,6 +184,8 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
 
 
 def _sureness(graph: WaitGraph) -> float:
+    if all(point.kind == "device" for point in graph.points):
+        return BY_LINES
     sure = 0.88 if graph.frozen else 0.7
     if graph.tied:
         sure -= 0.25

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
+from hangtop.diagnosis.waits.apart import few_elsewhere
 from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
@@ -180,7 +181,7 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     So nobody is odd for being at another line, except where the GPUs contradict, full ones among empty ones, or what
     NCCL has under way: who is in a collective at a line of its own, with nothing in the network, left the others' one.
     So did a few in a barrier called from another function than that in which all others wait for their GPUs: on their
-    way there the same wait would have held them.
+    way there the same wait would have held them. And a few may wait for their GPUs in a function that no other is in.
     """
     on_gpu = next(point for point in points if point.kind == "device")
     others = [one for one in waiting if one not in on_gpu.members]
@@ -197,6 +198,9 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
         return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
     if _elsewhere(beside, on_gpu) and len(others) * 2 < len(waiting):
         return _split("mismatch", waiting, points, beside, {one.rank for one in others})
+    told = None if others else few_elsewhere(on_gpu)
+    if told is not None:
+        return _split("mismatch", waiting, told[::-1], told[:1], set(told[0].ranks))
     return _graph("stalled", (), waiting, points, points)
 
 

@@ -40,7 +40,8 @@ class WaitPoint:
     @property
     def told(self) -> str:
         """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``."""
-        what = "for their own GPU" if self.kind == "device" else f"in {self.name}"
+        own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
+        what = own if self.kind == "device" else f"in {self.name}"
         return what + (f" at {self.where}" if self.where else "")
 
     @property

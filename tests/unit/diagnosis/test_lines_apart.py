@@ -1,0 +1,58 @@
+"""All ranks wait for their own GPUs, which spin in NCCL's kernels: at one line of the program, or some elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import MOVING, alarms, first
+from tests.unit.diagnosis.test_own_gpu import COMPUTE, SPIN, SYNCHRONIZE, native, spinning, with_gpus
+
+CHECK = [SYNCHRONIZE[0], "check_finite train.py:40", "main train.py:8"]
+"""A collective behind a condition that only holds on this rank."""
+NEXT_LINE = [SYNCHRONIZE[0], "log_metrics train.py:91", "main train.py:9"]
+
+
+def test_who_waits_in_a_function_that_no_other_is_in_is_named_as_possible() -> None:
+    job = spinning()
+    job.ranks(1).at(CHECK, state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "possible")
+    assert "different lines: rank 1 for its own GPU at check_finite (train.py:40)" in found.summary
+    assert "3 others for their own GPU at log_metrics (train.py:85)" in found.summary
+
+
+@pytest.mark.parametrize("odd", [(0,), (0, 1), (2, 3)])
+def test_who_may_print_a_figure_and_halves_are_told_with_their_lines_and_not_named(odd: tuple[int, ...]) -> None:
+    job = spinning()
+    job.ranks(*odd).at(CHECK, state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+    assert "at check_finite (train.py:40)" in found.summary
+    assert "at log_metrics (train.py:85)" in found.summary
+    assert "no rank is odd" not in found.summary
+
+
+def test_another_line_of_the_same_function_is_told_and_nobody_named() -> None:
+    job = spinning()
+    job.ranks(1).at(NEXT_LINE, state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+    assert "rank 1 at log_metrics (train.py:91)" in found.summary
+
+
+def test_a_full_launch_queue_holds_a_rank_at_any_line() -> None:
+    job = spinning()
+    job.ranks(1).at(["check_finite train.py:40", "main train.py:8"], state="R").pulse(cores=1.0)
+    made = native(job, 1, "sched_yield", "cudaLaunchKernel", line="check_finite train.py:40")
+    found = first(diagnose(made))
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+
+
+def test_lines_say_nothing_of_a_job_that_moves_or_computes() -> None:
+    moving = spinning(stood_still=0.0)
+    moving.motion = MOVING
+    computing = with_gpus(spinning(), SPIN, COMPUTE, SPIN, SPIN)
+    for job in (moving, computing):
+        job.ranks(1).at(CHECK, state="R").pulse(cores=1.0)
+        assert alarms(job.verdict()) == []
