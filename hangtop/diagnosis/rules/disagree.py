@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.core_dump import refusal
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, folded, listed, rank_text, ranks_text
-from hangtop.diagnosis.rules.stuck import COMING_UP
+from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
 from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -43,6 +43,8 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
         return
     if all(point.kind in COMING_UP for point in graph.points):
         return  # they wait at different steps of one start: that is init_hang
+    if any(point.op in WHOLE_START for point in graph.points):
+        return  # so is who starts while others train
     on_gpus = all(point.kind == "device" for point in graph.points)
     if on_gpus and not _stands(job_status, graph):
         return

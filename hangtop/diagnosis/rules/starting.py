@@ -8,11 +8,16 @@ from collections.abc import Iterator, Sequence
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
-from hangtop.diagnosis.rules.stuck import COMING_UP, begun
+from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus, moves_on, visibly_works
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+
+TRAINING = frozenset({"collective", "p2p", "device", "backward"})
+"""Kinds of waits in which a rank has been through the start."""
+YOUNGER_S = 5.0
+"""Ours: seconds by which processes that were started anew are younger at the least than those of one start."""
 
 
 def init_hang(job_status: JobStatus) -> Iterator[Finding]:
@@ -20,14 +25,21 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
 
     Needs stacks of the waiting ranks, the age of their processes, and MASTER_ADDR and MASTER_PORT of their environment.
     Names the ranks that are there and not in that wait, those that are not there, else those whose master differs. Of
-    ranks that are seen to make their way a start may take two minutes.
+    ranks that are seen to make their way a start may take two minutes. Who waits in training has been through the
+    start: where that are the most, those who wait to start were started anew by themselves, and are named.
     """
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     graph = job_status.graph
-    if graph is None or not coming or len(coming) * 2 < len(job_status.of("waiting")) or begun(graph.waiters):
+    if graph is None or not coming:
+        return
+    through = [s for s in job_status.of("waiting", "on_gpu") if s not in coming and _trains(s)]
+    if len(through) > len(coming) and all(s.activity and s.activity.op in WHOLE_START for s in coming):
+        yield from _anew(job_status, coming, through)
+        return
+    if len(coming) * 2 < len(job_status.of("waiting")) or begun(graph.waiters):
         return
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)
-    late = [culprit for culprit in graph.culprits if culprit not in coming]
+    late = [culprit for culprit in graph.culprits if culprit not in coming and culprit not in through]
     stuck = [one for one in late if one.state in ("working", "stopped", "uninterruptible") and one.frozen is not False]
     if graph.held < job_status.alarm_after or (age < START_S and not stuck):
         return
@@ -45,6 +57,9 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         why = f"{ranks_text(named)} still {listed(sorted(doing))}, before the others"
     elif strangers:
         why = f"{ranks_text(named)} {'looks' if len(named) == 1 else 'look'} for another master"
+    elif through:
+        are = "is" if len(through) == 1 else "are"
+        why = f"{ranks_text(s.rank for s in through)} {are} through, the others are not"
     else:
         why = "all are there, and do not reach each other"
     twice = told_twice(job_status)
@@ -64,6 +79,36 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         if twice
         else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
         "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
+    )  # fmt: skip
+
+
+def _trains(status: RankStatus) -> bool:
+    """It waits in what comes after the start, of which the frames or its GPU tell."""
+    doing = status.activity
+    return doing is not None and doing.kind in TRAINING and "init" not in doing.context
+
+
+def _anew(job_status: JobStatus, coming: Sequence[RankStatus], through: Sequence[RankStatus]) -> Iterator[Finding]:
+    """init_hang of ranks that wait to start while more are in training: they cannot get into a group that is made."""
+    graph = job_status.graph
+    if graph is None or graph.pattern == "held_up" or not job_status.all_hung or job_status.job.motion.moving:
+        return
+    now = job_status.job.now
+    ages = [now - s.process.process.started for s in coming if s.process]
+    others = [now - s.process.process.started for s in through if s.process]
+    younger = bool(ages and others) and max(ages) < min(others) - YOUNGER_S
+    up = f"up for {duration(max(ages))}, the others for {duration(min(others))}" if younger else "as old as the others"
+    ranks = tuple(s.rank for s in coming)
+    again = f"{'was' if len(ranks) == 1 else 'were'} started anew alone" if younger else "begins anew alone"
+    yield Finding(
+        "init_hang", "critical", 0.85 if younger else 0.6,
+        f"{ranks_text(ranks)} {'waits' if len(ranks) == 1 else 'wait'} to start while {count(len(through), 'other')} "
+        f"{'waits' if len(through) == 1 else 'wait'} in training: {'it' if len(ranks) == 1 else 'they'} {again}",
+        ranks=ranks,
+        nodes=nodes_of(coming),
+        evidence=(*evidence_of(coming[0]), *evidence_of(through[0]), Evidence("watch", None, up)),
+        advice="No rank can join groups that are made: end the job, and start all of its ranks anew. What ended the "
+        "rank before stands in its log.",
     )  # fmt: skip
 
 

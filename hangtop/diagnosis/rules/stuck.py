@@ -23,6 +23,8 @@ from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_th
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
+WHOLE_START = frozenset({"init_process_group", "init_distributed"})
+"""Operations that a rank's process comes to but once, before all training."""
 
 GOES_ON, GOES_ON_LONG = 0.6, 0.7
 """Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
