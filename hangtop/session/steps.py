@@ -102,10 +102,17 @@ class JobSteps:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two."""
+        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two.
+
+        Of what is counted in fractions, as epochs are by some trainers, those from one line to the next: of how many
+        steps an epoch is made nobody says.
+        """
         told = () if self.best is None else self.best.told
+        by = 2 if any(value != int(value) for _, value, _ in told) else 1
         spans = [
-            (after[0] - before[0]) / (after[1] - before[1]) for before, after in pairwise(told) if after[1] > before[1]
+            (after[0] - before[0]) / (after[by] - before[by])
+            for before, after in pairwise(told)
+            if after[by] > before[by]
         ]
         return max(spans, default=None)
 

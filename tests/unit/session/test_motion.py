@@ -97,6 +97,16 @@ def test_the_last_step_is_no_younger_for_another_count_that_goes_on() -> None:
     assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (12, done)
 
 
+def test_of_epochs_that_are_counted_in_fractions_a_step_is_what_comes_from_line_to_line() -> None:
+    """As some trainers log: 0.02 of an epoch after 0.01 of it, two seconds later."""
+    job = Job()
+    for done in range(5):
+        job.run(2, spins)
+        feed(job, step(job, 0.01 * done, done, name="epoch"))
+    job.run(1, spins)
+    assert job.progress.motion.step_s == pytest.approx(2.0)
+
+
 def test_a_step_takes_as_long_as_the_longest_of_the_last_few() -> None:
     job = Job()
     for done, seconds in enumerate((1, 1, 30, 1)):
