@@ -134,7 +134,7 @@ def status_of(
     arrived = inf
     if doing is not None and doing.moving:
         arrived = _arrived(job, plain, doing)
-        plain, doing = _since_it_came(job, plain, doing)
+        plain, doing = _since_it_came(job, plain, doing, load)
     told = by_native(doing, dumps) if doing is not None else None
     moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
     readings = Readings(plain) if plain else NOTHING_SEEN
@@ -155,18 +155,20 @@ def _arrived(job: Job, dumps: list[StackDump], doing: Activity) -> float:
     return max(0.0, job.now - doing.since) if did_else else inf
 
 
-def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity) -> tuple[list[StackDump], Activity]:
+def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity, load: Load) -> tuple[list[StackDump], Activity]:
     """Of the looks at a rank of a job that stands still, those since it came to where it waits, or uses no CPU.
 
     When exactly a job stopped is known to some seconds, so the first of them may have met it on its way. That one stays
-    where it is for seconds says more than that it was elsewhere before; of one that computes it does not.
+    where it is for seconds says more than that it was elsewhere before; of one that computes it does not, unless it is
+    in a call that Python does not show, beside a GPU that does not compute: native frames are to tell what that is.
     """
     stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
     if doing.error or not stands or doing.at - doing.since < STOOD_STILL_S:
         return dumps, doing
     late = [dump for dump in dumps if dump.at >= doing.since]
     stays = activity(late)
-    return (late, stays) if stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
+    hidden = load in ("spinning", "mixed") and stays.native_would_tell
+    return (late, stays) if hidden or stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
 
 
 def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus:

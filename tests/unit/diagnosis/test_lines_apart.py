@@ -56,3 +56,21 @@ def test_lines_say_nothing_of_a_job_that_moves_or_computes() -> None:
     for job in (moving, computing):
         job.ranks(1).at(CHECK, state="R").pulse(cores=1.0)
         assert alarms(job.verdict()) == []
+
+
+def test_who_stays_in_a_call_that_python_does_not_show_waits_for_its_gpu_whatever_the_first_look_met() -> None:
+    """The rank came there since the job stopped, and computes nothing: its GPU is full of a kernel that waits."""
+    job = spinning(span=12.0)
+    hidden = ["log_loss train.py:50", "main train.py:9"]
+    job.ranks(1).at(["loss_item train.py:31", "main train.py:9"], *[hidden] * 4, state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+    assert "rank 1 for its own GPU at log_loss (train.py:50)" in found.summary
+
+
+def test_so_is_nobody_whose_gpu_computes_or_of_whom_nothing_is_known() -> None:
+    for row in (COMPUTE, {"utilization": 100, "power": None}):
+        job = with_gpus(spinning(span=12.0), SPIN, row, SPIN, SPIN)
+        hidden = ["log_loss train.py:50", "main train.py:9"]
+        job.ranks(1).at(["loss_item train.py:31", "main train.py:9"], *[hidden] * 4, state="R").pulse(cores=1.0)
+        assert not any(found.kind == "collective_mismatch" for found in job.verdict().findings)
