@@ -71,11 +71,13 @@ def ends(node: NodeState, pid: int, at: float, was: str) -> bool:
 
 def _pause(node: NodeState, pid: int, began: float, ended: float) -> OwnPause:
     """A pause, and what was known of the rank before it: in a recording newer samples tell of the pause itself."""
+    known = node.held.get(pid)
+    made = 0 if known is None else known.made
     seen = node.pulses.frozen().of(pid) if pid in node.ranks else ()
     before = next((pulse for at, pulse in seen if at < began), None)
     if before is None:
-        return OwnPause(began, ended, None, 0)
-    return OwnPause(began, ended, before.idle_since, before.voluntary_switches)
+        return OwnPause(began, ended, None, 0, made, made)
+    return OwnPause(began, ended, before.idle_since, before.voluntary_switches, made, made)
 
 
 def without(node: NodeState, at: float, samples: Sequence[RankPulse]) -> list[RankPulse]:
@@ -92,7 +94,13 @@ def _as_before(node: NodeState, pause: OwnPause, at: float, sample: RankPulse) -
         rank = node.ranks.get(sample.pid)
         newest = rank.looks.newest if rank is not None else None
         sample = sample._replace(state=newest.state if newest is not None else "S")
-    if pause.idle_since is None or sample.voluntary_switches - pause.switches > WAKES:
+    switched = sample.voluntary_switches - pause.switches - pause.earlier
+    if shown and pause.switches and 0 < switched <= WAKES:
+        pause = replace(pause, made=pause.earlier + switched)
+        node.held = with_one(node.held, sample.pid, pause)
+    if pause.made and switched >= 0:
+        sample = sample._replace(voluntary_switches=sample.voluntary_switches - pause.made)
+    if pause.idle_since is None or switched > WAKES:
         return sample
     since = sample.idle_since
     within = shown if since is None else pause.began - SLACK_S <= since <= pause.ended + SLACK_S

@@ -138,7 +138,11 @@ class OwnPause:
     idle_since: float | None
     """Since when the rank had waited before."""
     switches: int
-    """Voluntary switches of its main thread before."""
+    """Voluntary switches of its main thread before, without those that earlier looks of ours made."""
+    earlier: int = 0
+    """Switches that those made, and …"""
+    made: int = 0
+    """… that they and this one made."""
 
 
 @dataclass(slots=True)

@@ -124,3 +124,21 @@ def test_in_a_recording_samples_that_tell_of_the_pause_come_before_the_look(watc
     watched.now = 1002.2
     own_pauses.told_by(watched.node, [held])
     assert watched.says(1003.0, idle_since=1001.7, voluntary_switches=54).idle_since == SLEPT_SINCE
+
+
+def test_switches_of_a_rank_that_spins_are_none_of_its_own(watched: Watched) -> None:
+    """It sleeps at no look: two looks of ours stopped it for a moment, and it seemed to wake now and then."""
+    for at in (1002.0, 1003.0):
+        watched.says(at, idle_since=None, state="R", voluntary_switches=50)
+    watched.look(1003.2, 1003.5)
+    assert watched.says(1004.0, idle_since=None, state="R", voluntary_switches=53).voluntary_switches == 50
+    assert watched.says(1009.0, idle_since=None, state="R", voluntary_switches=53).voluntary_switches == 50
+    watched.look(1009.2, 1009.5)
+    assert watched.says(1010.0, idle_since=None, state="R", voluntary_switches=55).voluntary_switches == 50
+    assert watched.says(1020.0, idle_since=None, state="R", voluntary_switches=61).voluntary_switches == 56
+
+
+def test_switches_of_a_rank_that_goes_on_are_its_own(watched: Watched) -> None:
+    watched.look(1001.2, 1001.5)
+    assert watched.says(1002.0, idle_since=None, state="R", voluntary_switches=90).voluntary_switches == 90
+    assert watched.says(1003.0, idle_since=None, state="R", voluntary_switches=130).voluntary_switches == 130
