@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.stacks import QueuedPath
@@ -13,6 +13,9 @@ from hangtop.diagnosis.tables.thresholds import SLOW_PATH_BYTES_PER_S
 
 FRESH_S = 30.0
 """Seconds for which what looks showed to get through counts."""
+
+
+_UNKNOWN: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Queue:
     """Node at its other end."""
     looks: Sequence[tuple[float, QueuedPath]]
     """Looks that met something in its queue, oldest first."""
+    to_rank: bool = True
+    """Whether a rank has the other end, as far as one knows: else it is no part of a collective."""
 
 
 def queues(job: Job) -> tuple[Queue, ...]:
@@ -35,12 +40,13 @@ def queues(job: Job) -> tuple[Queue, ...]:
 def creeps(job: Job) -> bool:
     """Whether the last two looks at a rank saw more to send on a connection, and a little of it get through in between.
 
-    Then what the ranks wait for is on its way. Of more than a little a node's traffic tells, where as much goes out as
-    comes in; what goes one way, as a broadcast does, counts where the job stood still at both looks.
+    Then what the ranks wait for is on its way, unless it goes to somebody else than a rank. Of more than a little a
+    node's traffic tells, where as much goes out as comes in; what goes one way, as a broadcast does, counts where the
+    job stood still at both looks.
     """
     stands_since = job.now - (job.stood_still or 0.0)
     for queue in queues(job):
-        if len(queue.looks) > 1:
+        if queue.to_rank and len(queue.looks) > 1:
             (since, before), (at, last) = queue.looks[-2:]
             little = last.acked - before.acked < SLOW_PATH_BYTES_PER_S * (at - since)
             if last.acked > before.acked and (little or since >= stands_since) and job.now - at <= FRESH_S:
@@ -61,10 +67,27 @@ def _queues(job: Job) -> tuple[Queue, ...]:
             for path in dump.queued:
                 found[node, rank, path.port, path.far].append((dump.at, path))
     at = nodes_by_name(job)
+    ends = _ports(job, ranks)
     made = []
     for (node, rank, _, end), looks in sorted(found.items()):
-        far = at.get(end.rpartition(":")[0].strip("[]"), "")
+        address, _, there = end.rpartition(":")
+        far = at.get(address.strip("[]"), "")
         looks.sort(key=lambda look: look[0])
         if far and far != node and looks[-1][0] == newest[node, rank]:
-            made.append(Queue(rank, node, far, tuple(looks)))
+            known = ends.get(far, _UNKNOWN)
+            made.append(Queue(rank, node, far, tuple(looks), not known or there in known))
     return tuple(made)
+
+
+def _ports(job: Job, ranks: Mapping[tuple[str, int], int]) -> dict[str, frozenset[str]]:
+    """Ports of the connections that the ranks of each node have to others; none where one of them told none."""
+    newest: dict[tuple[str, int], Sequence[int]] = {}
+    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
+        rank = ranks.get((node, dump.pid))
+        if rank is not None and dump.pid == dump.rank_pid and dump.ports:
+            newest[node, rank] = dump.ports
+    found: dict[str, set[str]] = defaultdict(set)
+    for (node, _), own in newest.items():
+        found[node].update(map(str, own))
+    silent = {node for (node, _), rank in ranks.items() if (node, rank) not in newest}
+    return {node: frozenset(ports) for node, ports in found.items() if node not in silent}
