@@ -35,11 +35,15 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
 
     It is rank_left_early where those that are not said so at the end of their programs. Needs the environment of the
     living ranks, every node in view, and stacks that show the wait. While the processes are younger than a start may
-    take, it is a warning. Says of a kill for want of memory on the node where it belongs.
+    take, it is a warning. Says of a kill for want of memory on the node where it belongs, and, without patience, of a
+    number that two processes have.
     """
     absent = job_status.of("missing")
     graph = job_status.graph
-    if not absent or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
+    if not absent or graph is None or graph.pattern != "held_up":
+        return
+    twice = told_twice(job_status)
+    if graph.held < job_status.alarm_after and not twice:
         return
     if any(node.link in UNSEEN_LINKS for node in job_status.job.nodes.values()):
         return  # they may well live on the node that does not answer: that is node_unreachable
@@ -56,7 +60,6 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     numbers = tuple(status.rank for status in absent)
     belongs = _last_nodes(job_status, numbers)
     last = f" (it should be {on_nodes(belongs)})" if belongs else ""
-    twice = told_twice(job_status)
     kill = None if twice else kill_of_absent(job_status.job, belongs)
     killed = f"; {kill_told(job_status.job, kill)}" if kill else ""
     young = age < START_S and job_status.job.motion.last_step is None

@@ -10,6 +10,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
+from hangtop.diagnosis.roster import started_twice
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
 from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
 
@@ -118,11 +119,13 @@ def zombie_process(job: Job) -> Iterator[Finding]:
 
     Needs living processes whose environment belongs to another run and that nobody who started them waits for, or GPU
     processes that are no process of this job on a node where the job's own processes can be told by their pid. Another
-    job that is at work on the same node is none of this job's business.
+    job that is at work on the same node is none of this job's business, and a second process of one of its ranks no
+    other run's.
     """
     by_node: dict[str, list[Rank]] = defaultdict(list)
+    seconds = {(other.node, other.process.pid) for _, other in started_twice(job)} if job.others else set()
     for other in job.others:
-        if left_over(other, job.others):
+        if (other.node, other.process.pid) not in seconds and left_over(other, job.others):
             by_node[other.node].append(other)
     alive = {(other.node, other.process.pid) for other in job.others} - {
         (other.node, other.process.pid) for others in by_node.values() for other in others

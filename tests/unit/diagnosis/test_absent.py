@@ -67,6 +67,16 @@ def test_a_start_that_one_number_for_two_holds_up() -> None:
     assert "rank 1 was started twice" in found.summary
 
 
+def test_one_number_for_two_is_told_before_the_patience_ends_and_is_no_leftover_of_another_run() -> None:
+    job = one_number_for_two(parent=1)
+    job.patience = 60.0
+    job.ranks(0, 1, 3).at(INIT)
+    verdict = job.verdict()
+    assert "rank_missing" in kinds(verdict)
+    assert "zombie_process" not in kinds(verdict)
+    assert "zombie_process" in kinds(one_number_for_two(parent=1, run_id="yesterday").verdict())
+
+
 def test_most_are_missing() -> None:
     job = Sketch(world=8)
     job.ranks(0).at(ALL_REDUCE)
