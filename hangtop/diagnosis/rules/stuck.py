@@ -10,8 +10,8 @@ from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.generic import PROMPT
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
-from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
-from hangtop.diagnosis.waits.answers import answered
+from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, OWN_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
+from hangtop.diagnosis.waits.answers import answered, asks_afar
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -28,7 +28,7 @@ WHOLE_START = frozenset({"init_process_group", "init_distributed"})
 
 GOES_ON, GOES_ON_LONG = 0.6, 0.7
 """Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
-that has lasted. So does one that serves, until somebody connects to it."""
+that has lasted. So does one that serves, until somebody connects to it, and one whose service takes its time."""
 SERVES = "a connection at "
 """What a call on a socket that listens waits on begins with (:mod:`collectors.node.process_state`)."""
 IDLE = (
@@ -266,4 +266,6 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         computes(member) or in_one_sleep(member) or answered(member, graph.held) for member in members
     ):
         sure = min(sure, GOES_ON_LONG if graph.held >= LONG_WORK_S else GOES_ON)
+    if job_status.job.live and graph.held < OWN_WORK_S and any(asks_afar(member) for member in members):
+        sure = min(sure, GOES_ON)
     return round(max(0.3, sure), 2)

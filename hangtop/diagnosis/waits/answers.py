@@ -29,6 +29,12 @@ def asks(status: RankStatus) -> bool:
     return own or _through_a_thread(doing)
 
 
+def asks_afar(status: RankStatus) -> bool:
+    """The same over the network: who answers is none of the job's, and may be at work on it."""
+    doing = status.activity
+    return asks(status) and doing is not None and (doing.label == NETWORK or doing.waiting_on.startswith("tcp "))
+
+
 def answered(status: RankStatus, waited: float) -> bool:
     """Whether it ran after the others, who have ``waited`` so many seconds, came: something was answered meanwhile."""
     if waited - status.motion.unrun < STOOD_STILL_S or not asks(status):

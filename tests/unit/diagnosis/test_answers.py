@@ -79,3 +79,13 @@ def test_who_runs_at_this_very_moment_was_answered() -> None:
     awake = newest._replace(value=newest.value._replace(idle_since=None))
     ranks = [rank if rank.rank != 2 else replace(rank, looks=(*rank.looks[:-1], awake)) for rank in job.ranks]
     assert first(diagnose(replace(job, ranks=tuple(ranks)))).kind == "waiting"
+
+
+@pytest.mark.parametrize(("held", "sure"), [(8.0, ("possible",)), (30.0, ("likely", "proven"))])
+def test_one_answer_may_take_long_so_who_waits_for_it_is_at_first_but_possibly_stuck(
+    held: float, sure: tuple[str, ...]
+) -> None:
+    """A service that works looks like one that does not answer: what stands behind the connection is not seen."""
+    found = first(diagnose(asking(held, None, ASKS)))
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+    assert found.certainty in sure
