@@ -13,7 +13,7 @@ from collectors.node.logs.exceptions import follows
 from collectors.node.logs.said import Data, Family, Said, number
 
 _FATAL_LEVEL = re.compile(
-    r"^[\s:]{0,4}(?:\[[\w.-]{1,60}\] ?)?F(?:\d{4} \d\d:\d\d:\d\d[.\d]{0,8} {1,8}\d{1,10})? "
+    r"^[\s:]{0,4}(?:\[[\w.-]{1,60}\] ?)?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,8} {1,8}\d{1,10})? "
     r"[\w./+@-]{1,300}\.(?:cc|cpp|cxx|cu|c|h|hpp):\d{1,6}\] (?P<what>[^\r\n]{1,600})"
 )
 _PANIC = re.compile(

@@ -63,7 +63,8 @@ _MEMORY = re.compile(
 )
 """A supervisor's word about memory that a process used up."""
 _MILD = re.compile(
-    r"^[\s:]{0,4}\[?[WI](?:\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
+    r"^[\s:]{0,4}\[?[WI](?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}"
+    r"| [\w./+@-]{1,200}\.(?:cc|cpp|cu|c|h):\d{1,6})\] "
 )
 """A line at a level below errors, of TensorFlow and glog: a tool's exit code that it tells of is nobody's end."""
 _CALL = re.compile(

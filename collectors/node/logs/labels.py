@@ -83,7 +83,7 @@ _NO_HOST = re.compile(
 )
 _SAID_ON = re.compile(
     r"([A-Za-z][\w-]*(?:\.[\w-]+)*): "
-    r"(?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,4} \d\d:\d\d:\d\d"
+    r"(?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:\d\d:\d\d"
     r"|\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] \[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\] )"
 )
 """Any word in front of another label or of a logger's time: the host that pdsh names, whatever it is called."""

@@ -28,7 +28,7 @@ _SPLIT = re.compile(
     r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)"
     r"|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
     r"|(?<=.)(?=(?<![\w.<>-])[\w.<>-]+:\d+:\d+ \[\d+\] (?:NCCL|\S+:\d+ (?:\(\w+\) )?NCCL))"
-    r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,4} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
+    r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,8} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
     r"|(?<=[^\s\"'])(?=Traceback \(most recent call last\):\s*$)"
 )
 

@@ -16,7 +16,7 @@ _CLOCK = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9}))?"
 _ZONE = r"(?:\s?(?P<zone>Z\b|UTC\b|[+-]\d\d:?\d\d(?!\d)))?"
 
 ISO = r"(?P<y>(?:19|20)\d\d)[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _-]" + _CLOCK + _ZONE
-GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<mo>\d\d?)(?P<d>\d\d) " + _CLOCK
+GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<y>20\d\d(?=\d{4}))?(?P<mo>\d\d?)(?P<d>\d\d) " + _CLOCK
 CTIME = (
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) " + _CLOCK + r"(?: (?P<y>20\d\d))?"
 )

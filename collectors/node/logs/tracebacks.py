@@ -33,7 +33,7 @@ _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|orterun|scanc
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
 RECORD = re.compile(
-    r"^(?:\[?[EWIF]\d{3,4} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
+    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
     r"|srun: |slurmstepd: |Epoch|Traceback|"
     r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
     r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"

@@ -64,7 +64,7 @@ _NONE = re.compile(
 _LEVEL = re.compile(
     r"^(?:[^\r\n]{0,100}?[\s\[|:(-])?(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?|Info|Debug|\w{0,40}Warning|info|debug|warning|level=(?:info|debug|warn\w{0,3}))\b"
     r"|^\[ {0,6}\d{1,9}\.\d{1,9}\]|\bkernel: | NCCL (?:INFO|WARN)"
-    r"|^[\s:]{0,4}\[?[WID](?:\d{3,4})? |^#|^\s{0,20}(?:raise |except |assert |return |def |if "
+    r"|^[\s:]{0,4}\[?[WID](?:\d{3,8})? |^#|^\s{0,20}(?:raise |except |assert |return |def |if "
     r"|for "
     r"|import |(?:echo|printf) [\"'$]|p?kill -)|^ {0,4}(?:File \"|\d+ )|[│|]\s*$"
 )

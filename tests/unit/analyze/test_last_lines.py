@@ -37,6 +37,7 @@ the error of the model is 3 % on test
 test error after epoch 3 is 0.04
 failed to find a cached file, downloading it
 crash reporting is on for this run
+W20261122 10:00:00.123456 27910 client.cc:190] connecting to node1 failed at 0 times
 aborted=False, finished=True
 Structured Error Msg: <NONE>
 Root Cause of failures: N/A

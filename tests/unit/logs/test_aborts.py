@@ -11,6 +11,7 @@ from tests.support.logs import kinds, of_kind, only, parse
     ("text", "what"),
     [
         ("F1122 10:00:00.123456 4711 server.cc:88] Unknown tensor id 17\n", "Unknown tensor id 17"),
+        ("F20261122 10:00:00.123456 4711 server.cc:88] Unknown tensor id 17\n", "Unknown tensor id 17"),
         ("2026-11-22 10:00:00.123456: F external/xla/xla/nccl.cc:120] Broken here\n", "Broken here"),
         ("thread 'main' panicked at src/main.rs:10:5:\n", "src/main.rs:10:5:"),
         ("thread 'tokio-1' (812) panicked at 'no reactor', src/a.rs:1:1\n", "'no reactor', src/a.rs:1:1"),
@@ -31,6 +32,7 @@ def test_last_words(text: str, what: str) -> None:
     [
         "I1122 10:00:00.123456 4711 server.cc:88] Fine\n",
         "W1122 10:00:00.123456 4711 server.cc:88] F: not so fine\n",
+        "W20261122 10:00:00.123456 4711 server.cc:88] F: not so fine\n",
         "the panic: button was not pressed\n",
         "MPI_Bcast(1700)......: ok\n",
         "Abort(retry) is not what it seems\n",
