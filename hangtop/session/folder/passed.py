@@ -15,6 +15,7 @@ from collectors.node.logs import counters, times
 from collectors.node.logs.names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
+from hangtop.session.folder import beginnings
 from hangtop.session.folder.again import LAUNCHERS, UNCAUGHT, of_earlier_runs, raised_again
 
 TAIL = 64 * 1024
@@ -56,8 +57,11 @@ _SHELL = re.compile(r": line \d{1,6}: {1,8}\d{1,9} ")
 _ENDINGS = ("job.finished", "elastic.finished")
 
 
-def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: float) -> list[bool]:
-    """Of each event of one log whether the run outlived it; ``now`` gives the year to times without one."""
+def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: float, head: bytes = b"") -> list[bool]:
+    """Of each event of one log whether the run outlived it, or an earlier one told it.
+
+    ``now`` gives the year to times without one, ``head`` is how the log begins.
+    """
     wanted = [event.kind.startswith(_FAULTS) for event in events]
     if not any(wanted):
         return wanted
@@ -69,10 +73,14 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
     alone = hints.rank is not None or hints.local_rank is not None
+    again = beginnings.last(head, parser, now)
+    if again is not None and again.line <= launched and not alone:
+        again = None  # what a launcher says behind it may be about those before
     over = [
         fault
         and (
             event.line <= anew
+            or (mine and again is not None and _before(event, again, alone))
             or (mine and (after.went_on(event) or (event.line > launched and after.began_anew(event))))
             or (alone and mine and _signalled(event) and after.is_long(event))
         )
@@ -109,6 +117,14 @@ def _ended_before(events: Sequence[LogEvent]) -> int:
         if event.kind == "python.exception" and "logged" not in event.data and (match := UNCAUGHT.match(event.text))
     ]
     return max((line for line, program in ends[:-1] if program == ends[-1][1]), default=0)
+
+
+def _before(event: LogEvent, again: beginnings.Beginning, alone: bool) -> bool:
+    """Whether it was told before the last beginning: of one process's file, or so long before that all had begun."""
+    if event.line >= again.line:
+        return False
+    after = event.data.get("after")
+    return alone or again.is_later(event.at if event.at is not None else after if isinstance(after, float) else None)
 
 
 def _signalled(event: LogEvent) -> bool:

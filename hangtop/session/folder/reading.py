@@ -148,7 +148,7 @@ def _log(member: Member, contents: Contents) -> Recognised:
     events += parser.close()
     last = parting(parser, now) if not any(event.kind.startswith("kernel.") for event in events) else None
     events += [last] if last is not None else []
-    over = passed(events, parser, hints, now)
+    over = passed(events, parser, hints, now, member.head)
     contents.passed += [_cleaned(event) for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
     events = [_cleaned(event) for event in finished(left, parser, hints)]

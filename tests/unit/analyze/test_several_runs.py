@@ -107,3 +107,37 @@ def test_what_a_script_raised_beside_a_launcher_is_not_the_only_labelled_rank_s(
     launcher = "[2026-01-02 08:14:05,117] [INFO] [launch.py:335:sigkill_handler] Killing subprocess 4711\n"
     (finding,) = _findings(tmp_path, helper + "launching again\n" + rank + launcher)
     assert (finding.ranks, "ValueError: bad shard" in finding.summary) == ((4,), True)
+
+
+OPENED = "{} [main] reading the plan of this run\n{} [main] 4 parts in /data/plan\n{} [main] cache in /data/cache/{}\n"
+"""What a program begins with, at a time of day, and whose cache."""
+
+
+def _begun(clock: str, number: int) -> str:
+    return OPENED.format(*(f"2026-11-25 {clock}:{second:02d}" for second in (1, 2, 3)), number) + WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "again", "told"),
+    [
+        ("job.out", _begun("11:00", 2), []),
+        ("job.out", _begun("10:00", 2), ["rank_crashed"]),
+        ("job.out", _begun("11:00", 2) + RAISED, ["rank_crashed"]),
+        ("job.out", _begun("11:00", 2) + "srun: error: n7: task 3: Exited with exit code 1\n", ["rank_crashed"]),
+        ("job.out", _begun("11:00", 2).partition("\n")[2], ["rank_crashed"]),
+        ("rank2.log", _begun("10:00", 2), []),
+        ("rank2.log", _begun("10:00", 2).partition("part b")[0], ["rank_crashed"]),
+    ],
+)
+def test_a_log_that_begins_with_the_same_words_once_more_is_another_run_s(
+    name: str, again: str, told: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(_begun("10:00", 1) + RAISED + again)
+    findings = diagnose(job_of(read([tmp_path]))).findings
+    assert [finding.kind for finding in findings if not finding.cause] == told
+
+
+def test_rows_that_each_step_has_are_no_beginning(tmp_path: Path) -> None:
+    block = "2026-11-25 {}:00 [main] a part was read\n[main] a part was kept for good\n[main] a part was sent to all\n"
+    text = block.format("10:00") * 3 + RAISED + block.format("11:00") * 9
+    assert [finding.kind for finding in _findings(tmp_path, text)] == ["rank_crashed"]
