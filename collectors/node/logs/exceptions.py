@@ -59,7 +59,8 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         r"|Connection aborted|ConnectionError|remote process exited|Horovod has been shut down"
         r"|heartbeat timeout|stopped sending heartbeats|another task died")),
         ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
-        ("nccl", r"NCCL|nccl|DistBackendError"),
+        # a name that a library lacks is no error of NCCL's, whatever it is called
+        ("nccl", r"\A(?!(?:Attribute|Name)Error:)[\s\S]{0,4000}?(?:NCCL|nccl|DistBackendError)"),
         ("cuda", (r"CUDA error|CUDA driver|cuda runtime error|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError"
         r"|cudaError")),
         ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text, who
+from hangtop.diagnosis.phrasing import count, on_nodes, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
@@ -18,7 +18,7 @@ from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
 from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, hosts_alike, named_beside, taken_along
+from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, called, hosts_alike, named_beside, taken_along
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, ended_well, finished_early, lingering_one, without_word
 from hangtop.diagnosis.witnesses.ends import (
@@ -79,13 +79,13 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     ranks = tuple(sorted({own[0].rank for own in alike if own[0].rank is not None})) or named_beside(
         job_status.job, failure
     )
-    who = ranks_text(ranks) if ranks else "a rank"
+    own_name = who(ranks, called(own[0].event for own in alike))
     where = f" at {failure.frame}" if failure.frame else ""
     others = len({own[0].rank for own in ended} - {*ranks, None})
     after = f"; {count(others, 'other')} fell over afterwards" if others else ""
     yield Finding(
         "rank_crashed", "critical", 0.9 if failure.at is not None or len(ended) == len(alike) else 0.75,
-        f"{who} {_on(job_status.job, ranks)}failed first: {failure.what}{where}{after}",
+        f"{own_name} {_on(job_status.job, ranks)}failed first: {failure.what}{where}{after}",
         ranks=ranks, nodes=homes(job_status.job, ranks) or hosts_alike(failure, ended),
         evidence=tuple(event_line(word.event) for word in first[:3]),
         advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
@@ -151,10 +151,11 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     earliest = first[0]
     alike = [own[0] for own in ended if own is first or same_exit(own[0], earliest)]
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
+    own_name = called(failure.event for failure in alike)
     together = " in the same second" if len(ranks) > 1 else " first"
     yield Finding(
         "child_failed_no_detail", "critical", 0.7,
-        f"{who(ranks)} failed{together} with {earliest.what}, and no traceback was recorded",
+        f"{who(ranks, own_name)} failed{together} with {earliest.what}, and no traceback was recorded",
         ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({earliest.host} - {""})),
         evidence=tuple(event_line(failure.event) for failure in alike[:3]),
         advice="Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "
@@ -208,7 +209,7 @@ def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     ranks = () if rank is None else (rank,)
     return Finding(
         "rank_killed", "critical", 0.95 if memory else 0.88,
-        f"{who(ranks)} {_on(job_status.job, ranks)}was killed {by}",
+        f"{who(ranks, called([words[0].event]))} {_on(job_status.job, ranks)}was killed {by}",
         ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(next(([w.host] for w in words if w.host), [])),
         evidence=tuple(event_line(word.event) for word in words[:4]),
         advice="Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import ranks_text, who
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.verdict.aftermath import finished
+from hangtop.diagnosis.witnesses.beside import called
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, signal_name
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
@@ -91,10 +92,9 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     what = _what(first)
     alike = [event for event in told_so if _what(event) == what or (manner == "exit" and _beside(event, first))]
     ranks = tuple(sorted({rank for event in alike if (rank := _rank(event)) is not None}))
-    who = ranks_text(ranks) if ranks else "a rank"
     yield Finding(
         _kind(first, manner), "critical", WEIGHTS[manner],
-        _summary(manner, who, ranks, what),
+        _summary(manner, who(ranks, called(alike)), ranks, what),
         ranks=() if manner == "timeout" else ranks, nodes=hosts_in(job, alike) or _one_host(job, told_so),
         evidence=lines(alike),
         advice=ADVICE[manner],

@@ -9,7 +9,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
-from hangtop.diagnosis.witnesses.beside import hosts_alike
+from hangtop.diagnosis.witnesses.beside import called, hosts_alike
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.event_fields import text_of
 from hangtop.diagnosis.witnesses.failures import Failure, cuda_error, failures
@@ -25,8 +25,9 @@ def failed_in_nccl(job: Job, failed: Sequence[Failure]) -> Finding:
     """rank_crashed: all that is known is that a call into NCCL failed; its own warning is not in the logs."""
     ranks = tuple(sorted({failure.rank for failure in failed if failure.rank is not None}))
     nodes = homes(job, ranks) or tuple(sorted({host for own in failed for host in hosts_alike(own, ())}))
+    named = who(ranks, called(failure.event for failure in failed))
     return Finding(
-        "rank_crashed", "critical", 0.5, f"{who(ranks)} failed in NCCL: {failed[0].what}",
+        "rank_crashed", "critical", 0.5, f"{named} failed in NCCL: {failed[0].what}",
         ranks=ranks, nodes=nodes, evidence=tuple(event_line(failure.event) for failure in failed[:3]),
         advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     )  # fmt: skip

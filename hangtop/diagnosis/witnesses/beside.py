@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure
@@ -21,6 +22,13 @@ def named_beside(job: Job, failure: Failure) -> tuple[int, ...]:
     lines = [event for event in said(job, "log.error") if text_of(event, "message").startswith(message[0])]
     told = {event.rank if event.rank is not None else number_of(event, "about") for event in lines}
     return tuple(sorted(rank for rank in told if rank is not None))
+
+
+def called(events: Iterable[LogEvent]) -> str:
+    """What to call whose words these are where no rank is known: ``local rank 3``, by a label or a file."""
+    local = {number_of(event, "local_rank") for event in events}
+    number = next(iter(local)) if len(local) == 1 else None
+    return "a rank" if number is None else f"local rank {number}"
 
 
 def hosts_alike(failure: Failure, ended: Sequence[tuple[Failure, ...]]) -> tuple[str, ...]:

@@ -29,7 +29,11 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
         if progress.global_rank is not None and progress.pid:
             found.setdefault((progress.host, progress.pid), progress.global_rank)
     for event in contents.events:
-        if event.rank is not None and event.pid is not None and event.kind.startswith(("nccl.", "torch.", "hccl.")):
+        if (
+            event.rank is not None
+            and event.pid is not None
+            and event.kind.startswith(("nccl.", "torch.", "hccl.", "paddle."))
+        ):
             found.setdefault((event.host, event.pid), event.rank)
     return found
 

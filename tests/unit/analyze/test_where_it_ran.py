@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.folder import job_of, read
 from tests.support.saved import verdict
 
 RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\n'
@@ -79,3 +81,16 @@ def test_a_line_further_up_tells_of_another(tmp_path: Path) -> None:
 
 def test_a_failure_between_the_columns_of_few_words(tmp_path: Path) -> None:
     assert verdict(tmp_path, "stage 3   of worker 7   has failed for good").findings != ()
+
+
+def test_a_rank_whose_local_number_alone_is_known_is_called_by_it(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in <module>\n    go()\n{}\n'
+    (tmp_path / "workerlog.1").write_text(
+        raised.format("AttributeError: module 'x.core' has no attribute 'NCCLContext'")
+    )
+    finding = diagnose(job_of(read([tmp_path]))).findings[0]
+    assert (finding.kind, finding.ranks) == ("rank_crashed", ())
+    assert finding.summary.startswith("local rank 1 failed first: AttributeError")
+    told = "I0508 19:14:55.1 88 nccl_context.cc:189] init nccl context nranks: 5 local rank: 4 gpu id: 7 ring id: 0\n"
+    (tmp_path / "workerlog.1").write_text(told + raised.format("ValueError: bad shard"))
+    assert diagnose(job_of(read([tmp_path]))).findings[0].ranks == (4,)

@@ -57,6 +57,15 @@ def test_a_container_of_paddle_s_launcher() -> None:
     assert (event.data["task"], event.data["exitcode"]) == (2, 1)
 
 
+def test_which_rank_a_trainer_of_paddle_s_is() -> None:
+    line = (
+        "I0508 19:14:55.1 25088 nccl_context.cc:189] init nccl context nranks: 5 local rank: 4 gpu id: 7 ring id: {}\n"
+    )
+    event = only(parse(line.format(0)), "paddle.rank")
+    assert (event.rank, event.data["size"]) == (4, 5)
+    assert parse(line.format(11)) == []  # of a group
+
+
 def test_completions_that_are_quoted_without_nccl_s_label() -> None:
     line = "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor err 129\n"
     assert only(parse(line), "nccl.warn").data["signature"] == "ib_retry_exceeded"
