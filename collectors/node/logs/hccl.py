@@ -30,6 +30,10 @@ _INIT = re.compile(
     r"Entry-HcclCommInit\w*:ranks\[(?P<size>\d+)\], rank\[(?P<group_rank>\d+)\]"
     r"(?:.*?identifier\[(?P<group>[^\]]*)\])?"
 )
+_NO_COMMUNICATOR = re.compile(
+    r"\b(?P<function>HcclCommInit\w{1,40}) fail(?:ed)?, (?P<error>error: ?\d{1,9}), rank: ?(?P<rank>\d{1,7})\b"
+)
+"""A runner of Ascend's transformer library (ATB) that got no communicator."""
 _TIMEOUTS = {"EI0002": "hccl.timeout", "EI0006": "hccl.connect_timeout", "EE1002": "hccl.timeout"}
 """Codes that say which wait has ended: of a task for a notification, of a connection for its peer, for a stream."""
 _LOST_COMPLETION = "EI0013"
@@ -70,6 +74,15 @@ def read(text: str) -> Iterator[Said]:
     if reason is not None:
         yield Said("hccl.timeout", fields(reason), pid=pid, rank=rank)
         return
+    refused = _NO_COMMUNICATOR.search(text)
+    if refused is not None:
+        yield Said(
+            "nccl.failed",
+            {"function": refused.group("function"), "error": refused.group("error")},
+            pid=pid,
+            rank=number(refused.group("rank")),
+        )
+        return
     if of_rank is not None:
         yield Said("hccl.rank", {}, pid=pid, rank=rank)
     if plog is None or lost is not None:
@@ -102,5 +115,7 @@ def _task(text: str) -> Data:
 
 
 FAMILY = Family(
-    "hccl", (b"HCCL(", b"EI0", b"EI9", b"EE1002", b"EE9999", b"EH9999", b"EJ0", b"RankID:", b"reason=["), read
+    "hccl",
+    (b"HCCL(", b"EI0", b"EI9", b"EE1002", b"EE9999", b"EH9999", b"EJ0", b"RankID:", b"reason=[", b"HcclCommInit"),
+    read,
 )

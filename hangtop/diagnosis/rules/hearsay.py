@@ -32,6 +32,10 @@ KINDS = {
     "child_failed": "child_failed_no_detail",
 }
 """Kinds for what the words mean; any other failure is a crash."""
+LACKS = frozenset({"out_of_memory", "host_memory", "open_files", "processes", "shared_memory"})
+"""What a process may have lacked before its peers lost it: an error that says so tells more than that they did."""
+VICTIMS = frozenset({"nccl_remote_error"})
+"""Findings by which nobody has said anything but that a peer was lost."""
 _FAULT = re.compile(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|abort(?:ed|ing)?|invalid|fatal)\b")
 """Words of NCCL's warnings that tell of a failure; others warn of a setting or a slower way."""
 _OPTIONAL = re.compile(
@@ -69,10 +73,11 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
     """The end of a run by an exception in a sentence, a time-out, a stack, an exit code or a logged error.
 
     Needs a log that is over, that does not say that the run came to its end, and in which the run did not go on
-    afterwards. ``found`` are the findings of all other rules: where one of them is about the job, this says nothing.
+    afterwards. ``found`` are the findings of all other rules: where one of them is about the job, this says nothing,
+    but of memory and the like that a process lacked whose peers have nothing to say but that they lost it.
     """
-    told = any(finding.severity != "info" and word_of(finding.kind) != "none" for finding in found)
-    if job.live or told or finished(job):
+    told = {finding.kind for finding in found if finding.severity != "info" and word_of(finding.kind) != "none"}
+    if job.live or told - VICTIMS or finished(job):
         return
     lost = {(event.source, event.line + 1) for event in said(job, "torch.store_lost")}
     events = [
@@ -81,10 +86,12 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
         if event.data.get("survived") is not True
         and _failed(event)
         and not (text_of(event, "told") == "stack" and (event.source, event.line) in lost)  # torch prints it below
+        and (not told or _lacked(event))
     ]
     own = [event for event in events if event.data.get("consequence") is not True] or events
-    if not own:
+    if not own and not told:
         yield from _warned(job)
+    if not own:
         return
     manner = min((text_of(event, "told") for event in own), key=ORDER.index)
     told_so = [event for event in own if text_of(event, "told") == manner]
@@ -99,6 +106,10 @@ def hearsay(job: Job, found: Sequence[Finding]) -> Iterator[Finding]:
         evidence=lines(alike),
         advice=ADVICE[manner],
     )  # fmt: skip
+
+
+def _lacked(event: LogEvent) -> bool:
+    return text_of(event, "told") == "level" and text_of(event, "signature") in LACKS
 
 
 def _one_host(job: Job, events: Sequence[LogEvent]) -> tuple[str, ...]:

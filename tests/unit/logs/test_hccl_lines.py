@@ -78,3 +78,9 @@ def test_a_code_behind_a_rank_s_label() -> None:
     assert (
         only(parse("EJ0001: [PID: 12] Failed to initialize the HCCP process.\n"), "hccl.error").data["code"] == "EJ0001"
     )
+
+
+def test_a_runner_that_got_no_communicator() -> None:
+    line = "[error] [15] [hccl_runner.cpp:1] R:0 HcclCommInitRootInfo fail, error:2, rank:1, x\n"
+    event = only(parse(line), "nccl.failed")
+    assert (event.rank, event.data) == (1, {"function": "HcclCommInitRootInfo", "error": "error:2"})
