@@ -44,18 +44,22 @@ def open_shell(app: Host) -> None:
     except TransportError as error:
         app.say(str(error), "error")
         return
+    wrong = ""
     try:
         with app.suspend():
             print(f"hangtop: {shown(command)}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
-            status = subprocess.call(command)
+            # nothing may leave this block by an exception: Textual would not take the terminal back
+            try:
+                status = subprocess.call(command)
+            except OSError as error:
+                wrong = f"{command[0]} cannot be run here: {error.strerror}"
+            else:
+                wrong = f"{command[0]} could not reach {node}: {shown(command)}" if status == 255 else ""
     except SuspendNotSupported:
         app.say(f"this terminal cannot be handed over; run: {shown(command)}", "warning")
         return
-    except OSError as error:
-        app.say(f"{command[0]}: {error.strerror}", "error")
-        return
-    if status == 255:
-        app.say(f"{command[0]} could not reach {node}: {shown(command)}", "error")
+    if wrong:
+        app.say(wrong, "error")
     app.tick()
 
 
