@@ -221,6 +221,8 @@ class Job:
     """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
     slow: tuple[KnownSlow, ...] = ()
     """What the verdict before this picture knew to make the job slow."""
+    told_stuck: frozenset[int] = frozenset()
+    """Ranks that the verdict before this picture called stuck."""
     motion: JobMotion = JobMotion()
     """What moved lately, and what proves it."""
     collective_timeout: float | None = None

@@ -48,6 +48,7 @@ class PictureContext:
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
     slow: tuple[KnownSlow, ...] = ()
+    told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
 
 
@@ -128,6 +129,7 @@ class Sheet:
             usual_pause=frame.usual_pause,
             pauses=frame.pauses,
             slow=frame.slow,
+            told_stuck=frame.told_stuck,
             motion=frame.motion,
             collective_timeout=own_timeout(
                 (rank.process.command for rank in paced(ranks)),

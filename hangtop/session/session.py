@@ -156,6 +156,7 @@ class Session(Intake):
                 usual_pause=self.progress.usual_pause,
                 pauses=self.progress.long_pauses(now),
                 slow=() if self.verdict is None else self.verdict.slow,
+                told_stuck=frozenset() if self.verdict is None else self.verdict.stuck,
                 motion=self.progress.motion,
             ),
             nodes,

@@ -196,6 +196,7 @@ class Sketch:
     stood_still: float | None = None
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
+    told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
     events: list[LogEvent] = field(default_factory=list)
     event_nodes: list[str] = field(default_factory=list)
@@ -260,7 +261,7 @@ class Sketch:
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
             ras=tuple(self.ras), ras_events=tuple(self.ras_events),
             patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause, pauses=self.pauses,
-            motion=self.motion, others=tuple(self.others),
+            told_stuck=self.told_stuck, motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 
     def verdict(self) -> Verdict:

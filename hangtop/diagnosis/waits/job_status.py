@@ -106,10 +106,13 @@ class JobStatus:
 
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
         and so does code of its own that computes by libraries, changes its memory, or goes through many files; what
-        only computes gets a long step. What is seen to make its way is never called stuck.
+        only computes gets a long step. What is seen to make its way is never called stuck. Who was called stuck and
+        has stayed where it was gets no more time for what other threads of it do: those may write what it is asked for.
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
+        if self.job.live and _stays(culprit) and culprit.rank in self.job.told_stuck:
+            return self.alarm_after
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
@@ -123,6 +126,11 @@ class JobStatus:
             return max(self.alarm_after, ONE_SLEEP_S)
         waited = self.graph.held if self.graph is not None else 0.0
         return max(self.alarm_after, answer_due(culprit, waited)) if self.job.live else self.alarm_after
+
+
+def _stays(status: RankStatus) -> bool:
+    """True for a rank that no look met elsewhere, and that does not compute most of the time."""
+    return status.activity is not None and not status.activity.moving and not status.busy
 
 
 def _helpers_unknown(status: RankStatus) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.jobs import ALL_REDUCE, READING, Sketch, first
 
 SCORES = ["fold calc.py:40", "main train.py:9"]
 IN_NUMPY = "argsort /env/site-packages/numpy/core/fromnumeric.py:1133"
@@ -29,3 +29,31 @@ def test_who_computes_by_libraries_is_given_a_minute(looks: tuple[list[str], ...
     assert (found.severity, found.ranks) == (severity, (0,))
     job.span = job.stood_still = job.watched = 70.0
     assert first(job.verdict()).severity == "critical"
+
+
+def test_who_was_called_stuck_stays_so_while_another_thread_of_it_uses_some_cpu() -> None:
+    """A rank that is asked for a dump of its flight recorder writes it, and sleeps where it slept."""
+    job = Sketch(watched=40.0, span=25.0, patience=10.0, stood_still=25.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(READING, syscall="clock_nanosleep")
+    stuck = job.verdict()
+    assert (first(stuck).kind, stuck.stuck) == ("rank_stuck_in_data", frozenset({2}))
+    job.ranks().pulse(cores=0.1)
+    assert first(job.verdict()).kind == "waiting"
+    job.told_stuck = stuck.stuck
+    assert (first(job.verdict()).kind, first(job.verdict()).ranks) == ("rank_stuck_in_data", (2,))
+
+
+@pytest.mark.parametrize(
+    ("looks", "cores"),
+    [
+        ((READING, ["open data.py:20", *READING[1:]], READING, ["open data.py:20", *READING[1:]]), 0.1),
+        ((READING,), 0.9),
+    ],
+    ids=["met elsewhere", "computes"],
+)
+def test_who_was_called_stuck_and_is_seen_to_work_is_given_its_time(looks: tuple[list[str], ...], cores: float) -> None:
+    job = Sketch(watched=40.0, span=25.0, patience=10.0, stood_still=25.0, told_stuck=frozenset({2}))
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(*looks, syscall="read").pulse(cores=cores)
+    assert first(job.verdict()).kind == "waiting"
