@@ -16,6 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.ended import ended_ranks
+from hangtop.diagnosis.rules.recorder_ends import ends_beyond, other_places
 from hangtop.diagnosis.rules.uneven_sizes import of_another_size
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -111,7 +112,7 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
     job = job_status.job
-    culprits = matched.culprits or matched.undumped
+    culprits = ends_beyond(job_status, matched) or matched.undumped
     if not matched.culprits and set(culprits) <= _known_to_be_gone(job_status):
         return  # why they are is what holds the others up
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
@@ -127,7 +128,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     age = _age(matched, direct)
     waited = f" for {duration(age)}" if age is not None and age > 1 else ""
     waiting = {edge.waiter for edge in matched.edges}
-    # of culprits that others wait for in different places, each is told with what waits for it
+    named = tuple(rank for rank in culprits if rank in first.for_ranks)
     pair = first.operation in ("send", "recv")
     what = (
         f"{_other_half(first)} of group {first.group}"
@@ -143,8 +144,8 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     kind, weight = ("collective_stalled", 0.8) if own_gpu else ("collective_mismatch", _sureness(matched, direct))
     yield Finding(
         kind, "critical", weight,
-        ranks_on(culprits, homes(job, culprits))
-        + f" did not {'launch' if pair else 'join'} {what}{finished}{undumped}{why}; "
+        ranks_on(named, homes(job, named)) + f" did not {'launch' if pair else 'join'} {what}{finished}"
+        f"{other_places(direct, named, culprits)}{undumped}{why}; "
         f"{count(len(waiting - set(culprits)), 'other')} wait{waited}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(

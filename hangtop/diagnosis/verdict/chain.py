@@ -1,7 +1,8 @@
 """Who waits for whom, folded: ranks at one point make a box, and an edge leads to the box that it waits for.
 
-Made of what the verdict was given upon: whom its first finding blames, the points of the graph of waits, and the
-operations that recorders, watchdogs, RAS and NCCL's log say are open. So the picture and the verdict cannot disagree.
+Made of what the verdict was given upon: whom its first finding blames, the points of the graph of waits, the peers that
+frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log say are open. So the picture and the
+verdict cannot disagree.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.witnesses import waits_of
 from hangtop.diagnosis.stacks.judge import CLOSED
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.peers import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 DEEP = 8
@@ -29,11 +31,12 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     if graph is None:
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
-    groups = _told_apart(_groups(job_status, blamed), job_status.job.once(waits_of), blamed)
+    told = (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values()))
+    groups = _told_apart(_groups(job_status, blamed), told, blamed)
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
     edges: dict[int, dict[int, str]] = {}
-    for edge in job_status.job.once(waits_of):
+    for edge in told:
         _add(edges, edge, place_of)
     boxes = []
     for place, group in enumerate(groups):

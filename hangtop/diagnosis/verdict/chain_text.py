@@ -61,7 +61,7 @@ def row_text(boxes: Sequence[WaitBox], row: ChainRow, *, waited: bool) -> str:
     where = f" on {nodes_text(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
     operations = dict(zip(box.waits_for, box.operations, strict=False))
     operation = operations.get(row.parent) or box.operation
-    by = f"   [{operation}]" if operation else ""
+    by = f"   [{operation}]" if operation and f" in {operation} " not in box.doing else ""  # frames alone tell no more
     others = [ranks_text(boxes[other].ranks) for other in box.waits_for if other != row.parent] if row.head else []
     also = f"{',' if by else '  '} also for {listed(others, 3)}" if others else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""

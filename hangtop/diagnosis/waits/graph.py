@@ -15,6 +15,7 @@ from typing import Literal
 
 from hangtop.diagnosis.waits.apart import few_elsewhere
 from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
+from hangtop.diagnosis.waits.peers import peers_awaited
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
@@ -276,9 +277,7 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     if not peers:
         sides = {own.op for own in doing.values()}
         return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
-    waits_for = {
-        rank: peer for rank, peer in peers.items() if not (peers.get(peer) == rank and doing[peer].op != doing[rank].op)
-    }
+    waits_for = peers_awaited(members)
     found: set[int] = set()
     for start in waits_for:
         path = [start]

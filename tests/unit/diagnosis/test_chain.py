@@ -133,3 +133,30 @@ def test_who_waits_for_several_is_told_with_all_of_them_as_in_the_picture() -> N
         "└─ rank 4 on n2: waits: all_reduce   [all_reduce #3 in tp]",
         "   └─ ranks 0-1 on n1: wait: recv   [recv #8 in pp], also for rank 5",
     ]
+
+
+def stages() -> Sketch:
+    """Two stages of two tensor halves (ranks 0 and 1, then 2 and 3), over gloo; rank 3 reads."""
+    job = Sketch(world=4)
+    for rank in (0, 1):
+        job.ranks(rank).at(c10d("recv", "take pipe.py:7"), arguments={"src": str(rank + 2)})
+    job.ranks(2).at(c10d("all_reduce", "half tp.py:3"), arguments={"group_given": "yes"})
+    job.ranks(3).at(READING, syscall="read", waiting_on="/data/shard-7")
+    return job
+
+
+def test_frames_alone_lead_from_a_receive_to_whom_it_is_from() -> None:
+    boxes = stages().verdict().waits
+    chain = {box.ranks: [boxes[other].ranks for other in box.waits_for] for box in boxes}
+    assert chain == {(3,): [], (2,): [(3,)], (1,): [(3,)], (0,): [(2,)]}
+    assert {box.operation for box in boxes if box.ranks in ((0,), (1,))} == {"recv"}
+    assert chain_lines(boxes)[-1].endswith("rank 0 on node1: waits in recv at take (pipe.py:7)")
+
+
+def test_a_send_that_meets_its_receive_is_no_wait_for_one_another() -> None:
+    job = stages()
+    job.ranks(2).at(c10d("send", "give pipe.py:9"), arguments={"dst": "0"})
+    boxes = job.verdict().waits
+    of = {rank: box for box in boxes for rank in box.ranks}
+    assert not {of[0], of[2]} & {boxes[other] for rank in (0, 2) for other in of[rank].waits_for}
+    assert of[3].blamed
