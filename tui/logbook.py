@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections.abc import Callable
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state import JobState
 from tui.alike import Fold, Folds
+from tui.backlog import LastLinesCame
 from tui.filter import Filter, Value, parse
 from tui.format import clock
 
@@ -92,6 +93,7 @@ class LogBook:
         self._event_serial = 0
         self._serial = 0
         self._event_texts: dict[tuple[str, str], None] = {}
+        self._seen = LastLinesCame()
 
     def again(self) -> LogBook:
         """An empty book with the same filter: for another moment, of which other lines are known."""
@@ -128,15 +130,23 @@ class LogBook:
         self._log_serial = state.log_serial
         entries = list(islice(reversed(state.log_lines), min(count, len(state.log_lines))))
         lines: list[LogLine] = []
-        for node, batch in reversed(entries):
-            self.skipped += batch.skipped
-            lines.extend(self._lines_of(node, batch))
+        for (node, path, backlog), group in groupby(
+            reversed(entries), lambda one: (one[0], one[1].path, one[1].backlog)
+        ):
+            batches = [batch for _, batch in group]
+            texts = [text for batch in batches for text in batch.lines]
+            known = self._seen.known(node, path, texts) if backlog else 0
+            self._seen.came(node, path, texts)
+            for batch in batches:
+                self.skipped += batch.skipped
+                lines.extend(self._lines_of(node, batch, known))
+                known = max(0, known - len(batch.lines))
         return lines
 
-    def _lines_of(self, node: str, batch: LogLines) -> list[LogLine]:
+    def _lines_of(self, node: str, batch: LogLines, known: int) -> list[LogLine]:
         return [
             self._line(batch.at, node, batch.rank, batch.path, 0, text)._replace(before=batch.before)
-            for text in batch.lines
+            for text in batch.lines[known:]
             if (batch.path, text) not in self._event_texts
         ]
 

@@ -207,7 +207,8 @@ class Followed:
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
             at = latest if not old else min(latest, first if run.at is None else run.at)
-            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped, old and run.at is None)
+            before = old and run.at is None
+            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped, before, old)
             skipped = 0
 
     def hide(self) -> None:

@@ -437,7 +437,7 @@ def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
     path.write_text("old\n")
     followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
     followed.refresh()
-    assert [shown.lines for shown in followed.lines(1.0, 100, {})] == [["old"]]
+    assert [(shown.lines, shown.backlog) for shown in followed.lines(1.0, 100, {})] == [(["old"], True)]
     append(path, "".join(f"line {n:04}\n" for n in range(500)))
     followed.refresh()
     (shown,) = followed.lines(2.0, 100, {})
