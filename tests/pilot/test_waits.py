@@ -105,6 +105,12 @@ async def test_a_box_whose_collective_a_recorder_names_leads_to_its_group() -> N
         assert "[Groups]" in shown.lines()[1]
         await shown.press("escape", "h", "enter")
         assert "[Stacks]" in shown.lines()[1]  # who is blamed launched nothing: its stack tells more
+        verdict = session.verdict
+        assert verdict is not None
+        session.verdict = replace(verdict, waits=(verdict.waits[0], replace(verdict.waits[1], operation="recv")))
+        await shown.draw()
+        await shown.press("escape", "l", "enter")
+        assert "[Stacks]" in shown.lines()[1]  # no recorder told of this receive: the ranks' frames did
 
 
 async def test_w_shows_it_from_any_panel_and_escape_leads_back() -> None:

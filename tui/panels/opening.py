@@ -22,7 +22,8 @@ def opened(boxes: Sequence[WaitBox], scene: Scene) -> Place | None:
     what = ranks_text(ranks)
     if len(boxes) == 1:
         state = scene.state
-        if boxes[0].operation and not boxes[0].blamed and (state.recorders or state.progress or state.ras):
+        told = " " in boxes[0].operation  # with its number or its group: of a bare one frames alone tell
+        if told and not boxes[0].blamed and (state.recorders or state.progress or state.ras):
             return Place("collectives", "", ranks[0], what)
         with_stack = dumped(scene)
         rank = next((rank for rank in ranks if rank in with_stack), None)
