@@ -82,11 +82,13 @@ class Totals:
         if missing:
             more.append([(f"   ▲ {plural(missing, 'GPU')} without figures", Tone.BAD)])
         if self.scene.ranks and self.scene.session.live:  # nobody knows who was on a CPU when files were written
-            on_cpu = sum(figures.on_cpu for figures in found)
-            alive = plural(self.scene.count.ranks_alive, "rank")
+            on_cpu, alive = sum(figures.on_cpu for figures in found), self.scene.count.ranks_alive
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
             when = "then" if self.scene.timeline.told()[0] else "now"
-            more.append([(f"   {on_cpu} of {alive}", Tone.TEXT), (f" on CPU {when}", Tone.DIM)])
+            if alive:
+                more.append([(f"   {on_cpu} of {plural(alive, 'rank')}", Tone.TEXT), (f" on CPU {when}", Tone.DIM)])
+            elif all(row.rank.gone_at is not None for row in self.scene.ranks):
+                more.append([("   no rank runs any more", Tone.TEXT)])
         more.append(self._connecting())
         # each is told whole or not at all
         room = self.heatmap.app.size.width - 1 - _width(pieces)

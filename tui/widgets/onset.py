@@ -30,6 +30,7 @@ TREND = 20
 """Cells of a GPU's power."""
 HEAD = 2
 """Lines above the ranks."""
+NOBODY = "none of them can be seen to run"
 NAME = 14
 """Cells of a node's name at the most."""
 _CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM), "unseen": (" ", Tone.DIM)}
@@ -99,7 +100,8 @@ class Onset(Lines):
             return self._heads(width, name, cells_shown, trend=trend)
         place = self.top + y - HEAD
         if place >= len(self._rows):
-            return strip_of([], width, self.ink)
+            nobody = f" {NOBODY}" if y == HEAD and not self._rows else ""
+            return strip_of([(nobody, Tone.DIM)], width, self.ink)
         return self._line(self._rows[place], width, (cells_shown, trend, name))
 
     def _measured(self, width: int) -> tuple[int, bool, int]:
