@@ -26,7 +26,8 @@ def confirm(command: str, where: Iterable[str], job: Job, *, yes: bool, effect: 
     Raises a usage error where nobody can be asked and ``yes`` was not said, :class:`click.Abort` for a no.
     """
     nodes = sorted(where)
-    click.echo(f"on {', '.join(nodes)}: {command}", err=True)
+    if nodes:  # where none could be reached, nothing runs
+        click.echo(f"on {', '.join(nodes)}: {command}", err=True)
     beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in nodes]
     if beside:
         ask(f"{len(beside)} ranks of a job run there. {effect} Go on?", yes=yes)

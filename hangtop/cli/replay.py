@@ -85,7 +85,10 @@ def _list() -> None:
     from hangtop.diagnosis.phrasing import duration, size
     from hangtop.session.recording import Recording, RecordingError
 
-    for path in reversed(_kept()):
+    files = _kept()
+    if not files:
+        click.echo("no session was kept yet: the screen keeps one when it is left", err=True)
+    for path in reversed(files):
         try:
             recording = Recording(path)
             first, last = recording.span

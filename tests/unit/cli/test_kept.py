@@ -108,3 +108,9 @@ def test_a_session_that_saw_no_node_says_nothing(tmp_path: Path, monkeypatch: py
     assert said(session) == ""
     session.samples("node1", [hello(1000.0), tick(1000.0)], 1)
     assert said(session).startswith("the last 0 s are kept: hangtop replay ")
+
+
+def test_that_nothing_was_kept_yet_is_said(tmp_path: Path) -> None:
+    listed = hangtop(tmp_path, "replay", "--list")
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert "no session was kept yet" in listed.stderr
