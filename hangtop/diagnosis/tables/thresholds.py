@@ -64,6 +64,9 @@ SPIN_UNREAD_S = 20.0
 OWN_WORK_S = 20.0
 """Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that computes within one
 call for longer, while all others wait, is unlike them. Whether it is a loop without end nothing tells from outside."""
+IN_ONE_CALL_S = 8.0
+"""Ours: a read of slow storage lets its thread run after each piece that comes, a write after each that is taken; one
+in which it has not run for so long waits for something that does not come."""
 A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 20.0
 """Ours: who has slept for a second without waking waits for no flag that it looks at, but for a clock: in a pause
 between two attempts, which doubles each time, or in a slow step; these may take so long before it is called stuck,

@@ -29,6 +29,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 from hangtop.diagnosis.waits.statuses import statuses_of
+from hangtop.diagnosis.waits.staying import in_one_call, stays
 
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
 """Work that may keep the others waiting for long in a healthy job, as long as it is seen to move."""
@@ -111,7 +112,7 @@ class JobStatus:
         """
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
-        if self.job.live and _stays(culprit) and culprit.rank in self.job.told_stuck:
+        if self.job.live and stays(culprit) and culprit.rank in self.job.told_stuck:
             return self.alarm_after
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
@@ -126,11 +127,6 @@ class JobStatus:
             return max(self.alarm_after, ONE_SLEEP_S)
         waited = self.graph.held if self.graph is not None else 0.0
         return max(self.alarm_after, answer_due(culprit, waited)) if self.job.live else self.alarm_after
-
-
-def _stays(status: RankStatus) -> bool:
-    """True for a rank that no look met elsewhere, and that does not compute most of the time."""
-    return status.activity is not None and not status.activity.moving and not status.busy
 
 
 def _helpers_unknown(status: RankStatus) -> bool:
@@ -230,6 +226,8 @@ def may_work(status: RankStatus) -> bool:
     """True for a rank that computes or moves in something that takes long in a healthy job, too."""
     doing = status.activity
     if doing is None or status.state != "working":
+        return False
+    if in_one_call(status):
         return False
     if status.native and status.busy and doing.waits == "nothing" and doing.decided_by is not None:
         return doing.decided_by.native  # in a library that computes, where a loop of Python's is not met
