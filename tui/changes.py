@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
-from hangtop.session.changes import Change, ChangeKind, Changes
+from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
 from tui.format import plural
 from tui.names import WHOLE, ShortNames
@@ -86,23 +87,20 @@ class _Told:
     newest: Change
     happened: str
     """Without the rank."""
-    ranks: list[int]
-    nodes: dict[str, None]
+    ranks: list[int] = field(default_factory=list)
+    nodes: dict[str, None] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
     """What is read on the nodes, of which it is told."""
 
     def takes(self, change: Change, happened: str, *, of_rank: bool, source: str = "") -> bool:
         """Whether an older change is one with these: of other sources of the node, or of one source of many nodes."""
         newest = self.newest
-        if bool(source) is not bool(self.sources):
+        if happened != self.happened or change.kind != newest.kind or of_rank is not bool(self.ranks):
             return False
-        if source and len({*self.sources, source}) > 1 and {*self.nodes} != {change.node}:
-            return False
-        same = (happened, change.kind, of_rank) == (self.happened, newest.kind, bool(self.ranks))
-        if not same or not change.node or newest.at - change.at > TOGETHER:
+        if not change.node or newest.at - change.at > TOGETHER or bool(source) is not bool(self.sources):
             return False
         if source:
-            return True
+            return {*self.sources} == {source} or {*self.nodes} == {change.node}
         return of_rank if change.node in self.nodes else change.kind in WIDELY
 
     def line(self, names: ShortNames, *, more: bool = False) -> Change:
@@ -110,9 +108,12 @@ class _Told:
         newest, ranks = self.newest, {*self.ranks}
         several = self.happened.replace("is ", "are ", 1) if self.happened.startswith("is ") else self.happened
         alone = len(self.nodes) == 1
-        nodes = folded_names(sorted(names.all(self.nodes), key=natural))
-        if not alone and (more or cells(nodes) > LONG):
-            nodes = f"{'more than ' if more else ''}{plural(len(self.nodes), 'node')}"
+        if more and not alone:
+            nodes = f"more than {plural(len(self.nodes), 'node')}"
+        else:
+            nodes = folded_names(sorted(names.all(self.nodes), key=natural))
+            if not alone and cells(nodes) > LONG:
+                nodes = plural(len(self.nodes), "node")
         if ranks:
             # of thousands the numbers of those that are remembered say nothing
             who = f"more than {len(ranks)} ranks" if more else ranks_text(ranks)
@@ -132,23 +133,30 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, mor
     """
     lines: list[_Told] = []
     for change in changes:
-        match = _RANK.match(change.text)
-        happened, ranks = (change.text, []) if match is None else (match[2], [int(match[1])])
-        read = _SOURCE.match(change.text) if change.kind in ("late", "back") else None
-        source = "" if read is None else read[1]
-        if read is not None:
-            happened = read[2]
-        if lines and lines[-1].takes(change, happened, of_rank=match is not None, source=source):
-            lines[-1].ranks += ranks
-            lines[-1].nodes[change.node] = None
-            if source:
-                lines[-1].sources[source] = None
-            continue
-        if len(lines) == most:
+        happened, rank, source = _words(change.text, sources=change.kind in ("late", "back"))
+        if lines and lines[-1].takes(change, happened, of_rank=rank is not None, source=source):
+            last = lines[-1]
+        elif len(lines) == most:
             more = False
             break
-        lines.append(_Told(change, happened, ranks, {change.node: None}, {source: None} if source else {}))
+        else:
+            last = _Told(change, happened)
+            lines.append(last)
+        last.nodes[change.node] = None
+        if rank is not None:
+            last.ranks.append(rank)
+        if source:
+            last.sources[source] = None
     return [line.line(names, more=more and line is lines[-1]) for line in lines]
+
+
+@lru_cache(maxsize=2 * OF_ALL)  # while thousands of ranks start all of them are read again every second
+def _words(text: str, *, sources: bool) -> tuple[str, int | None, str]:
+    """What happened, without to which rank; which rank; and which source of samples it is told of, if it is of one."""
+    read = _SOURCE.match(text) if sources else None
+    match = _RANK.match(text)
+    happened = read[2] if read is not None else text if match is None else match[2]
+    return happened, None if match is None else int(match[1]), "" if read is None else read[1]
 
 
 MATTERS = 5

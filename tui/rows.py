@@ -95,7 +95,8 @@ def lists_of(
     roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]
 ) -> Lists:
     """All lists of nodes in their order, each with its part."""
-    alive = [row for part in parts for row in part.alive]
+    # While thousands of nodes come, this is done once a tick.
+    alive = list(chain.from_iterable([part.alive for part in parts]))
     ended: dict[int, RankRow] = {}
     for part in parts:
         for row in part.ended:
@@ -104,21 +105,22 @@ def lists_of(
     if strangers:
         own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers]
         numbers, sizes = [row.number for row in own], [row.rank.process.world_size for row in own]
-    else:  # while thousands of nodes come, this is done once a tick
-        numbers = list(chain.from_iterable(part.numbers for part in parts))
-        sizes = list(chain.from_iterable(part.sizes for part in parts))
+    else:
+        numbers = list(chain.from_iterable([part.numbers for part in parts]))
+        sizes = list(chain.from_iterable([part.sizes for part in parts]))
     here = set(numbers)
     over = [row for number, row in ended.items() if number not in here]
     ranks = alive + over
     ranks.sort(key=_NUMBER)
+    counted = len(with_a_number(here))
     return Lists(
         roster,
         nodes,
         ranks,
-        [row for part in parts for row in part.gpus],
-        [row for part in parts for row in part.ports],
-        len(with_a_number(here | ended.keys())),
-        len(with_a_number(here)),
+        list(chain.from_iterable([part.gpus for part in parts])),
+        list(chain.from_iterable([part.ports for part in parts])),
+        len(with_a_number(here | ended.keys())) if ended else counted,
+        counted,
         told_size([*sizes, *(row.rank.process.world_size for row in over)]),
         strangers,
     )

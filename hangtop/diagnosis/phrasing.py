@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered, unnumbered
@@ -11,17 +11,19 @@ from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered,
 
 def folded(numbers: Iterable[int]) -> str:
     """Fold numbers into ranges: ``0-36,38-63``; empty for none. Processes without a number: ``node2:4711+4712``."""
-    parts: list[str] = []
     every = set(numbers)
-    ordered = sorted(numbered(every))
+    return ",".join([*_ranges(sorted(numbered(every))), *folded_processes(every)])
+
+
+def _ranges(ordered: Sequence[int]) -> Iterator[str]:
+    """``0-36``, ``38``: numbers in their order, each once, that follow one another in one text."""
     start = 0
     for index, number in enumerate(ordered):
         if index + 1 < len(ordered) and ordered[index + 1] == number + 1:
             continue
         first = ordered[start]
-        parts.append(str(first) if first == number else f"{first}-{number}")
+        yield str(first) if first == number else f"{first}-{number}"
         start = index + 1
-    return ",".join([*parts, *folded_processes(every)])
 
 
 def rank_text(rank: int) -> str:
@@ -33,7 +35,8 @@ def ranks_text(ranks: Iterable[int]) -> str:
     """``rank 37``, ``ranks 0-2,5``, ``processes 4711 and 4712 on node2``, ``rank 3 and process 88 on node1``."""
     every = set(ranks)
     ordered, others = sorted(numbered(every)), unnumbered(every)
-    told = [f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {folded(ordered)}"] if ordered or not others else []
+    numbers = f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {','.join(_ranges(ordered))}"
+    told = [numbers] if ordered or not others else []
     for node, group in groupby(others, key=lambda one: one.node):
         pids = [str(one.pid) for one in group]
         told.append(f"{'process' if len(pids) == 1 else 'processes'} {listed(pids)} on {node}")

@@ -12,7 +12,8 @@ from hangtop.diagnosis.witnesses.event_fields import number_of
 
 def told_size(sizes: Iterable[int | None]) -> int | None:
     """Size of a job by what its processes say: what most of them say, the larger of two; None where none says it."""
-    said = Counter(size for size in sizes if size)
+    said = Counter(sizes)
+    del said[None], said[0]
     return max(said, key=lambda size: (said[size], size), default=None)
 
 

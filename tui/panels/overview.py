@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.diagnosis.verdict.chain_text import chain_lines
@@ -13,7 +13,7 @@ from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
 from tui.sharing import FEW, RANKS_BELOW, VIEWS, Shares, shares, usual_view
 from tui.waits.drawing import LINES
-from tui.widgets.lines import Move
+from tui.widgets.lines import Move, Piece
 from tui.widgets.onset import HEAD
 
 WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
@@ -47,6 +47,13 @@ class OverviewPanel(OverviewParts):
         self.time.feed()
         self.heatmap.feed(self._shares[0].heat if self._shares else 10)
         first = self.totals.pieces()
+        if len(self.scene.nodes) > FEW:
+            self.call_later(self._draw_below, first)  # of thousands of nodes, each half is felt at the keys
+        else:
+            self._draw_below(first)
+
+    def _draw_below(self, first: Sequence[Piece]) -> None:
+        """Draw what is below the charts, and the totals, ``first`` among them those of all nodes."""
         for shown, feed in (
             (self.mosaic, self.mosaic.feed),
             (self.odd, self._feed_odd),
