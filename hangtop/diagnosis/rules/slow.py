@@ -24,6 +24,7 @@ from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.same_point import waits_for_gpu
+from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.witnesses.gpu_load import FEW, spins_at
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
@@ -90,13 +91,16 @@ def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _chances(seen: list[RankStatus], least: float) -> list[tuple[RankStatus, float]]:
-    """Ranks for which others wait in ``least`` of their looks, with the chance that each is met so rarely waiting."""
+    """Ranks for which others wait in ``least`` of their looks, with the chance that each is met so rarely waiting.
+
+    One that serves the others waits for none of them in a collective, and is as quick as it is asked.
+    """
     waits, looks = _counted(seen)
     all_looks, all_waits = sum(looks.values()), sum(waits.values())
     found = []
     for one in seen:
         others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
-        if others_waits >= least * others_looks and not works_for_all(one):
+        if others_waits >= least * others_looks and not works_for_all(one) and not serves(one):
             usual = (others_waits + 1) / (others_looks + 2)
             found.append((one, _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)))
     return found

@@ -18,6 +18,7 @@ from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
+from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
@@ -200,7 +201,7 @@ def _advice(kind: str, status: RankStatus) -> str:
     if in_a_kernel(status):
         return NOT_LAUNCHED
     if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
-        if doing.waiting_on.startswith(SERVES):
+        if doing.waiting_on.startswith(SERVES) or serves(status):
             return IDLE
         if doing.label.startswith(PROMPT):
             return "Somebody left a breakpoint there: answer it on the terminal of this rank, or take it out."
@@ -228,6 +229,8 @@ def _manner(status: RankStatus, held: float) -> str:
         return f", asleep for a time of its own, {duration(held)} after the others came"
     if doing and doing.label.startswith(PROMPT):
         return f", {PROMPT}"
+    if serves(status):
+        return ", waits for whoever asks it"
     if status.blocked:
         if doing and doing.waiting_on and doing.syscall in OPENS:
             alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
@@ -254,7 +257,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):
         sure = min(sure, BY_NAME)  # who it is is seen; what it is stuck in is told by a name
-    if any(member.activity is not None and member.activity.waiting_on.startswith(SERVES) for member in members):
+    listens = any(member.activity is not None and member.activity.waiting_on.startswith(SERVES) for member in members)
+    if listens or any(map(serves, members)):
         sure = min(sure, GOES_ON)
     if len(members) * 2 > len(members) + len(graph.waiters):
         sure -= 0.1
