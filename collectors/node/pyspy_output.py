@@ -9,6 +9,9 @@ from collectors.node import files
 from collectors.samples.stacks import Frame, ThreadStack
 
 _ARGUMENTS = frozenset("src dst group group_src group_dst group_name peer".split())
+_MEMBERS = "ranks"
+"""The argument that says which ranks a group is to have: numbers alone leave the node."""
+_NUMBERS = frozenset("0123456789, []()")
 _ARGUMENT_FILES = ("torch/distributed/", "deepspeed/comm/", "megatron/core/")
 _ARGUMENT_LENGTH = 160
 _WRAPPER = "torch/distributed/c10d_logger.py"
@@ -100,7 +103,12 @@ def _arguments(path: str, variables: object) -> Dict[str, str]:
     values = {_text(variable.get("name")): _text(variable.get("repr")) for variable in map(_fields, variables)}
     if path.endswith(_WRAPPER):
         return _group_given(values)
-    return {name: value for name, value in values.items() if name in _ARGUMENTS and 0 < len(value) <= _ARGUMENT_LENGTH}
+    short = {name: value for name, value in values.items() if 0 < len(value) <= _ARGUMENT_LENGTH}
+    return {name: value for name, value in short.items() if name in _ARGUMENTS or _tells_members(name, value)}
+
+
+def _tells_members(name: str, value: str) -> bool:
+    return name == _MEMBERS and set(value) <= _NUMBERS
 
 
 def _group_given(values: Dict[str, str]) -> Dict[str, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -16,6 +16,10 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 TRAINING = frozenset({"collective", "p2p", "device", "backward"})
 """Kinds of waits in which a rank has been through the start."""
+ONE_ORDER = (
+    "Every rank must call new_group for every group, also for those that it is not in, in one order and with the same "
+    "ranks; with use_local_synchronization, groups that share ranks must be made in one order, too."
+)
 YOUNGER_S = 5.0
 """Ours: seconds by which processes that were started anew are younger at the least than those of one start."""
 
@@ -60,6 +64,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     elif through:
         are = "is" if len(through) == 1 else "are"
         why = f"{ranks_text(s.rank for s in through)} {are} through, the others are not"
+    elif unlike := _other_groups(coming):
+        why = f"all are there, and make different groups: {unlike}"
     else:
         why = "all are there, and do not reach each other"
     twice = told_twice(job_status)
@@ -77,6 +83,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         ),
         advice=ONE_NUMBER
         if twice
+        else ONE_ORDER
+        if "different groups" in why
         else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
         "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
     )  # fmt: skip
@@ -118,6 +126,17 @@ def _behind(coming: Sequence[RankStatus]) -> tuple[RankStatus, ...]:
     if len(early) == len(coming):
         return ()
     return tuple(s for s in early if s.rank != 0) or early  # rank 0 serves the store, and waits there for the others
+
+
+def _other_groups(coming: Sequence[RankStatus]) -> str:
+    """Which ranks wait in the making of which group, where these differ, as the arguments tell; else empty."""
+    by_label: dict[str, list[int]] = defaultdict(list)
+    for status in coming:
+        if status.activity is not None:
+            by_label[status.activity.label].append(status.rank)
+    if len(by_label) < 2 or not all(" of rank" in label for label in by_label):
+        return ""
+    return listed([f"{ranks_text(ranks)} {of_several(label, len(ranks))}" for label, ranks in by_label.items()])
 
 
 def _masters(statuses: Sequence[RankStatus]) -> Counter[str]:

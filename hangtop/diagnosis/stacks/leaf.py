@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from hangtop.diagnosis.stacks.tables import is_point_to_point, operation, wait_o
 from hangtop.diagnosis.stacks.vocabulary import NativeWait, Wait
 from hangtop.diagnosis.stacks.waits import C10D, PACKS
 
+_NUMBER = re.compile(r"\d{1,9}")
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 
 
@@ -25,6 +27,8 @@ class Leaf:
     """The innermost frame that has a row."""
     world: bool | None = None
     peer: int | None = None
+    members: tuple[int, ...] = ()
+    """Ranks of the group that is being made, where the arguments tell."""
 
     @property
     def kind(self) -> Kind:
@@ -97,4 +101,7 @@ def _with_arguments(leaf: Leaf | None, frame: Frame) -> Leaf | None:
     if is_point_to_point(leaf.op):
         text = frame.arguments.get("src" if "recv" in leaf.op else "dst", "")
         peer = int(text) if text.isdecimal() else peer
-    return replace(leaf, world=world, peer=peer)
+    members = leaf.members
+    if leaf.row.kind == "init" and (told := frame.arguments.get("ranks")):
+        members = tuple(map(int, _NUMBER.findall(told)))
+    return replace(leaf, world=world, peer=peer, members=members)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from collectors.samples.stacks import Frame
+from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import is_user, own, place
@@ -93,7 +94,7 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
 def _told(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
     """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
     whole = "None" if arguments.get("group") == "None" else None
-    return arguments.get("group_given"), arguments.get("src"), arguments.get("dst"), whole
+    return arguments.get("group_given"), arguments.get("src"), arguments.get("dst"), whole, arguments.get("ranks")
 
 
 def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
@@ -186,6 +187,8 @@ def _of_leaf(leaf: Leaf, context: set[Context]) -> str:
 
 def _label(meaning: str, leaf: Leaf | None, system: System) -> str:
     if leaf is not None:
+        if leaf.members:
+            return f"{meaning} of {ranks_text(leaf.members)}"
         if leaf.peer is None:
             return meaning
         return f"waits to {'receive from' if 'recv' in leaf.op else 'send to'} rank {leaf.peer}"

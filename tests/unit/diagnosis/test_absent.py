@@ -77,6 +77,17 @@ def test_one_number_for_two_is_told_before_the_patience_ends_and_is_no_leftover_
     assert "zombie_process" in kinds(one_number_for_two(parent=1, run_id="yesterday").verdict())
 
 
+def test_groups_that_are_made_in_another_order_are_told_with_their_ranks() -> None:
+    job = Sketch(world=3, nodes=1, stood_still=60.0)
+    for rank, members in enumerate(("[0, 1]", "[1, 2]", "[1, 2]")):
+        job.ranks(rank).at(c10d("new_group", line=4000), arguments={"ranks": members})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("init_hang", ())
+    made = "rank 0 waits in new_group of ranks 0-1 and ranks 1-2 wait in new_group of ranks 1-2"
+    assert f"make different groups: {made}" in found.summary
+    assert "in one order" in found.advice
+
+
 def test_most_are_missing() -> None:
     job = Sketch(world=8)
     job.ranks(0).at(ALL_REDUCE)

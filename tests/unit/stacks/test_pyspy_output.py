@@ -65,6 +65,12 @@ def test_only_listed_arguments_of_torchs_own_frames_leave_the_node() -> None:
     assert arguments(secret, known, long) == [{}, {"src": "3", "group": "None"}, {}]
 
 
+def test_of_the_ranks_of_a_group_numbers_alone_leave_the_node() -> None:
+    numbers = frame("new_group", C10D, ranks="[0, 1, 12]")
+    names = frame("new_group", C10D, ranks="['hunter2']")
+    assert arguments(numbers, names) == [{"ranks": "[0, 1, 12]"}, {}]
+
+
 @pytest.mark.parametrize(
     ("placed", "named", "given"),
     [
