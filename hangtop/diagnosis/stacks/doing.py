@@ -132,6 +132,8 @@ class Activity(NamedTuple):
     carried: float | None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
+    within: float | None = None
+    """Seconds from its beginning after which the wait for a child ends by itself, where the arguments tell."""
 
     @property
     def waits_for_peers(self) -> bool:

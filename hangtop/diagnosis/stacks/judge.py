@@ -95,6 +95,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
         since=looks[0].dump.at if alike else _since(looks),
         second=second_collective(dump, reading),
         carried=_most(_carried(mine), _carried(child) if child else None),
+        within=reading.within,
     )
 
 

@@ -29,6 +29,8 @@ class Leaf:
     peer: int | None = None
     members: tuple[int, ...] = ()
     """Ranks of the group that is being made, where the arguments tell."""
+    within: float | None = None
+    """Seconds after which it gives up waiting, where the arguments tell."""
 
     @property
     def kind(self) -> Kind:
@@ -73,7 +75,7 @@ def find(frames: Iterable[Frame], *, generic: bool) -> Leaf | None:
         elif found is None:
             found = _with_arguments(Leaf(row, operation(frame, row), frame), frame)
         elif generic:  # a condition inside of a queue: the queue says more
-            found = replace(found, row=row)
+            found = _with_arguments(replace(found, row=row), frame)
         elif row.kind in _NAMED_BY_CALLERS:
             found = _with_arguments(_named_by(found, frame, row), frame)
         else:
@@ -104,4 +106,6 @@ def _with_arguments(leaf: Leaf | None, frame: Frame) -> Leaf | None:
     members = leaf.members
     if leaf.row.kind == "init" and (told := frame.arguments.get("ranks")):
         members = tuple(map(int, _NUMBER.findall(told)))
-    return replace(leaf, world=world, peer=peer, members=members)
+    limit = frame.arguments.get("timeout")
+    within = float(limit) if limit is not None and leaf.row.waits == "helper" else leaf.within
+    return replace(leaf, world=world, peer=peer, members=members, within=within)

@@ -59,6 +59,7 @@ class Reading:
     native_would_tell: bool
     by_name: bool = False
     """Names in the user's own code, or which way a file goes, alone gave the kind: a hint, no proof."""
+    within: float | None = None
 
     @property
     def frame(self) -> Frame | None:
@@ -94,7 +95,8 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
 def _told(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
     """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
     whole = "None" if arguments.get("group") == "None" else None
-    return arguments.get("group_given"), arguments.get("src"), arguments.get("dst"), whole, arguments.get("ranks")
+    told = tuple(arguments.get(name) for name in ("group_given", "src", "dst", "ranks", "timeout"))
+    return (whole, *told)
 
 
 def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
@@ -129,6 +131,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         group=next((group for frame in mine if (group := group_of(frame))), ""),
         world=leaf.world if leaf is not None else None,
         peer=leaf.peer if leaf is not None else None,
+        within=decided.within if decided is not None else None,
         decided_by=decided.frame if decided is not None else None,
         user=user,
         frames=mine,

@@ -8,11 +8,16 @@ from signal import Signals
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, listed
-from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, LONG_WORK_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.waits.readings import Readings
 
 STOPPED, ENDED, KEPT = ("T", "t"), ("Z", "X"), ("D",)
 """Letters of the kernel: halted, ended and not yet reaped, in a call that nothing interrupts."""
+PROGRAM = "helper"
+"""Role of a process that is no worker of a loader or a compiler: those are replaced for other reasons."""
+LIMIT_SLACK_S = 3.0
+"""Ours: so long it may take to end a program whose time is over."""
 NAMED = 3
 WORDS = 60
 """Characters of a command that are told."""
@@ -43,6 +48,29 @@ def helpers_known(process: Rank) -> bool | None:
     """Whether it was watched for long enough to know what its processes do; None where one look tells no time."""
     looks = process.looks
     return looks[-1].at - looks[0].at >= HELPERS_KNOWN_S if len(looks) > 1 else None
+
+
+def child_due(status: RankStatus) -> float:
+    """Seconds that the others may wait at the least for a rank that waits for programs that it runs; 0 else.
+
+    As long as it says itself that it waits, and a minute where it was seen to start one after another: it runs them,
+    under a limit of time or not, and goes on.
+    """
+    doing = status.activity
+    if doing is None or doing.waits != "helper" or status.state != "working":
+        return 0.0
+    limit = 0.0 if doing.within is None else min(doing.within + LIMIT_SLACK_S, LONG_WORK_S)
+    return max(limit, LONG_WORK_S if one_after_another(status) else 0.0)
+
+
+def one_after_another(status: RankStatus) -> bool:
+    """Whether the process that it waited for at an earlier look is gone, and another one was started."""
+    looks = status.readings
+    if status.process is None or not status.process.helpers or not isinstance(looks, Readings):
+        return False
+    known = {child.pid for child in status.process.helpers}
+    runs = all(child.role == PROGRAM and child.state not in ENDED for child in status.process.helpers)
+    return runs and any(pid not in known for pid in looks.helpers)
 
 
 def _named(children: Sequence[Helper]) -> str:

@@ -21,7 +21,7 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.answers import answer_due
-from hangtop.diagnosis.waits.children import helpers_known
+from hangtop.diagnosis.waits.children import child_due, helpers_known
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
@@ -126,7 +126,8 @@ class JobStatus:
         if self.job.live and in_one_sleep(culprit):
             return max(self.alarm_after, ONE_SLEEP_S)
         waited = self.graph.held if self.graph is not None else 0.0
-        return max(self.alarm_after, answer_due(culprit, waited)) if self.job.live else self.alarm_after
+        asked = max(answer_due(culprit, waited), child_due(culprit)) if self.job.live else 0.0
+        return max(self.alarm_after, asked)
 
 
 def _helpers_unknown(status: RankStatus) -> bool:

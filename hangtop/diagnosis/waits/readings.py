@@ -43,5 +43,10 @@ class Readings(Sequence[Activity]):
             known = self._known[place] = activity(self._dumps[self._begin[place] : end])
         return known
 
+    @property
+    def helpers(self) -> tuple[int, ...]:
+        """Processes that the rank had started and that were looked at, too, oldest look first."""
+        return tuple(dump.pid for dump in self._dumps if dump.pid != dump.rank_pid)
+
 
 NOTHING_SEEN = Readings()

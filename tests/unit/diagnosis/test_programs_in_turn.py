@@ -1,0 +1,50 @@
+"""A rank that runs programs, one after another or under a limit of time, while the others wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.samples.ranks import Helper
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.stacks import STDLIB
+
+RUNS = [f"Popen.communicate {STDLIB}/subprocess.py:1209", "run_candidate score.py:82", "main score.py:9"]
+
+
+def running(*, seen: int, now: int, role: str = "helper", ended: bool = False, limit: str = "") -> Finding:
+    """What is told first: at an earlier look the rank ran process ``seen``, by now it runs ``now``."""
+    sketch = Sketch(watched=30.0, span=12.0, stood_still=12.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="poll", arguments={"timeout": limit} if limit else {}).helpers(
+        *([Helper(seen, 1002, role, "Z", "", 0.1, 1, "python -c")] if ended else []),
+        Helper(now, 1002, role, "S", "", 0.1, 1, "python -c"),
+    )
+    job = sketch.job()
+    own = [dump for dump in job.stacks if dump.pid == 1002][2]
+    child = own._replace(pid=seen, threads=[], at=own.at + 0.1)
+    return first(diagnose(replace(job, stacks=(*job.stacks, child), stack_nodes=(*job.stack_nodes, sketch.home(2)))))
+
+
+def test_one_after_another_is_work() -> None:
+    found = running(seen=2000, now=2001)
+    assert (found.kind, found.ranks) == ("waiting", (2,))
+
+
+@pytest.mark.parametrize(
+    ("seen", "role", "ended"), [(2001, "helper", False), (2000, "data_worker", False), (2000, "helper", True)]
+)
+def test_one_that_stays_or_a_worker_or_one_of_two_that_ended_is_none(seen: int, role: str, ended: bool) -> None:
+    found = running(seen=seen, now=2001, role=role, ended=ended)
+    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind"), [("30", "waiting"), ("5.0", "rank_stuck_in_code"), ("", "rank_stuck_in_code")]
+)
+def test_a_limit_of_time_is_waited_for(limit: str, kind: str) -> None:
+    found = running(seen=2001, now=2001, limit=limit)
+    assert (found.kind, found.ranks) == (kind, (2,))
