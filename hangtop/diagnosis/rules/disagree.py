@@ -12,7 +12,7 @@ from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way
+from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
@@ -29,6 +29,12 @@ UNNAMED = (
     "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
     "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
     "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
+)
+
+
+TWO_GROUPS = (
+    "Look for collectives of two groups that ranks call in another order, or from two threads: each waits in the one "
+    "for who waits in the other. Else one operation does not end, and holds up the other. "
 )
 
 
@@ -124,18 +130,20 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
     weight = 0.55 if open_ended else 0.7
     apart = none_under_way(members)
+    both = apart is None and two_under_way(members)
     odd = _lines(graph) if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
     yield Finding(
         "collective_stalled", "critical", weight,
-        f"{group} wait {what} and none gets through; {odd}{waiting}",
+        f"{group} wait {what} and none gets through; {odd}{', each has two operations under way' * both}{waiting}",
         ranks=ranks,
         nodes=nodes_of(members),
         evidence=(
             *_stacks(members[:2]), *waiters_of(graph), *_load_proof(load),
-            *((threads_of(job_status, members, apart),) if apart else ()),
+            *((threads_of(job_status, members, apart or members[0]),) if apart or both else ()),
             watch_of(graph, _looks(graph)),
         ),
-        advice=UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED,
+        advice=TWO_GROUPS * both
+        + (UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED),
         next=(
             next_step("a", "probe", *(nodes_of(members) or ("NODES",))),
             *(_which_kernel(job_status, members) if apart is None and open_ended else ()),

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
+TWO = 1.7
+"""The same where two of NCCL's never sleep: a communicator has one each. On that H200 it was 2.0 in all ranks of a job
+whose ranks called collectives of two groups in another order, and 1.0 where all waited for any other reason."""
 UNDER_WAY = 0.7
 """Cores that threads beside the main one use at the least, where one of them is NCCL's and has something to do."""
 PAUSED = 0.5
@@ -38,6 +41,11 @@ def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
     working = sum(cores is not None and cores >= UNDER_WAY for _, cores in threads)
     alone = len(waiting) >= ENOUGH and len(resting) == 1 and working == len(waiting) - 1
     return resting[0] if alone else None
+
+
+def two_under_way(waiting: Sequence[RankStatus]) -> bool:
+    """Whether every one of these has operations of two communicators under way in the network, and none ends."""
+    return len(waiting) > 1 and all(one.motion.busy and (one.motion.threads or 0.0) >= TWO for one in waiting)
 
 
 def rests_beside(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
