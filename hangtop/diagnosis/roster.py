@@ -27,7 +27,7 @@ def world_size(job: Job) -> int | None:
 def world_or_logged(job: Job) -> int | None:
     """The same, else by NCCL's own words, its largest communicator, or by what a framework printed."""
     sizes = [progress.size for progress in job.progress]
-    for kind in ("nccl.init", "job.size"):
+    for kind in ("nccl.init", "job.size", "paddle.rank"):
         sizes += [size for _, event in job.events_of(kind) if (size := number_of(event, "size"))]
     return world_size(job) or max(sizes, default=None)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
-from hangtop.diagnosis.roster import known_ranks
+from hangtop.diagnosis.roster import known_ranks, world_or_logged
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
+MOST_WAITED = 2
+"""Ranks that waited in vain, from which on the only other one is told."""
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 
 _IN_BACKWARD = "the backward pass of "
@@ -41,14 +43,31 @@ def timed_out(job: Job) -> Iterator[Finding]:
     absent = (
         f"{ranks_text(unheard)} {'says' if len(unheard) == 1 else 'say'} nothing and had not come" if unheard else ""
     )
+    late = _lost_peers_alone(job, events)
+    if late is not None and not unheard:
+        absent = f"rank {late} alone did not time out, but lost its peers: it may be the one that did not come"
+        unheard = (late,) if world_or_logged(job) == len(known) else ()  # else one may be missing that left no word
     yield Finding(
-        "watchdog_timeout", "critical", 0.7 if unheard else 0.5,
+        "watchdog_timeout", "critical", 0.7 if unheard and late is None else 0.5,
         f"{who(ranks_in(events))} waited in vain to {what} over gloo{long}: "
         + (absent or "nothing tells who did not come"),
         ranks=unheard, nodes=hosts_in(job, events) if not unheard else (), evidence=lines(events),
         advice="The time-out is a consequence: find what kept the rank that did not come (its last log lines). "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch name it.",
     )  # fmt: skip
+
+
+def _lost_peers_alone(job: Job, timeouts: Sequence[LogEvent]) -> int | None:
+    """The only rank whose wait did not end by time-out, two of the others' or more having done so.
+
+    Who comes when the others have given up finds their connections closed. So does who waits himself when a neighbour
+    gives up a moment earlier, which is why this is no proof.
+    """
+    waited, closed = set(ranks_in(timeouts)), set(ranks_in(said(job, "gloo.closed")))
+    late = closed - waited
+    if len(late) != 1 or len(waited) < MOST_WAITED or waited | late != known_ranks(job):
+        return None
+    return next(iter(late))
 
 
 def differing_calls(job: Job) -> Iterator[Finding]:

@@ -73,6 +73,15 @@ def test_gloo_s_time_out_names_who_says_nothing() -> None:
     assert "ranks 0,2 waited in vain to receive over gloo for 8 s" in found.summary
 
 
+def test_gloo_s_time_out_tells_the_only_rank_that_lost_its_peers_instead() -> None:
+    job = after()
+    for rank in (0, 1, 3):
+        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
+    job.says("gloo.closed", 2, ago=8, peer="[10.0.0.2]:4000")
+    found = next(one for one in job.verdict().findings if one.kind == "watchdog_timeout")
+    assert "rank 2 alone did not time out" in found.summary
+
+
 def test_gloo_s_time_out_of_all_ranks_accuses_nobody() -> None:
     job = after()
     for rank in range(4):
