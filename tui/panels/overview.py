@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Sequence
+from typing import TypeAlias
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.diagnosis.verdict.chain_text import chain_lines
@@ -11,13 +13,18 @@ from tui.format import clock
 from tui.panels.base import Fact, Place
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
-from tui.sharing import FEW, RANKS_BELOW, VIEWS, Shares, shares, usual_view
+from tui.sharing import FEW, RANKS_BELOW, SOME, VIEWS, Shares, shares, usual_view
 from tui.waits.drawing import LINES
 from tui.widgets.lines import Move, Piece
 from tui.widgets.onset import HEAD
 
 WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
 """Where in this panel a place can be that is no cell."""
+TURNS = 3
+"""Rounds of the event loop between the two halves of a drawing of thousands of nodes, for keys and what nodes say."""
+Layout: TypeAlias = tuple[Shares, int, bool, bool, tuple[bool, ...], int]
+"""Who has how much room, the view, whether there are few nodes, whether the job hangs, what else is shown, and cells of
+the ranks' lines."""
 
 
 class OverviewPanel(OverviewParts):
@@ -29,7 +36,9 @@ class OverviewPanel(OverviewParts):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._shares: tuple[Shares, int, bool, bool, tuple[bool, ...], int] | None = None
+        self._shares: Layout | None = None
+        self._drawn_below: Layout | None = None
+        """The layout in which what is below the charts was drawn."""
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -47,13 +56,19 @@ class OverviewPanel(OverviewParts):
         self.time.feed()
         self.heatmap.feed(self._shares[0].heat if self._shares else 10)
         first = self.totals.pieces()
-        if len(self.scene.nodes) > FEW:
-            self.call_later(self._draw_below, first)  # of thousands of nodes, each half is felt at the keys
-        else:
+        if len(self.scene.nodes) > SOME and self._drawn_below is self._shares:
+            self.call_later(self._draw_below_soon, first)  # each half of so many is felt at the keys
+        else:  # what is laid out anew must be there before it is painted
             self._draw_below(first)
+
+    async def _draw_below_soon(self, first: Sequence[Piece]) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self._draw_below(first)
 
     def _draw_below(self, first: Sequence[Piece]) -> None:
         """Draw what is below the charts, and the totals, ``first`` among them those of all nodes."""
+        self._drawn_below = self._shares
         for shown, feed in (
             (self.mosaic, self.mosaic.feed),
             (self.odd, self._feed_odd),
