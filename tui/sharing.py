@@ -10,8 +10,8 @@ SOME = 128
 """Nodes up to which each GPU has two cells; of more, each node has half a block."""
 MANY = 1024
 """Nodes from which on their map has the lines of the charts where there are few."""
-FEW_ODD = 5
-"""Lines of nodes that differ then."""
+FEW_ODD, MOST_ODD = 5, 8
+"""Lines of nodes that differ then, and of fewer nodes."""
 BESIDE = 110
 """Cells from which on ranks and what happened stand beside each other."""
 WIDE = 150
@@ -72,11 +72,13 @@ def shares(
     need: int = 16,
     waits: int = MOST_GRAPH,
     figures: int = 0,
+    odd: int = MOST_ODD,
 ) -> Shares:
     """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened.
 
     Of a small job its ranks, and the picture of waits where it hangs, fill ``need`` lines, that picture alone
-    ``waits``, and its GPUs ``figures``; 0 where that is not known yet.
+    ``waits``, and its GPUs ``figures``; 0 where that is not known yet. Nodes that differ fill ``odd`` lines, with their
+    title.
     """
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
@@ -85,7 +87,8 @@ def shares(
     left = height - time
     if view:
         found = _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE), waits=waits)
-        spared = max(0, found.odd - FEW_ODD) if nodes > MANY and found.beside else 0
+        most = FEW_ODD if nodes > MANY and found.beside else MOST_ODD
+        spared = max(0, found.odd - min(odd, most))
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
         return _map(width, time, left, hangs=hangs)
@@ -151,7 +154,7 @@ def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool, wa
     if beside:
         card = min(13, left // 2) if left >= 12 else 0
         graph = min(MOST_GRAPH, max(GRAPH, waits), left - card - 4) if hangs and left - card - 4 >= GRAPH else 0
-        odd = min(8, max(3, left // 4)) if left >= 9 else 0
+        odd = min(MOST_ODD, max(3, left // 4)) if left >= 9 else 0
         return Shares(time, left - odd, 0, beside, graph, card, odd, lines=hangs and left - card - graph >= BOTH)
     graph = GRAPH + 1 if hangs and left >= GRAPH + 10 else 0
     odd = 3 if left - graph >= 12 else 0

@@ -307,10 +307,25 @@ async def test_nodes_that_differ_are_named_and_even_ones_are_not() -> None:
         assert "node99 lost the link was cut" in text
         assert "node6 utilisation" in text
         assert "node7 utilisation" not in text
-    async with screen(Paper(nodes=140, gpus=2).session(ticks=2), size=(120, 36)) as shown:
-        lines = shown.lines()
-        title = next(y for y, line in enumerate(lines) if "nodes that differ" in line)
-        assert lines[title + 1].startswith(" none")
+
+
+async def test_where_no_node_differs_one_line_says_so_and_the_map_has_the_others_until_one_does() -> None:
+    def title(shown: Screen) -> int:
+        return next(y for y, line in enumerate(shown.lines()) if "nodes that differ" in line)
+
+    session = Paper(nodes=140, gpus=2).session(ticks=2)
+    async with screen(session, size=(120, 36)) as shown:
+        assert shown.lines()[title(shown)].startswith(" nodes that differ: none ─")
+        assert title(shown) == 34, "the footer follows"
+        session.link(LinkChange("node99", "lost", "the link was cut", NOW))
+        await shown.draw()
+        await shown.draw()
+        assert title(shown) == 33
+        assert shown.lines()[34].startswith(" node99 lost the link was cut")
+        session.link(LinkChange("node99", "live", "", NOW))
+        await shown.draw()
+        await shown.draw()
+        assert title(shown) == 33, "the map does not come and go with one node"
 
 
 @pytest.mark.parametrize("options", [ScreenOptions(no_color=True), ScreenOptions(theme="hangtop", ascii=True)])

@@ -39,6 +39,8 @@ class OverviewPanel(OverviewParts):
         self._shares: Layout | None = None
         self._drawn_below: Layout | None = None
         """The layout in which what is below the charts was drawn."""
+        self._differ = 1
+        """The most lines that nodes that differ filled: the map does not give up and take back lines with each."""
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -115,7 +117,10 @@ class OverviewPanel(OverviewParts):
         width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
         need, waits, figures = self._needed(), self._drawn(), self.heatmap.lines
-        part = shares(width, height, nodes, view, hangs=hangs, need=need, waits=waits, figures=figures)
+        self._differ = max(self._differ, self.odd.lines)
+        part = shares(
+            width, height, nodes, view, hangs=hangs, need=need, waits=waits, figures=figures, odd=self._differ
+        )
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
         flags = graph, below, bool(self.scene.waiting.blamed)
         found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0

@@ -193,6 +193,11 @@ class OddNodes(Lines):
         fault = _fault(node)
         return None if fault is None else OddNode(2, 0.0, node.name, fault)
 
+    @property
+    def lines(self) -> int:
+        """Lines that they fill, with their title."""
+        return 1 + len(self._found)
+
     def again(self) -> None:
         """Another moment is shown."""
         self._broken.forget()
@@ -203,11 +208,11 @@ class OddNodes(Lines):
         if y == 0:
             more = len(self._found) - room
             right = f" {more} more ─" if more > 0 else ""
-            title = " nodes that differ "
+            title = " nodes that differ " if self._found else " nodes that differ: none "
             line = "─" * max(0, width - cells(title) - cells(right))
             return strip_of([(title + line + right, Tone.DIM)], width, self.ink)
         if y - 1 >= len(self._found):
-            return strip_of([(" none" if y == 1 else "", Tone.DIM)], width, self.ink)
+            return strip_of([], width, self.ink)
         odd = self._found[y - 1]
         tone = (Tone.BAD, Tone.WARN, Tone.BAD, Tone.TEXT)[odd.rank]
         bay = self._where.get(odd.name, "")
