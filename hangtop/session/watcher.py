@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Coroutine
+from functools import partial
 
 from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Unknown, Verdict
@@ -38,6 +39,8 @@ SOON = 0.05
 """Seconds: a look at progress comes no sooner after the last one, however near the alarm is."""
 RUSH = 2.0
 """Seconds that the first nodes have for connecting before the rules are loaded beside them."""
+NEEDED = ("hangtop.diagnosis.verdict.verdict", "collectors.probes.stacks")
+"""What watching needs and the first screen does not."""
 LOOK_SECONDS = 5.0
 """How long the verdict waits for a look; a node that is slower has its say in the next one."""
 
@@ -65,7 +68,8 @@ class Watcher:
         """Watch until cancelled."""
         # A second of imports, which is no measure of what a verdict takes; beside connecting both are felt at the keys.
         await self._let_nodes_come()
-        await aside(lambda: importlib.import_module("hangtop.diagnosis.verdict.verdict"))
+        for name in NEEDED:
+            await aside(partial(importlib.import_module, name))
         try:
             while True:
                 await asyncio.sleep(self._pause())
