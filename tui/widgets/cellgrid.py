@@ -14,7 +14,7 @@ class Grid(NamedTuple):
     label: int
     """Cells of a node's name, glyph included."""
     rank: int
-    """Cells of a rank's number."""
+    """Cells of a rank's number; 0 where there is no room for any."""
     cell: int
     """Cells of number and value."""
     block: int

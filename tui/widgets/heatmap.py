@@ -22,7 +22,7 @@ from tui.text import clip, fit
 from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.cellgrid import FIGURE, Grid
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
-from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.lines import BAR, Lines, Move, strip_of
 from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
@@ -110,16 +110,20 @@ class HeatMap(Lines):
         for shown in (figures, 1):
             figure = FIGURE if shown > 1 else 0
             digits = widest if shown > 1 else self.metric.digits
-            cell = rank + 1 + digits
-            block = label + figure + most * (cell + 1) + 1
+            for numbers in (rank, 0):  # figures are never cut: before that nobody's number is said
+                cell = (numbers + 1 if numbers else 0) + digits
+                block = label + figure + most * (cell + 1) + 1
+                if block <= width - BAR + 1:
+                    break
             if not any(node.gpus or node.ranks for node in nodes):
                 # words alone: why there is nothing to be seen
                 block = max(block, (width + 1) // max(1, min((width + 1) // (label + WORDS), len(nodes))))
-            blocks = max(1, min((width + 1) // block, len(nodes)))
-            below = -(-len(nodes) // blocks) if nodes else 0
-            grid = Grid(label, rank, cell, block, blocks, below, shown)
-            if below * grid.step - 1 <= self.room:
-                break
+            for room in (width, width - BAR):
+                blocks = max(1, min((room + 1) // block, len(nodes)))
+                below = -(-len(nodes) // blocks) if nodes else 0
+                grid = Grid(label, numbers, cell, block, blocks, below, shown)
+                if below * grid.step - 1 <= self.room:
+                    return grid
         return grid
 
     def _stand_on(self, row: RankRow) -> None:
@@ -248,7 +252,8 @@ class HeatMap(Lines):
         if numbered:
             suspect = cell.number is not None and cell.number in self._suspects
             line.add("▸" if at_cursor else "!" if suspect else " ", edge)
-            line.add(_right(cell.rank, grid.rank), style)
+            if grid.rank:
+                line.add(_right(cell.rank, grid.rank), style)
             line.add(_right(cell.value, grid.cell - grid.rank), strong)
         else:
             line.add(" ", edge)

@@ -27,6 +27,8 @@ Piece = tuple[str, Tone]
 """Harmless or remote text, and what it is."""
 Content = list[list[Piece]]
 """Lines to read."""
+BAR = 1
+"""Cells of a scrollbar."""
 
 
 class Lines(ScrollView, can_focus=False, inherit_bindings=False):

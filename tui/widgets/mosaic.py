@@ -21,7 +21,7 @@ from tui.theme import HEAT_STEPS, Ground, Tone
 from tui.widgets.halves import Halves
 from tui.widgets.heat import Cell
 from tui.widgets.heatmap import HeatMap
-from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.lines import BAR, Lines, Move, strip_of
 from tui.widgets.links import link_glyph
 from tui.widgets.runs import Runs
 
@@ -58,11 +58,17 @@ class Mosaic(Lines):
         if self.view == 1:
             short = self.scene.names
             names = (width_of(short.of(node.name)) for node in self._rows)
-            self._label = min(max(names, default=4), 20) + 3
+            name = min(max(names, default=4), 20)
             most = max((len(node.gpus) or len(node.ranks) for node in self._rows), default=1) or 1
-            self._each = self._label + 2 * most + 1
-            self._across = max(1, (width + 1) // self._each)
-            lines = -(-len(self._rows) // self._across)
+            for cells in (width, width - BAR):
+                # a gap less behind the names where that makes room for a column more
+                wide, tight = ((cells + 1) // (name + gap + 2 * most + 1) for gap in (3, 2))
+                self._label = name + (2 if tight > wide else 3)
+                self._each = self._label + 2 * most + 1
+                self._across = max(1, wide, tight)
+                lines = -(-len(self._rows) // self._across)
+                if lines <= self.room:
+                    break
         else:
             self.halves.feed(self._rows, self.ink, self.clear_of_bar(width), self.room)
             lines = self.halves.height
