@@ -180,6 +180,19 @@ async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_
         assert "stdout and stderr" not in words
 
 
+async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_may_come() -> None:
+    async with opened(read([LOGS / "fine.txt"]), "logs") as (app, pilot):
+        await pilot.pause()
+        for key in "3489":
+            await pilot.press(key)
+            await pilot.pause()
+            app.tick()
+            await pilot.pause()
+            lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+            assert any("nothing of this is in these files" in line for line in lines)
+            assert not any(line.rstrip().endswith(" yet") for line in lines)
+
+
 async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:
     contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
     async with opened(contents, "dumps", lines=50) as (app, pilot):

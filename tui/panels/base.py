@@ -121,6 +121,10 @@ class Panel(Clear, Vertical):
             return live
         return "nothing of this was known at this moment" if session.live else "nothing of this is in these files"
 
+    def none_of(self, what: str) -> str:
+        """Title over what is not there; more may come where somebody can be asked alone."""
+        return f" no {what} yet" if self.scene.session.can_act else f" no {what}"
+
     def narrowed(self) -> str:
         """Scope and filter together, as one filter."""
         return f"{self.scope} {self.query_text}".strip()

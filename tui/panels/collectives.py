@@ -100,8 +100,7 @@ class CollectivesPanel(BlockPanel):
 
     def _totals(self) -> list[Piece]:
         if not self._grids:
-            told = "the tables are being made" if self._making else "no collective seen yet"
-            return [(f" {told}", Tone.STRONG)]
+            return [(" the tables are being made" if self._making else self.none_of("collective seen"), Tone.STRONG)]
         odd = sum(grid.odd for grid in self._grids)
         pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Tone.STRONG)]
         if odd:

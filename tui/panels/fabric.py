@@ -48,6 +48,7 @@ class FabricPanel(TablePanel[LinkRow]):
     def rows(self) -> Sequence[LinkRow]:
         """Ports, then the interfaces that carry anything outside the machine."""
         roster = self.scene.lists.roster
+        self.table.empty = self.hint(self.EMPTY)
         if roster != self._rows[0]:
             self._rows = (roster, self._listed())
         return self._rows[1]

@@ -62,7 +62,7 @@ class GpusPanel(TablePanel[GpuRow]):
             if (state := node.sources.get("gpus")) is not None and state.state != "ok"
         ]
         if not said:
-            return "no GPU seen yet"
+            return self.hint("no GPU seen yet")
         more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
         return f"no GPU · {said[0]}{more}"
 

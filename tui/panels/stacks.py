@@ -88,7 +88,7 @@ class StacksPanel(BlockPanel):
     def _totals(self) -> list[Piece]:
         merged = self.merged
         if merged is None or not merged.activities:
-            return [(" no stack yet", Tone.STRONG)]
+            return [(self.none_of("stack"), Tone.STRONG)]
         pieces: list[Piece] = [
             (f" {plural(len(merged.activities), 'rank')}", Tone.STRONG),
             (" in ", Tone.DIM),
