@@ -277,11 +277,15 @@ async def test_plus_and_minus_come_closer_and_go_farther_and_say_so() -> None:
         await shown.press("minus")
         assert shown.notices()[-1] == "two cells a GPU"
         assert " 9 9 9 9 9 9 9 9" in shown.text()
-        await shown.press("minus", "minus")
+        await shown.press("minus")
         assert shown.notices()[-1] == "half a block a node"
+        await shown.press("minus")
+        assert shown.notices()[-1] == "half a block a node: nothing is farther"
         assert "▀▀" in shown.text()
-        await shown.press("plus", "plus", "plus")
+        await shown.press("plus", "plus")
         assert shown.notices()[-1] == "each GPU in figures"
+        await shown.press("plus")
+        assert shown.notices()[-1] == "each GPU in figures: nothing is closer"
         assert re.search(r"node1 ▸ 0 +97", shown.text())
 
 

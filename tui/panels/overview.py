@@ -169,7 +169,8 @@ class OverviewPanel(OverviewParts):
         now = usual_view(len(self.scene.nodes)) if self.view is None else self.view
         self.view = max(0, min(len(VIEWS) - 1, now + step))
         self.draw()
-        return VIEWS[self.view]
+        at_end = f": nothing is {'closer' if step < 0 else 'farther'}" if self.view == now else ""
+        return f"{VIEWS[self.view]}{at_end}"
 
     def show_graph(self, *, on: bool) -> None:
         """Give all the room to who waits for whom, and the cursor."""
