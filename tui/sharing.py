@@ -124,6 +124,8 @@ def _hung(width: int, time: int, left: int, nodes: int, need: int) -> Shares:
         graph = max(GRAPH, min(need, max(rest * 3 // 5, rest - HAPPENED)))
         return Shares(time, heat, 1, beside, graph if rest >= GRAPH + 5 else 0, lines=rest >= GRAPH + 5)
     graph = min(12, rest - 5) if rest >= GRAPH + 5 else 0
+    if not graph:  # who waits is told by the cells alone
+        return Shares(time, max(heat, min(nodes, left - HAPPENED)), 0, beside)
     spare = rest - graph - 6
     return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from collectors.fleet.sink import LinkChange
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
+from tui.panels.overview import OverviewPanel
+from tui.panels.overview_words import Figures
 
 WIDE = (200, 50)
 
@@ -73,3 +77,18 @@ async def test_the_last_lines_of_nobody_are_not_shown_once_nobody_is_blamed_any_
         await shown.draw()
         assert "who waits for whom" in shown.text()
         assert "last lines" not in shown.text()
+
+
+async def test_no_more_ranks_are_on_cpu_than_are_alive_though_nodes_are_looked_at_a_part_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paper = Paper(nodes=2, gpus=4)
+    session = paper.session()
+    async with screen(session, size=(120, 36)) as shown:
+        overview = shown.app.panel
+        assert isinstance(overview, OverviewPanel)
+        monkeypatch.setattr(overview.totals.figures, "turn", lambda nodes: [Figures(90, 95, 0.9, 0, 4)] * len(nodes))
+        paper.clock.now += 60
+        paper.feed(session, 0, 30)
+        await shown.draw()
+        assert "4 of 4 ranks on CPU now" in shown.lines()[2]

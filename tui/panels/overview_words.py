@@ -82,7 +82,9 @@ class Totals:
         if missing:
             more.append([(f"   ▲ {plural(missing, 'GPU')} without figures", Tone.BAD)])
         if self.scene.ranks and self.scene.session.live:  # nobody knows who was on a CPU when files were written
-            on_cpu, alive = sum(figures.on_cpu for figures in found), self.scene.count.ranks_alive
+            alive = self.scene.count.ranks_alive
+            # nodes are looked at a part a tick: of one that has just fallen silent the last look may still be counted
+            on_cpu = min(alive, sum(figures.on_cpu for figures in found))
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
             when = "then" if self.scene.timeline.told()[0] else "now"
             if alive:

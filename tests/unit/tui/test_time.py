@@ -106,6 +106,14 @@ def test_every_view_fits_and_leaves_room_for_what_happened(
         assert part.graph >= GRAPH
 
 
+def test_of_a_hung_job_the_nodes_have_the_lines_of_a_picture_that_has_no_room() -> None:
+    for height in range(12, 17):
+        part = shares(60, height, 16, 0, hangs=True)
+        assert part.graph == part.onset == 0
+        assert part.heat == height - part.time - HAPPENED
+    assert shares(60, 16, 2, 0, hangs=True).heat == 3
+
+
 @given(passed=st.integers(0, 5000), columns=st.integers(10, 200), back=st.integers(0, 100_000))
 def test_the_moment_that_is_shown_is_on_view_and_columns_stand_still(passed: int, columns: int, back: int) -> None:
     line, paper = timeline()
