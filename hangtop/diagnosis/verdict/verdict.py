@@ -129,7 +129,10 @@ def _ended_unexplained(job_status: JobStatus) -> bool:
 
 
 def _quiet(job_status: JobStatus) -> Outcome:
-    """Nothing is wrong as far as one can see: say how far that is."""
+    """Nothing is wrong as far as one can see: say how far that is.
+
+    Who waits at a store while another rank's GPU computes is in no start: ranks take turns by it.
+    """
     job = job_status.job
     living = [rank for rank in job.ranks if rank.gone_at is None]
     if not living:
@@ -141,7 +144,8 @@ def _quiet(job_status: JobStatus) -> Outcome:
     age = min(job.now - rank.process.started for rank in living)
     leaves = all(one.state == "leaving" for one in job_status.present)
     lost = any(node.link in ("stale", "lost") for node in job.nodes.values())
-    coming = any(s.activity and s.activity.kind in ("init", "store") for s in job_status.read)
+    starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
+    coming = any(s.activity and s.activity.kind in starts for s in job_status.read)
     comes = coming and age < START_LONGEST_S and not (job_status.graph and begun(job_status.of("waiting")))
     begins = comes or (age < START_S and job_status.of("missing") and not leaves)
     if begins and not lost:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.native import native_wanted
 from tests.support.jobs import BARRIER, NOW, Sketch, first, frame, kinds
+from tests.unit.diagnosis.test_own_gpu import COMPUTE, EMPTY, with_gpus
 
 TURN = ["save_in_turn save.py:12", "main train.py:40"]
 STORE_WAIT = ["get_all /env/site-packages/torch/distributed/elastic/utils/store.py:60", *TURN]
@@ -51,3 +54,14 @@ def test_a_rank_that_nobody_looked_into_and_that_saves_is_no_stall() -> None:
     job.ranks(3).unread("timeout: py-spy did not come back")
     job.ranks(3).pulse(written=5e6, switches=20)
     assert "job_stalled" not in kinds(job.verdict())
+
+
+@pytest.mark.parametrize(("row", "outcome"), [(COMPUTE, "healthy"), (EMPTY, "starting")])
+def test_who_waits_at_a_store_while_the_gpus_of_others_compute_is_in_no_start(
+    row: dict[str, float], outcome: str
+) -> None:
+    """Halves of a job evaluate in turns, minutes after it began."""
+    job = with_gpus(Sketch(age=60.0, watched=4.0, stood_still=1.0, patience=60.0), row, row, EMPTY, EMPTY)
+    job.ranks().at(STORE_WAIT, syscall="poll")
+    job.ranks(0, 1).at(["evaluate eval.py:9", "main train.py:40"], state="R").pulse(cores=1.0)
+    assert job.verdict().outcome == outcome
