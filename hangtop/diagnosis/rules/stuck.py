@@ -17,6 +17,7 @@ from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
+from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.witnesses.devices import event_line
@@ -267,7 +268,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
     if job_status.job.watched >= 60 and graph.held >= 60:
         sure += 0.05
     if job_status.job.live and any(
-        computes(member) or in_one_sleep(member) or answered(member, graph.held) for member in members
+        computes(member) or threads_compute(member) or in_one_sleep(member) or answered(member, graph.held)
+        for member in members
     ):
         sure = min(sure, GOES_ON_LONG if graph.held >= LONG_WORK_S else GOES_ON)
     if job_status.job.live and graph.held < OWN_WORK_S and any(asks_afar(member) for member in members):

@@ -7,6 +7,7 @@ from itertools import islice
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
+from hangtop.diagnosis.waits.own_threads import FEEDS
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 AN_ANSWER_S = 10.0
@@ -16,8 +17,6 @@ SELDOM_PER_S = 1.0
 LAST = 12
 """Looks at a process that are gone through."""
 _CARRIES = ("tcp ", "socket", "pipe")
-_FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
-"""Waits for what a thread of its own is to bring."""
 
 
 def asks(status: RankStatus) -> bool:
@@ -64,4 +63,4 @@ def _through_a_thread(doing: Activity) -> bool:
     if doing.thread == "python" and doing.label == NETWORK:
         return True
     holder = doing.holder  # several threads, of which none is the one
-    return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in _FEEDS
+    return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in FEEDS

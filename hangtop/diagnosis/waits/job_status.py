@@ -25,6 +25,7 @@ from hangtop.diagnosis.waits.children import child_due, helpers_known
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
+from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
@@ -118,7 +119,7 @@ class JobStatus:
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
         computes_on = computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit))
-        if self.job.live and (computes_on or ends_calls(culprit) or on_a_disk(culprit)):
+        if self.job.live and (computes_on or threads_compute(culprit) or ends_calls(culprit) or on_a_disk(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
         if own:

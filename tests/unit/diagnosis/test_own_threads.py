@@ -1,0 +1,52 @@
+"""A rank whose main thread waits for threads of a pool, which compute in a library."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.stacks import STDLIB, thread
+
+POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451",
+        "compress save.py:25", "main train.py:9"]  # fmt: skip
+
+
+def pool(cores: float, *frames: str, held: float = 15.0) -> Finding:
+    """What is told of rank 2, whose three other threads are in these frames and use so many cores."""
+    sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(POOL, syscall="futex").pulse(cores=cores)
+    job = sketch.job()
+    ranks = tuple(
+        replace(rank, looks=tuple(look._replace(value=look.value._replace(main_cpu=2.0)) for look in rank.looks))
+        for rank in job.ranks
+    )
+    others = [thread(*frames, f"run {STDLIB}/threading.py:982", name=f"Pool-{n}", tid=7000 + n) for n in range(3)]
+    dumps = tuple(dump._replace(threads=[*dump.threads, *others]) if dump.pid == 1002 else dump for dump in job.stacks)
+    return first(diagnose(replace(job, ranks=ranks, stacks=dumps)))
+
+
+@pytest.mark.parametrize("cores", [0.2, 2.5])
+def test_threads_that_compute_are_waited_for_be_it_with_the_little_that_a_full_node_gives(cores: float) -> None:
+    found = pool(cores, "one save.py:23")
+    assert (found.kind, found.ranks) == ("waiting", (2,))
+
+
+def test_after_a_minute_it_is_possibly_a_loop_without_end() -> None:
+    found = pool(2.5, "one save.py:23", held=70.0)
+    assert (found.ranks, found.severity) == ((2,), "critical")
+    assert found.certainty != "proven"
+
+
+@pytest.mark.parametrize(
+    ("cores", "frames"),
+    [(0.0, ["one save.py:23"]), (2.5, [f"SocketIO.readinto {STDLIB}/socket.py:706", "one save.py:23"])],
+    ids=["none computes", "they wait for a service, and others compute"],
+)
+def test_threads_that_wait_are_not(cores: float, frames: list[str]) -> None:
+    found = pool(cores, *frames)
+    assert (found.ranks, found.severity) == ((2,), "critical")
