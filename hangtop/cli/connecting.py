@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import click
 
+from hangtop.cli.answering import connected
 from hangtop.cli.ask import asker
 from hangtop.cli.status import Status
-from hangtop.cli.triage import connected
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 

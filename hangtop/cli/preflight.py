@@ -12,11 +12,11 @@ import click
 
 from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, as_json
+from hangtop.cli.answering import LOGIN_OPEN, is_logged_in
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
-from hangtop.cli.triage import LOGIN_OPEN, is_logged_in
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node

@@ -10,7 +10,7 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from collectors.samples.stream import SourceState
-from hangtop.cli import triage
+from hangtop.cli import answering
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
@@ -39,22 +39,22 @@ class Nodes:
         if self.slept in self.at:
             name, sources = self.at[self.slept]
             if sources == ["comes"]:
-                self.comes(name, *triage._SOURCES)
+                self.comes(name, *answering._SOURCES)
             else:
                 self.says(name, *sources)
 
 
 def connect(nodes: Nodes, monkeypatch: pytest.MonkeyPatch, *needs: str) -> None:
     """Time stands still in it, so that only what was said can end it."""
-    monkeypatch.setattr(triage, "asyncio", SimpleNamespace(sleep=nodes.sleep))
-    monkeypatch.setattr(triage, "time", SimpleNamespace(monotonic=lambda: nodes.slept * triage.STEP))
-    asyncio.run(triage.connected(nodes.session, lambda _text: None, needs))
+    monkeypatch.setattr(answering, "asyncio", SimpleNamespace(sleep=nodes.sleep))
+    monkeypatch.setattr(answering, "time", SimpleNamespace(monotonic=lambda: nodes.slept * answering.STEP))
+    asyncio.run(answering.connected(nodes.session, lambda _text: None, needs))
 
 
 def test_a_source_that_is_needed_is_waited_for_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes("node1")
     nodes.comes("node1", "ranks")
-    late = round(triage.SETTLE / triage.STEP) + 20
+    late = round(answering.SETTLE / answering.STEP) + 20
     nodes.at[late] = "node1", ["network"]
     connect(nodes, monkeypatch, "ranks", "network")
     assert nodes.slept == late
@@ -66,7 +66,7 @@ def test_a_source_that_is_needed_is_waited_for_and_no_other(monkeypatch: pytest.
 
 def test_nobody_waits_once_every_source_has_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes("node1")
-    nodes.comes("node1", *triage._SOURCES)
+    nodes.comes("node1", *answering._SOURCES)
     connect(nodes, monkeypatch, "network")
     assert nodes.slept == 0
 
@@ -76,8 +76,8 @@ def test_who_needs_every_node_waits_for_the_last_one(
     needs: tuple[str, ...], all_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = Nodes("node1", "node2")
-    nodes.comes("node1", *triage._SOURCES)
-    nodes.at[round((triage.STRAGGLERS + 1) / triage.STEP)] = "node2", ["comes"]
+    nodes.comes("node1", *answering._SOURCES)
+    nodes.at[round((answering.STRAGGLERS + 1) / answering.STEP)] = "node2", ["comes"]
     connect(nodes, monkeypatch, *needs)
     assert (nodes.session.state.nodes["node2"].tick is not None) == all_there
 
