@@ -16,7 +16,7 @@ async def test_where_no_rank_runs_any_more_the_overview_says_so_and_leaves_no_em
             session.samples(paper.node_of(rank), [RankGone(PID + rank, rank, NOW)], 100)
         await shown.draw()
         assert "no rank runs any more" in shown.lines()[2]
-        assert "none of them can be seen to run" in shown.text()
+        assert "no rank is seen to run" in shown.text()
         assert "on CPU" not in shown.text()
         paper.clock.now += 60
         await shown.draw()

@@ -30,7 +30,7 @@ TREND = 20
 """Cells of a GPU's power."""
 HEAD = 2
 """Lines above the ranks."""
-NOBODY = "none of them can be seen to run"
+NOBODY = "no rank is seen to run"
 NAME = 14
 """Cells of a node's name at the most."""
 _CELLS = {"moves": ("▇", Tone.GRAPH), "wakes": ("▃", Tone.DIM), "still": ("·", Tone.DIM), "unseen": (" ", Tone.DIM)}
