@@ -73,15 +73,26 @@ def drawing(boxes: Sequence[WaitBox], width: int, height: int) -> Drawing:
     """Draw the verdict's boxes in ``width`` × ``height`` cells.
 
     What is too much for the height is folded; a chain that is too long for the width is drawn all the same, wider.
+    Words that are too long for the arrows stand in the boxes, where nothing is cut then.
     """
     if not boxes:
         return Drawing(0, 0, (), ())
     most = max(2, (height + 1) // 4)
     shown = fold(boxes, most)
+    found = _drawn(shown, width, height, (True, False))
+    if found.cut:
+        within = _drawn(shown, width, height, (False,))
+        if not within.cut and within.width <= width and within.height <= height:
+            return within
+    return found
+
+
+def _drawn(shown: Folded, width: int, height: int, ways: Sequence[bool]) -> Drawing:
+    """The picture with words at its arrows or without, whichever of ``ways`` has room first."""
     columns = shown.columns
     gaps = [_gap(shown, level) for level in range(1, len(columns))]
     widths = [min(WIDEST, max(_natural(shown, at) for at in column)) for column in columns]
-    widths, between, words = _shrunk(widths, gaps, width)
+    widths, between, words = _shrunk(widths, gaps, width, ways)
     widths = _widened(shown, widths, width - sum(between), words)
     lines = next((lines for lines in range(MOST, 1, -1) if _height(columns, lines) <= height), 1)
     placed = _placed(shown, widths, between, lines, words)
@@ -122,9 +133,11 @@ def _gap(shown: Folded, level: int) -> tuple[int, int]:
     return bare, bare + (min(LABEL, longest) + 2 if longest else 0)
 
 
-def _shrunk(widths: list[int], gaps: list[tuple[int, int]], width: int) -> tuple[list[int], list[int], bool]:
+def _shrunk(
+    widths: list[int], gaps: list[tuple[int, int]], width: int, ways: Sequence[bool]
+) -> tuple[list[int], list[int], bool]:
     """Columns made narrower until they fit, cells between them, and whether arrows keep their words."""
-    for words in (True, False):
+    for words in ways:
         least = NARROWEST + (8 if words else 0)
         between = [gap[words] for gap in gaps]
         over = sum(widths) + sum(between) - width

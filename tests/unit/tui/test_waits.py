@@ -220,3 +220,22 @@ def test_of_several_ranks_a_box_says_that_they_wait() -> None:
     told = " ".join(text for box in drawing(boxes, 160, 10).boxes for text in box.texts)
     assert "wait for their own GPU: f (l.py:3)" in told
     assert "waits" not in told
+
+
+def test_words_that_are_cut_at_arrows_stand_whole_in_boxes() -> None:
+    """A chain of a tensor group in a pipeline in data parallelism, with the names that Megatron gives its groups."""
+    tensor, data = "all_reduce #646 in group 3 (TENSOR_MODEL_PARALLEL_GROUP)", "all_reduce #162 in group 6 (DATA)"
+    boxes = (
+        WaitBox((5,), ("node3",), "in read_shard (train.py:20)", True),
+        WaitBox((4,), ("node3",), "waits in all_reduce at forward_step (train.py:40)", False, (0,), tensor, (tensor,)),
+        WaitBox((0,), ("node1",), "waits in recv at recv_from (train.py:50)", False, (1,), "recv", ("recv",)),
+        WaitBox((2,), ("node2",), "waits in all_reduce at train (train.py:67)", False, (2,), data, (data,)),
+    )
+    for width in (198, 230):
+        found = drawing(boxes, width, 33)
+        assert not found.cut
+        assert found.width <= width
+        words = " ".join(text.strip() for box in found.boxes for text in box.texts)
+        labels = [*(arrow.label for arrow in found.arrows), words]
+        assert any(tensor in text for text in labels)
+        assert any(data in text for text in labels)
