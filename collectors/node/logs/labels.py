@@ -70,6 +70,13 @@ _ASSERTS = re.compile(r"[\w./+-]{1,300}\.(?:c|cc|cpp|cxx|cu|h|hpp|inl):\d{1,7}: 
 _PIPED = re.compile(r"\| ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| (?:stderr|stdout) \| ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]*)[ ]+\| ")
 _POD = re.compile(r"\[pod/([^/\]]+)/[^\]]*\] ")
+"""``kubectl logs --prefix``."""
+_STERN = re.compile(
+    r"((?:[a-z0-9]{1,40}-){2,12}(?:\d{1,4}|[bcdfghjklmnpqrstvwxz2456789]{5})) (?:\u203a )?[a-z][a-z0-9-]{0,40} "
+)
+"""stern's pod and container: a pod's name ends with its number, or with five characters among which are no vowels."""
+_STREAM = re.compile(r"(?:[\w.-]{1,80}/){1,4}(?:(algo-\d{1,4})-\d{10}|[0-9a-f]{16,40}) ")
+"""``aws logs tail``: the stream of a job at SageMaker, which has the host's name, or of a task of ECS or Batch."""
 _CRI = re.compile(r"(?:stdout|stderr)(?: [FP] |: )")
 _HOST = re.compile(r"([A-Za-z][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
@@ -128,10 +135,24 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
     if match is not None and not _NO_RECORD.match(match.group(1)):
         named = "" if match.group(1) == "localhost" else match.group(1)
         return match.end(), "host" if named else "tag", named, ""
+    return _collected(text) or _hosted(text)
+
+
+def _hosted(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _HOST.match(text)
     if match is not None and _is_host(match.group(1)) and not _ASSERTS.match(text, match.end()):
         return match.end(), "host", match.group(1), ""
     return None
+
+
+def _collected(text: str) -> Optional[Tuple[int, str, str, str]]:
+    """What tools put in front that collect the logs of many pods or hosts."""
+    stream = _STREAM.match(text) if "/" in text[:80] else None
+    if stream is not None:
+        host = stream.group(1)
+        return stream.end(), "host" if host else "tag", host or stream.group().rstrip(), ""
+    pod = _STERN.match(text) if "-" in text[:80] else None
+    return None if pod is None or _NO_HOST.match(pod.group(1)) else (pod.end(), "host", pod.group(1), "")
 
 
 def _numeric(text: str) -> Optional[Tuple[int, str, str, str]]:
@@ -169,7 +190,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     if match is not None and _is_host(match.group(1)) and not _SOURCE.search(match.group(1)):
         return match.end(), "hosted", match.group(2), match.group(1)
     match = _POD.match(text)
-    return None if match is None else (match.end(), "tag", match.group(1), "")
+    return None if match is None else (match.end(), "host", match.group(1), "")
 
 
 def _process(text: str) -> Optional[Tuple[int, str, str, str]]:

@@ -15,7 +15,8 @@ _SLURM_ARRAY = re.compile(r"^slurm-\d+_\d+\.(?:out|err)$")
 """sbatch's own name for the log of one job of an array: each is a job by itself, and its number no rank's."""
 _NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>[1-9]\d{1,8})(?!\d)", re.I)
 _NODE = re.compile(
-    r"(?:^|[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx)[-_]?[\w-]{0,63}?\d{1,9})(?=[/._-]|$)", re.I
+    r"(?:^|[/._-])(?<!single[/._-])(?<!multi[/._-])(?<!per[/._-])(?P<node>(?:node|host|gpu|ip|worker|compute|dgx|hgx|algo)[-_]?[\w-]{0,63}?\d{1,9})(?=[/._-]|$)",
+    re.I,
 )
 
 _MORE = re.compile(

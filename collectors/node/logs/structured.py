@@ -1,7 +1,7 @@
 """What a container's or a structured logger's JSON line wraps: the message, its time, who wrote it.
 
-Docker's json-file has ``log``, journald ``MESSAGE``, Google's agents ``textPayload``; structlog, python-json-logger,
-zap and logrus ``message``, ``msg`` or ``event`` beside a level and fields of their own.
+Docker's json-file has ``log``, journald ``MESSAGE``, Google's agents ``textPayload``, Loki ``line``; structlog,
+python-json-logger, zap and logrus ``message``, ``msg`` or ``event`` beside a level and fields of their own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from collectors.node.logs import times
 from collectors.node.logs.said import number
 
-WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "data", "event")
+WRAPPERS = ("log", "message", "msg", "textPayload", "MESSAGE", "line", "data", "event")
 _ERRORS = ("error", "err", "exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
 """Fields of a logger in which the error stands beside the message."""
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime")
 _RANKS = ("rank", "global_rank", "RANK", "dist_rank")
 _HOSTS = ("host", "hostname", "node", "node_name", "nodeName", "_HOSTNAME", "HOSTNAME")
+_PODS = ("pod", "pod_name", "podName")
+"""A pod's name, as agents and stores of logs put it beside the message, or into one of the fields below."""
+_INSIDE = ("kubernetes", "labels", "resource", "stream", "metadata")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log_level")
 _GRAVE = re.compile(r"(?i)error|fatal|critical|panic|emerg|alert|crit$|e$|f$")
 _NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,120}")
@@ -56,7 +59,7 @@ def unwrapped(text: str, now: float) -> Unwrapped:
         message = "ERROR " + message
     ranks = [document[name] for name in _RANKS if name in document]
     rank = number(str(ranks[0])) if ranks and not isinstance(ranks[0], bool) else None
-    host = next((host for host in _texts(document, _HOSTS) if _NAME.fullmatch(host)), "")
+    host = next((host for host in (*_pods(document), *_texts(document, _HOSTS)) if _NAME.fullmatch(host)), "")
     return Unwrapped(message, None if found is None else found.at, rank, host)
 
 
@@ -65,6 +68,13 @@ def lines(text: str) -> List[str]:
     if "Traceback (" in text and "\\n" in text:
         text = _QUOTE.sub(r"\1", _BREAK.sub("\n", text))
     return text.split("\n") if "\n" in text else [text]
+
+
+def _pods(document: "Dict[str, object]") -> List[str]:
+    """Names of the pod: each has a host's name of its own, whatever node it runs on."""
+    inside = [value for name in _INSIDE for value in (document.get(name),) if isinstance(value, dict)]
+    deeper = [value for fields in inside for value in (fields.get("labels"),) if isinstance(value, dict)]
+    return [pod for fields in (document, *inside, *deeper) for pod in _texts(fields, _PODS)]
 
 
 def _texts(document: "Dict[str, object]", names: Tuple[str, ...]) -> List[str]:

@@ -81,12 +81,14 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
     )
     own_name = who(ranks, called(own[0].event for own in alike))
     where = f" at {failure.frame}" if failure.frame else ""
+    nodes = homes(job_status.job, ranks) or hosts_alike(failure, ended)
+    on = f"{on_nodes(nodes)} " if nodes else ""
     others = len({own[0].rank for own in ended} - {*ranks, None})
     after = f"; {count(others, 'other')} fell over afterwards" if others else ""
     yield Finding(
         "rank_crashed", "critical", 0.9 if failure.at is not None or len(ended) == len(alike) else 0.75,
-        f"{own_name} {_on(job_status.job, ranks)}failed first: {failure.what}{where}{after}",
-        ranks=ranks, nodes=homes(job_status.job, ranks) or hosts_alike(failure, ended),
+        f"{own_name} {on}failed first: {failure.what}{where}{after}",
+        ranks=ranks, nodes=nodes,
         evidence=tuple(event_line(word.event) for word in first[:3]),
         advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
     )  # fmt: skip

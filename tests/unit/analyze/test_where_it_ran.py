@@ -94,3 +94,14 @@ def test_a_rank_whose_local_number_alone_is_known_is_called_by_it(tmp_path: Path
     told = "I0508 19:14:55.1 88 nccl_context.cc:189] init nccl context nranks: 5 local rank: 4 gpu id: 7 ring id: 0\n"
     (tmp_path / "workerlog.1").write_text(told + raised.format("ValueError: bad shard"))
     assert diagnose(job_of(read([tmp_path]))).findings[0].ranks == (4,)
+
+
+def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Path) -> None:
+    said = ["Traceback (most recent call last):", '  File "/x/t.py", line {}, in <module>', "    go()", "{}: {}"]
+    ends = {1: ("ValueError", "bad shard"), 2: ("RuntimeError", "Connection closed by peer [10.0.0.1]:4")}
+    rows = [f"run-a-worker-{pod} pytorch {row.format(*ends[pod]) if row[0] == '{' else row.format(pod)}\n"
+            for row in said for pod in ends]  # fmt: skip
+    (tmp_path / "job.log").write_text("".join(rows))
+    finding = diagnose(job_of(read([tmp_path]))).findings[0]
+    assert (finding.kind, finding.nodes) == ("rank_crashed", ("run-a-worker-1",))
+    assert finding.summary.startswith("a rank on run-a-worker-1 failed first: ValueError")

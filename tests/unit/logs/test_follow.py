@@ -496,6 +496,8 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
         ("compute-dy-p5-3-rank7.log", names.Hints(rank=7, host="compute-dy-p5-3")),
         ("node0-1.log", names.Hints(host="node0")),
         ("dgx1-2026-03-19.log", names.Hints(host="dgx1")),
+        ("algo-3-1764157990.log", names.Hints(host="algo-3")),  # SageMaker's host and start
+        ("single_node_tp2pp4.log", names.Hints()),
         ("train.log", names.Hints()),
     ],
 )

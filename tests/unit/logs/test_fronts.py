@@ -62,6 +62,10 @@ def test_fields_of_a_structured_logger() -> None:
     event = only(parse(line + "\n"), "log.error")
     assert (event.rank, event.host, event.data["type"]) == (3, "n7", "ValueError")
     assert structured.unwrapped('{"event": "line", "data": "CUDA error"}', 0.0).text == "CUDA error"
+    loki = '{"labels": {"pod": "run-worker-2"}, "line": "CUDA error", "timestamp": "2026-11-26T11:53:20.9Z"}'
+    assert structured.unwrapped(loki, 0.0)[::3] == ("CUDA error", "run-worker-2")
+    fluentd = '{"log": "CUDA error\\n", "kubernetes": {"pod_name": "run-worker-2", "host": "n7"}, "host": "n1"}'
+    assert structured.unwrapped(fluentd, 0.0)[::3] == ("CUDA error", "run-worker-2")
     assert structured.unwrapped('{"level": "info", "msg": "all is well", "rank": true}', 0.0).rank is None
     assert structured.unwrapped('{"loss": 0.5}', 0.0).text == '{"loss": 0.5}'
     assert structured.unwrapped("{not json}", 0.0).text == "{not json}"
