@@ -86,11 +86,14 @@ def _since_gradients(base: str) -> Optional[float]:
 
 
 def _put_on(path: str) -> Optional[float]:
-    """When a thread was last put on its CPU, milliseconds of that CPU's clock."""
+    """When a thread was last put on its CPU, milliseconds of that CPU's clock.
+
+    None for one that was given another CPU and has not run there yet: the kernel has forgotten when it ran (0).
+    """
     for line in (read_or_none(path) or b"").splitlines():
         if line.startswith(_FIELD):
             try:
-                return float(line.partition(b":")[2])
+                return float(line.partition(b":")[2]) or None
             except ValueError:
                 return None
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -52,6 +53,19 @@ def test_what_is_not_there_or_is_nonsense_is_unknown(tmp_path: Path) -> None:
     assert slept(f"{tmp_path}/") is None
     (tmp_path / "sched").write_text("se.exec_start : x\n")
     (tmp_path / "stat").write_text("1 (x) S 1")
+    assert slept(f"{tmp_path}/") is None
+
+
+def test_of_a_thread_that_has_not_run_since_it_was_given_another_cpu_it_is_unknown(
+    sleeper: tuple[int, float], tmp_path: Path
+) -> None:
+    """The kernel notes 0 then, which is when the machine was started."""
+    proc = Path(f"/proc/{sleeper[0]}")
+    (tmp_path / "stat").write_bytes((proc / "stat").read_bytes())
+    noted = (proc / "sched").read_text()
+    (tmp_path / "sched").write_text(noted)
+    assert slept(f"{tmp_path}/") is not None
+    (tmp_path / "sched").write_text(re.sub(r"(se\.exec_start +: +)[\d.]+", r"\g<1>0.000000", noted))
     assert slept(f"{tmp_path}/") is None
 
 
