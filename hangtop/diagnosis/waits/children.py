@@ -50,17 +50,19 @@ def helpers_known(process: Rank) -> bool | None:
     return looks[-1].at - looks[0].at >= HELPERS_KNOWN_S if len(looks) > 1 else None
 
 
-def child_due(status: RankStatus) -> float:
-    """Seconds that the others may wait at the least for a rank that waits for programs that it runs; 0 else.
+def child_due(status: RankStatus, waited: float) -> float:
+    """Seconds that the others, who have ``waited`` so long, may wait for a rank that waits for programs that it runs.
 
-    As long as it says itself that it waits, and a minute where it was seen to start one after another: it runs them,
-    under a limit of time or not, and goes on.
+    Until the time is over that it gives the present one, and a minute at the most, or where it was seen to start one
+    after another: it runs them and goes on. 0 for any other rank.
     """
     doing = status.activity
     if doing is None or doing.waits != "helper" or status.state != "working":
         return 0.0
-    limit = 0.0 if doing.within is None else min(doing.within + LIMIT_SLACK_S, LONG_WORK_S)
-    return max(limit, LONG_WORK_S if one_after_another(status) else 0.0)
+    if one_after_another(status):
+        return LONG_WORK_S
+    left = 0.0 if doing.within is None else doing.within + LIMIT_SLACK_S - status.motion.unrun
+    return min(waited + left, LONG_WORK_S) if left > 0.0 else 0.0
 
 
 def one_after_another(status: RankStatus) -> bool:

@@ -127,7 +127,7 @@ class JobStatus:
         if self.job.live and in_one_sleep(culprit):
             return max(self.alarm_after, ONE_SLEEP_S)
         waited = self.graph.held if self.graph is not None else 0.0
-        asked = max(answer_due(culprit, waited), child_due(culprit)) if self.job.live else 0.0
+        asked = max(answer_due(culprit, waited), child_due(culprit, waited)) if self.job.live else 0.0
         return max(self.alarm_after, asked)
 
 

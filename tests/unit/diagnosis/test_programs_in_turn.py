@@ -9,13 +9,15 @@ import pytest
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
 from tests.support.stacks import STDLIB
 
 RUNS = [f"Popen.communicate {STDLIB}/subprocess.py:1209", "run_candidate score.py:82", "main score.py:9"]
 
 
-def running(*, seen: int, now: int, role: str = "helper", ended: bool = False, limit: str = "") -> Finding:
+def running(
+    *, seen: int, now: int, role: str = "helper", ended: bool = False, limit: str = "", asleep: float = 12.0
+) -> Finding:
     """What is told first: at an earlier look the rank ran process ``seen``, by now it runs ``now``."""
     sketch = Sketch(watched=30.0, span=12.0, stood_still=12.0, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
@@ -24,9 +26,16 @@ def running(*, seen: int, now: int, role: str = "helper", ended: bool = False, l
         Helper(now, 1002, role, "S", "", 0.1, 1, "python -c"),
     )
     job = sketch.job()
+    since = NOW - asleep
+    ranks = tuple(
+        replace(rank, looks=tuple(look._replace(value=look.value._replace(idle_since=since)) for look in rank.looks))
+        for rank in job.ranks
+    )
     own = [dump for dump in job.stacks if dump.pid == 1002][2]
     child = own._replace(pid=seen, threads=[], at=own.at + 0.1)
-    return first(diagnose(replace(job, stacks=(*job.stacks, child), stack_nodes=(*job.stack_nodes, sketch.home(2)))))
+    return first(
+        diagnose(replace(job, ranks=ranks, stacks=(*job.stacks, child), stack_nodes=(*job.stack_nodes, sketch.home(2))))
+    )
 
 
 def test_one_after_another_is_work() -> None:
@@ -43,8 +52,16 @@ def test_one_that_stays_or_a_worker_or_one_of_two_that_ended_is_none(seen: int, 
 
 
 @pytest.mark.parametrize(
-    ("limit", "kind"), [("30", "waiting"), ("5.0", "rank_stuck_in_code"), ("", "rank_stuck_in_code")]
+    ("limit", "asleep", "kind"),
+    [
+        ("30", 12.0, "waiting"),
+        ("5.0", 3.0, "waiting"),
+        ("5.0", 12.0, "rank_stuck_in_code"),
+        ("", 3.0, "rank_stuck_in_code"),
+    ],
 )
-def test_a_limit_of_time_is_waited_for(limit: str, kind: str) -> None:
-    found = running(seen=2001, now=2001, limit=limit)
+def test_a_limit_of_time_is_waited_for_from_when_the_present_one_was_started(
+    limit: str, asleep: float, kind: str
+) -> None:
+    found = running(seen=2001, now=2001, limit=limit, asleep=asleep)
     assert (found.kind, found.ranks) == (kind, (2,))
