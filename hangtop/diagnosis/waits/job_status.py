@@ -219,9 +219,13 @@ def naps(status: RankStatus) -> bool:
 
 
 def in_one_sleep(status: RankStatus) -> bool:
-    """True for a rank that sleeps for a time which it has chosen, and has not woken for a while: it will by itself."""
-    doing = status.activity
-    return doing is not None and doing.waits == "time" and status.motion.asleep >= A_LONG_SLEEP_S
+    """True for a rank that sleeps for a time which it has chosen, and has not woken for a while: it will by itself.
+
+    Or it has at this very moment, and waits for a processor.
+    """
+    doing, moved = status.activity, status.motion
+    slept = moved.unrun if moved.state == "R" else moved.asleep
+    return doing is not None and doing.waits == "time" and slept >= A_LONG_SLEEP_S
 
 
 def may_work(status: RankStatus) -> bool:

@@ -91,3 +91,15 @@ def test_a_sleep_ends_by_itself_unless_it_lasts(asleep: float, hung: bool) -> No
 def test_what_looks_at_a_flag_again_and_again_is_given_no_longer() -> None:
     verdict = diagnose(slept(4.0, asleep=0.1, own=NAP, syscall="clock_nanosleep"))
     assert verdict.outcome == "hung"
+
+
+@pytest.mark.parametrize(("asleep", "hung"), [(12.0, False), (0.1, True)])
+def test_a_rank_that_has_woken_at_this_moment_was_in_such_a_sleep(asleep: float, hung: bool) -> None:
+    """On a loaded node it waits for a processor then: it was told as stuck just as it went on."""
+    job = slept(4.0, asleep=asleep, own=NAP, syscall="clock_nanosleep")
+    ranks = []
+    for rank in job.ranks:
+        *before, last = rank.looks
+        woken = last._replace(value=last.value._replace(state="R")) if rank.rank == 1 else last
+        ranks.append(replace(rank, looks=(*before, woken)))
+    assert (diagnose(replace(job, ranks=tuple(ranks))).outcome == "hung") is hung
