@@ -1,6 +1,7 @@
-"""Ranks and daemons that do not reach another one: LightGBM's sockets, Open MPI's, logins by ssh.
+"""Ranks and daemons that do not reach another one, or lose it: LightGBM's sockets, Open MPI's, logins by ssh.
 
-``peer.retry`` has the rank that could not be reached, and is no fault by itself; of Open MPI's help texts
+``peer.retry`` has the rank that could not be reached, and is no fault by itself; ``peer.lost`` ends who says it, and
+has the host that went away where the words name it; of Open MPI's help texts
 (``help-oob-tcp.txt``, ``help-mpi-btl-tcp.txt``), which give a field a line,
 ``launcher.lost_node`` has the host at the other end.
 """
@@ -13,6 +14,11 @@ from typing import Iterator
 from collectors.node.logs.said import Data, Family, Said, fields
 
 _PEER = re.compile(r"Connecting to rank (?P<peer>\d{1,6}) failed, waiting for \d{1,9} milliseconds")
+_LOST = re.compile(
+    r"\[LightGBM\] \[Fatal\] Socket (?:recv|send) error\b"
+    r"|^\s{1,8}Peer host(?:name)?: {1,20}(?P<peer>[A-Za-z][\w.-]{0,120})\s{0,4}$"
+)
+"""LightGBM's last word, and the field of Open MPI's help text on a peer that has unexpectedly disconnected."""
 _UNMADE = re.compile(
     r"unable to complete a TCP connection|Open MPI failed to TCP connect to a peer|Open MPI detected an inbound MPI TCP"
     r"|was unable to (?:establish|make) a (?:TCP )?connection to a (?:remote|peer)"
@@ -43,6 +49,8 @@ def read(text: str) -> Iterator[Said]:
         if tried is not None:
             lost: Data = {"launcher": "ssh", "why": "no login there came about"}
             yield Said("launcher.lost_node", lost, host=tried.group("host"))
+    elif "\n" not in text and (lost_one := _LOST.search(text)) is not None:
+        yield Said("peer.lost", fields(lost_one))
     elif _UNMADE.search(text):
         remote = _REMOTE.search(text)
         data: Data = {"launcher": "mpi", "why": "no TCP connection to it came about"}
@@ -53,6 +61,8 @@ FAMILY = Family(
     "peers",
     (
         b"Connecting to rank ",
+        b"[Fatal] Socket ",
+        b"Peer host",
         b"exit status 255",
         b"TCP connect",
         b"inbound MPI TCP",

@@ -22,6 +22,7 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *said(job, "gloo.closed"),
         *said(job, "horovod.victim"),
         *said(job, "jax.victim"),
+        *said(job, "peer.lost"),
     )
     lines_told = {(event.source, event.line, event.rank) for event in told}
     raised = said(job, "python.exception", "connection")

@@ -105,3 +105,15 @@ def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Pat
     finding = diagnose(job_of(read([tmp_path]))).findings[0]
     assert (finding.kind, finding.nodes) == ("rank_crashed", ("run-a-worker-1",))
     assert finding.summary.startswith("a rank on run-a-worker-1 failed first: ValueError")
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("[LightGBM] [Fatal] Socket recv error, code: 104\ndistributed.worker - WARNING -  Compute Failed", "a peer"),
+        ("An MPI communication peer process has unexpectedly disconnected.\n\n  Local PID:  7\n  Peer host:  n7", "n7"),
+    ],
+)
+def test_a_peer_that_went_away_by_the_word_of_those_who_lost_it(text: str, lost: str, tmp_path: Path) -> None:
+    finding = verdict(tmp_path, text).findings[0]
+    assert (finding.kind, f"lost {lost}, which ended first" in finding.summary) == ("nccl_remote_error", True)
