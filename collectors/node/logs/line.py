@@ -133,7 +133,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
     rank: Optional[int] = None
     local: Optional[int] = None
     host, tag, written, warned = "", "", "", False
-    text = start = quoting.unquoted(text)
+    text = start = structured.member(quoting.unquoted(text))
     if text.startswith("{"):
         text, at, rank, written = structured.unwrapped(text, now)
     text, dated, host, program = _dated(text, now)

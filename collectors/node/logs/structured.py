@@ -29,6 +29,10 @@ _BREAK = re.compile(r"\\{1,3}n")
 _QUOTE = re.compile(r"\\{1,3}([\"'])")
 
 
+_MEMBER = re.compile(r"\s{2,40}\"(?:log|message|line|textPayload|MESSAGE)\": (\"[^\r\n]{0,16000}\"),?\s*$")
+"""A message on a line of its own, of a document written out over many: ``aws logs get-log-events`` prints it so."""
+
+
 class Unwrapped(NamedTuple):
     """What a line wraps."""
 
@@ -61,6 +65,18 @@ def unwrapped(text: str, now: float) -> Unwrapped:
     rank = number(str(ranks[0])) if ranks and not isinstance(ranks[0], bool) else None
     host = next((host for host in (*_pods(document), *_texts(document, _HOSTS)) if _NAME.fullmatch(host)), "")
     return Unwrapped(message, None if found is None else found.at, rank, host)
+
+
+def member(text: str) -> str:
+    """The message that a line of a document has; the line itself where it has none."""
+    match = _MEMBER.match(text) if text.startswith("  ") and '": "' in text[:80] else None
+    if match is None:
+        return text
+    try:
+        said = json.loads(match.group(1))
+    except ValueError:
+        return text
+    return str(said).rstrip("\r\n")
 
 
 def lines(text: str) -> List[str]:

@@ -62,6 +62,8 @@ def test_fields_of_a_structured_logger() -> None:
     event = only(parse(line + "\n"), "log.error")
     assert (event.rank, event.host, event.data["type"]) == (3, "n7", "ValueError")
     assert structured.unwrapped('{"event": "line", "data": "CUDA error"}', 0.0).text == "CUDA error"
+    assert structured.member('            "message": "\\tCUDA \\"error\\"\\n",') == '\tCUDA "error"'
+    assert structured.member('  "message": "cut off') == '  "message": "cut off'
     loki = '{"labels": {"pod": "run-worker-2"}, "line": "CUDA error", "timestamp": "2026-11-26T11:53:20.9Z"}'
     assert structured.unwrapped(loki, 0.0)[::3] == ("CUDA error", "run-worker-2")
     fluentd = '{"log": "CUDA error\\n", "kubernetes": {"pod_name": "run-worker-2", "host": "n7"}, "host": "n1"}'
