@@ -29,8 +29,10 @@ def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:
     Known by an outermost frame that begins no program, or none at all, of a main thread that computes, where another
     look at it shows another one. A program that embeds Python may begin anywhere, but always there.
     """
+    if not any(map(_may_be_cut, dumps)):
+        return dumps
     roots = [_root(dump) for dump in dumps]
-    cut = [place for place, dump in enumerate(dumps) if _may_be_cut(dump, roots[place])]
+    cut = [place for place, dump in enumerate(dumps) if _may_be_cut(dump) and _begins_nothing(roots[place])]
     if not cut or len({(root.name, root.file) for root in roots if root is not None}) < 2:
         return dumps
     return [
@@ -39,10 +41,12 @@ def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:
     ]
 
 
-def _may_be_cut(dump: StackDump, root: Frame | None) -> bool:
-    if root is None or dump.method != "nonblocking" or begins_a_program(root):
-        return False
-    return system(dump).waits == "nothing"
+def _may_be_cut(dump: StackDump) -> bool:
+    return dump.method == "nonblocking" and system(dump).waits == "nothing"
+
+
+def _begins_nothing(root: Frame | None) -> bool:
+    return root is not None and not begins_a_program(root)
 
 
 def _root(dump: StackDump) -> Frame | None:

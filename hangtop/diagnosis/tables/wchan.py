@@ -6,6 +6,7 @@ Mellanox's open modules; only beginnings are compared, since compilers append su
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -59,6 +60,7 @@ _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
 net/ipv4, net/core, net/unix, fs/eventpoll.c, fs/select.c, fs/locks.c"""
 
 
+@lru_cache(maxsize=1024)  # thousands of ranks sleep in the same few
 def call_at(wchan: str) -> str:
     """Name the system call of a thread that sleeps in this kernel function; empty where several may, or none is known.
 

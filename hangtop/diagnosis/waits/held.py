@@ -13,8 +13,11 @@ from hangtop.diagnosis.waits.process_motion import Moves
 def held_for(job: Job, state: str, doing: Activity | None, moves: Moves) -> float:
     """Seconds for which a rank in this state was seen to stand where it stands, or the whole job with it."""
     held = max(_seen_for(state, doing, moves), stood_still(job, doing))
-    spins = state in ("waiting", "on_gpu") and not moves.motion.blocked
-    return min(held, _since_a_step(job, doing)) if doing is not None and spins else held
+    if doing is None or state not in ("waiting", "on_gpu"):
+        return held
+    since = _since_a_step(job, doing)
+    # whether it spins its past tells, which is kept packed: of thousands of ranks it is read only where that matters
+    return since if since < held and not moves.motion.blocked else held
 
 
 def stood_still(job: Job, doing: Activity | None) -> float:

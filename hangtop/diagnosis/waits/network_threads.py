@@ -36,11 +36,14 @@ def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
     It has not launched what the others wait in, or waits for ranks of its own node alone: NVLink needs no such thread.
     A rank whose own main thread does not spin tells nothing: in a backward pass another thread waits for the GPU.
     """
-    threads = [(one, one.motion.threads) for one in waiting if one.motion.threads is not None and one.motion.busy]
-    resting = [one for one, cores in threads if cores is not None and cores <= AT_REST]
-    working = sum(cores is not None and cores >= UNDER_WAY for _, cores in threads)
-    alone = len(waiting) >= ENOUGH and len(resting) == 1 and working == len(waiting) - 1
-    return resting[0] if alone else None
+    resting: RankStatus | None = None
+    for one in waiting:  # no further than it takes: the past of each is kept packed
+        cores = one.motion.threads if one.motion.busy else None
+        if cores is None or AT_REST < cores < UNDER_WAY or (cores <= AT_REST and resting is not None):
+            return None
+        if cores <= AT_REST:
+            resting = one
+    return resting if len(waiting) >= ENOUGH else None
 
 
 def two_under_way(waiting: Sequence[RankStatus]) -> bool:

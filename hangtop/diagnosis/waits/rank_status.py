@@ -239,8 +239,7 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     letter = letter or (doing.state if doing else "")
     if letter in ("T", "t") and _persists(letter, readings, moves.motion, TRACED_S if letter == "t" else 0.0):
         return "stopped"
-    reads_on = moves.motion.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
-    if letter == "D" and not reads_on and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
+    if letter == "D" and not _reads_on(moves.motion) and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"
     if doing is None:
         return "unseen"
@@ -276,6 +275,11 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
         moved = moves.motion if moves else Motion()
         return moved.blocked or (doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None)
     return False
+
+
+def _reads_on(moved: Motion) -> bool:
+    """In the state that it shows it reads or writes in earnest: from a slow disk, in few big pieces."""
+    return moved.state_bytes > WORK_BYTES_PER_S
 
 
 def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: float) -> bool:
