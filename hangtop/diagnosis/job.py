@@ -222,7 +222,7 @@ class Job:
     slow: tuple[KnownSlow, ...] = ()
     """What the verdict before this picture knew to make the job slow."""
     told_stuck: frozenset[int] = frozenset()
-    """Ranks that the verdict before this picture called stuck."""
+    """Ranks that the verdict before this picture called stuck, or one while the job has stood still as it does now."""
     motion: JobMotion = JobMotion()
     """What moved lately, and what proves it."""
     collective_timeout: float | None = None
