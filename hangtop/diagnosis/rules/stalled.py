@@ -29,7 +29,8 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     """job_stalled: the ranks are alive, none has moved by any sign for longer than is due, and nothing says why.
 
     Needs the cheap signs of the session alone, and so works without any stack. Names a rank where its GPU or its
-    process is unlike those of all others. ``found`` are the findings of all other rules.
+    process is unlike those of all others, or which waits where no other does. ``found`` are the findings of all other
+    rules.
     """
     job = job_status.job
     still = job.stood_still
@@ -46,6 +47,9 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
         return
     odd, why = _odd(present)
+    graph = job_status.graph
+    if not odd and graph is not None and graph.pattern == "mismatch" and not graph.tied:  # not seen for long enough yet
+        odd, why = graph.culprits, f"{'wait' if len(graph.culprits) > 1 else 'waits'} elsewhere than the others"
     groups = _groups(present)
     alone = present if len(present) == 1 and world_size(job) in (1, None) else []
     named = tuple(one.rank for one in odd or alone)
