@@ -45,7 +45,8 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
     if not matched.differs:
         yield from found
     for stop in matched.stalled:
-        if _old_enough(job_status, stop.age) and not found and not matched.differs:
+        # of a group of which one dump tells, others may not have come yet
+        if len(stop.waiting) > 1 and _old_enough(job_status, stop.age) and not found and not matched.differs:
             odd = odd_sizes(matched.given, stop)
             if odd is not None:
                 told = (_dump(matched, rank, f"#{stop.seq}: {odd.odd.get(rank, odd.usual)}") for rank in stop.waiting)
@@ -136,11 +137,8 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         else f"{first.operation} #{first.seq} of group {first.group}"
     )
     own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
-    why = (
-        f", as {'they wait' if len(culprits) > 1 else 'it waits'} for what its own GPU does not finish"
-        if own_gpu
-        else ""
-    )
+    they = "they wait" if len(culprits) > 1 else "it waits"
+    why = f", as {they} for what its own GPU does not finish" if own_gpu else ""
     kind, weight = ("collective_stalled", 0.8) if own_gpu else ("collective_mismatch", _sureness(matched, direct))
     yield Finding(
         kind, "critical", weight,

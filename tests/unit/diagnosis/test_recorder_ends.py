@@ -43,3 +43,12 @@ def test_each_of_several_who_stayed_away_is_told_with_what_waits_for_it() -> Non
     assert found.ranks == (0, 3)
     assert "rank 0 on node1 did not join all_reduce #5 of group 1" in found.summary
     assert "and rank 3 not all_reduce #9 of group 3" in found.summary
+
+
+def test_a_group_of_which_one_dump_alone_tells_is_not_said_to_stand_still_with_all_of_its_ranks() -> None:
+    """Dumps come one after another, and a dump may not list the members of a group."""
+    job = Sketch(world=4, stood_still=120.0)
+    job.ranks().at(ALL_REDUCE)
+    entry = collective(0, 71, "broadcast", group="11", group_description="", done=False)
+    job.recorders.append(RecorderDump(1, "2.10", "/tmp/fr_1", NOW - 60, {}, [], [entry]))
+    assert not any("all 1 rank" in finding.summary for finding in job.verdict().findings)
