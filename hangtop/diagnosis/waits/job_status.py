@@ -148,7 +148,7 @@ def visibly_works(status: RankStatus) -> bool:
     doing = status.activity
     if status.state != "working":
         return False
-    if status.load == "computing" or status.motion.moves_data or _carries(status):
+    if status.load == "computing" or (status.motion.moves_data and not in_one_call(status)) or _carries(status):
         return True
     if doing is not None and doing.waits == "helper" and (status.motion.helped or status.motion.helpers_move_data):
         return True  # wherever it waits for them: the processes that it started compute, read or write

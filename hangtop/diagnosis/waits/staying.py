@@ -1,6 +1,6 @@
 """Ranks that stay where they are, whatever CPU their process uses: that may be another thread's.
 
-Such a thread writes a flight recorder dump that was asked for, or beats a heart.
+Such a thread writes a flight recorder dump that was asked for, for which it reads libraries, or beats a heart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ def stays(status: RankStatus) -> bool:
 
 
 def in_one_call(status: RankStatus) -> bool:
-    """True where its main thread has slept in one call on a file for long, and has not run once."""
+    """True where its main thread has slept in one call on a file for long, and has not run once.
+
+    In state D it may be within one big read of a disk.
+    """
     doing = status.activity
     outside = doing is not None and doing.waits == "storage" and doing.waiting_on.startswith("/")
-    return outside and status.motion.unrun >= IN_ONE_CALL_S
+    return outside and status.motion.state != "D" and status.motion.unrun >= IN_ONE_CALL_S

@@ -64,14 +64,18 @@ def test_who_was_called_stuck_and_is_seen_to_work_is_given_its_time(looks: tuple
 
 
 def test_who_has_not_run_in_one_call_on_a_file_is_not_at_work_because_other_threads_are() -> None:
-    def after(asleep: float) -> Finding:
+    def after(asleep: float, written: float = 0.0) -> Finding:
         job = Sketch(watched=40.0, span=25.0, patience=10.0, stood_still=25.0)
         job.ranks().at(ALL_REDUCE)
-        job.ranks(2).at(READING, syscall="openat", waiting_on="/data/shard-7, to read").pulse(cores=0.1)
+        job.ranks(2).at(READING, syscall="openat", waiting_on="/data/shard-7, to read").pulse(
+            cores=0.1, written=written
+        )
         made = job.job()
         reader = made.ranks[2]
         looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - asleep)) for look in reader.looks)
         return first(diagnose(replace(made, ranks=(*made.ranks[:2], replace(reader, looks=looks), made.ranks[3]))))
 
     assert (after(25.0).kind, after(25.0).severity) == ("rank_stuck_in_data", "critical")
+    assert (after(25.0, written=2e8).kind, after(25.0, written=2e8).severity) == ("rank_stuck_in_data", "critical")
     assert after(1.0).kind == "waiting"
+    assert after(1.0, written=2e8).kind == "waiting"
