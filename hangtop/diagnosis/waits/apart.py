@@ -34,6 +34,8 @@ def few_elsewhere(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
     if len(parties) != 2 or len({one.where for one in parties[0].members}) != 1:
         return None
     most, few = parties
+    if {_inner(one) for one in few.members} & {_inner(one) for one in most.members}:
+        return None  # stages of a pipeline come to one function that sends and receives, on different ways
     return (few, most) if len(few.members) < len(most.members) and few.ranks != (0,) else None
 
 
@@ -48,6 +50,10 @@ def _parties(on_gpu: WaitPoint, key: Callable[[RankStatus], Hashable]) -> tuple[
 
 def _point(members: Sequence[RankStatus]) -> WaitPoint:
     return WaitPoint("device", "", "", False, tuple(members))
+
+
+def _inner(status: RankStatus) -> str:
+    return status.where.partition(" ")[0]
 
 
 def _path(status: RankStatus) -> Hashable:

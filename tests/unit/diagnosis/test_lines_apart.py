@@ -37,6 +37,15 @@ def test_who_may_print_a_figure_and_halves_are_told_with_their_lines_and_not_nam
     assert "no rank is odd" not in found.summary
 
 
+def test_stages_that_come_to_one_function_on_different_ways_are_not_named() -> None:
+    inner = [SYNCHRONIZE[0], "communicate schedule.py:33"]
+    job = spinning()
+    job.ranks().at([*inner, "forward schedule.py:50", "main train.py:9"], state="R").pulse(cores=1.0)
+    job.ranks(3).at([*inner, "backward schedule.py:61", "main train.py:9"], state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+
+
 def test_another_line_of_the_same_function_is_told_and_nobody_named() -> None:
     job = spinning()
     job.ranks(1).at(NEXT_LINE, state="R").pulse(cores=1.0)
