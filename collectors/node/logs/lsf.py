@@ -1,6 +1,7 @@
 """LSF's word about a job that it ended: ``TERM_RUNLIMIT: job killed after reaching LSF run time limit.`` and the like.
 
-The names are those of ``bacct``'s and ``bhist``'s termination reasons.
+The names are those of ``bacct``'s and ``bhist``'s termination reasons. LSF adds its report on a job to the file that
+``bsub -o`` names, behind what jobs before wrote into it, with the job's output above or below.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Iterator
 from collectors.node.logs.said import Family, Said
 
 _TERM = re.compile(r"\bTERM_(?P<why>[A-Z_]{3,30})\b(?:: (?P<words>[^\r\n]{1,160}))?")
+_REPORT = re.compile(
+    r"Sender: LSF System\b|The output \(if any\) (?P<where>is above|follows)\b|Successfully completed\.\s*$"
+)
 _REASONS = {
     "RUNLIMIT": "time_limit",
     "CPULIMIT": "time_limit",
@@ -33,7 +37,13 @@ _COUNTS = ("THREADLIMIT", "PROCESSLIMIT")
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
-    term = _TERM.search(text)
+    term, report = _TERM.search(text), _REPORT.match(text)
+    if report is not None and text[0] == "T":
+        yield Said(
+            "job.reported", {"launcher": "lsf", "output": "above" if report.group("where") != "follows" else "below"}
+        )
+    elif report is not None:
+        yield Said("job.finished" if text[1] == "u" else "job.reported", {"launcher": "lsf"})
     if term is None:
         return
     why = term.group("why")
@@ -46,4 +56,4 @@ def read(text: str) -> Iterator[Said]:
         yield Said("slurm.cancelled", {"launcher": "lsf", "reason": _REASONS[why], "why": words})
 
 
-FAMILY = Family("lsf", (b"TERM_",), read)
+FAMILY = Family("lsf", (b"TERM_", b"Sender: LSF ", b"The output (if any) ", b"Successfully completed."), read)

@@ -101,6 +101,10 @@ class LogParser:
             self._block(pending if pending.endswith(b"\r") else pending + b"\n")
         return self.idle()
 
+    def last_said(self, event: LogEvent) -> int:
+        """The last line on which exactly what an event tells was said: what says the same again is not sent."""
+        return self._reader.repeats.last(event)
+
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator that the log tells of."""
         return self.coll.known()

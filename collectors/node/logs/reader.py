@@ -91,7 +91,7 @@ class Reader:
         self._seen = 0
         self._parts = Parts(left_out)
         self._naming = Naming()
-        self._repeats = Repeats()
+        self.repeats = Repeats()
         self._say_unread(0)
 
     @property
@@ -280,7 +280,7 @@ class Reader:
             sendable.text(said.text or text),
             {name: sendable.value(value) for name, value in data.items()},
         )
-        passed = self._repeats.pass_on(event)
+        passed = self.repeats.pass_on(event)
         if passed is not None:
             self.events.append(passed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Optional, Set, Tuple
+from typing import Dict, Optional, Tuple
 
 from collectors.samples.logs import LogEvent
 
@@ -11,7 +11,7 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 KEPT = 8
 """Repeats that are passed on; after them the 10th, 100th, 1000th …"""
 REMEMBERED = 4096
-ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.submitted")
+ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.submitted", "job.reported")
 """Kinds whose events differ in their numbers alone and all count."""
 
 COUNTED = ("nccl.connect_retry", "peer.retry")
@@ -23,18 +23,19 @@ class Repeats:
 
     def __init__(self) -> None:
         self._counts: Dict[Tuple[object, ...], int] = {}
-        self._said: Set[str] = set()
+        self._said: Dict[str, int] = {}
 
     def pass_on(self, event: LogEvent) -> Optional[LogEvent]:
         """The event, with ``times`` in it when it repeats; None when it adds nothing."""
         if event.kind.startswith(ALWAYS):
             return event
-        exact = repr((event.kind, event.rank, event.host, event.pid, event.at, sorted(event.data.items(), key=_name)))
-        if exact in self._said and event.kind not in COUNTED:
-            return None
-        if len(self._said) >= REMEMBERED:
+        exact = _exactly(event)
+        told = exact in self._said
+        if len(self._said) >= REMEMBERED and not told:
             self._said.clear()
-        self._said.add(exact)
+        self._said[exact] = event.line
+        if told and event.kind not in COUNTED:
+            return None
         shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
         times = self._counts.get(shape, 0) + 1
         if len(self._counts) >= REMEMBERED and times == 1:
@@ -45,6 +46,15 @@ class Repeats:
         if times > KEPT and str(times).strip("0") != "1":
             return None
         return event._replace(data=dict(event.data, times=times))
+
+    def last(self, event: LogEvent) -> int:
+        """The last line on which exactly that was said, as far as it is remembered; the event's own at least."""
+        return max(event.line, self._said.get(_exactly(event), 0))
+
+
+def _exactly(event: LogEvent) -> str:
+    data = sorted(((name, value) for name, value in event.data.items() if name != "times"), key=_name)
+    return repr((event.kind, event.rank, event.host, event.pid, event.at, data))
 
 
 def _name(item: Tuple[str, object]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectors.node.logs import counters, times
 from collectors.node.logs.parser import LogParser
+from collectors.samples.logs import LogEvent
 
 ROWS, LETTERS = 3, 40
 """Lines at the beginning that must stand there again, and letters in them: less may be any script's banner."""
@@ -16,6 +18,8 @@ NEAR = 12
 """Lines behind the beginning in which it may not stand again: what comes so often is a row of every step's."""
 STAMPED = 40
 """Lines from it on of which one may print a time."""
+POSTSCRIPT = 12
+"""Lines that LSF writes behind a report at most: more are another job's."""
 LATER_S = 60.0
 """Seconds after a fault at which others of one job that write the same file have begun, too."""
 _LONGEST = 400
@@ -59,6 +63,22 @@ def last(head: bytes, parser: LogParser, now: float) -> Beginning | None:
     stamps = (times.find(raw[:_LONGEST].decode("utf-8", "replace"), now) for raw in end[number : number + STAMPED])
     at = next((stamp.at for stamp in stamps if stamp is not None), None)
     return Beginning(line, at, times.last(b"\n".join(end[:number]).decode("utf-8", "replace"), now))
+
+
+def reported(events: Sequence[LogEvent], end: int) -> int:
+    """The last line of earlier jobs in a file to which LSF added its reports, of ``end`` lines; 0 where there are none.
+
+    A report whose output stands above ends its job; one whose output stands below begins with it.
+    """
+    told = [event for event in events if event.kind == "job.reported"]
+    above = [event.line for event in told if event.data.get("output") == "above"]
+    below = max((event.line for event in told if event.data.get("output") == "below"), default=0)
+    heads = [event.line for event in told if "output" not in event.data and event.line < below]
+    if below:
+        return max(heads, default=1) - 1
+    if above and end - above[-1] > POSTSCRIPT:
+        return above[-1]
+    return above[-2] if len(above) > 1 else 0
 
 
 def _rows(data: bytes) -> list[tuple[int, str]]:

@@ -62,6 +62,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
 
     ``now`` gives the year to times without one, ``head`` is how the log begins.
     """
+    events = [event._replace(line=parser.last_said(event)) for event in events]
     wanted = [event.kind.startswith(_FAULTS) for event in events]
     if not any(wanted):
         return wanted
@@ -69,6 +70,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     anew = max((e.line for e in events if e.kind == "elastic.restart" and after.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
     anew = max((event.line for event in events if event.kind == "job.submitted"), default=anew)
+    anew = max(anew, beginnings.reported(events, parser.line))
     launched = max((e.line for e in events if e.kind.startswith(LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]

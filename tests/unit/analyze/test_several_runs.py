@@ -141,3 +141,35 @@ def test_rows_that_each_step_has_are_no_beginning(tmp_path: Path) -> None:
     block = "2026-11-25 {}:00 [main] a part was read\n[main] a part was kept for good\n[main] a part was sent to all\n"
     text = block.format("10:00") * 3 + RAISED + block.format("11:00") * 9
     assert [finding.kind for finding in _findings(tmp_path, text)] == ["rank_crashed"]
+
+
+def test_what_each_run_says_alike_counts_by_the_last_one(tmp_path: Path) -> None:
+    begun = (
+        "a program reads the plan of this run\nfour parts are in the plan of it\nand all of them are kept in /data\n"
+    )
+    (tmp_path / "rank2.log").write_text((begun + WORDS + RAISED) * 2)
+    assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
+    (tmp_path / "rank2.log").write_text((begun + WORDS + RAISED) * 2 + begun + WORDS)
+    assert diagnose(job_of(read([tmp_path]))).findings == ()
+
+
+FAILED, DONE = "Exited with exit code 1.", "Successfully completed."
+
+
+def _lsf(job: int, said: str, end: str, *, above: bool) -> str:
+    head = f"Sender: LSF System <lsf@n1>\nSubject: Job {job}: <t> in cluster <c> \n\nYour job looked so:\n\n{end}\n\n"
+    if above:
+        return f"{said}\n{head}The output (if any) is above this job summary.\n\n"
+    return f"{head}The output (if any) follows:\n\n{said}\n"
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_of_jobs_to_which_lsf_added_its_reports_the_last_counts(above: bool, tmp_path: Path) -> None:
+    other = RAISED.replace("ValueError: bad shard", "KeyError: 'plan'")
+    failed, done = _lsf(1, RAISED, FAILED, above=above), _lsf(2, WORDS, DONE, above=above)
+    assert _findings(tmp_path, failed + done) == []
+    assert [finding.kind for finding in _findings(tmp_path, done + failed)] == ["rank_crashed"]
+    (finding,) = _findings(tmp_path, failed * 2 + _lsf(3, other, FAILED, above=above))
+    assert "KeyError" in finding.summary
+    (finding,) = _findings(tmp_path, failed + done + _lsf(3, RAISED, FAILED, above=above))
+    assert "bad shard" in finding.summary
