@@ -112,7 +112,7 @@ class JobSteps:
         spans = [
             (after[0] - before[0]) / (after[by] - before[by])
             for before, after in pairwise(told)
-            if after[by] > before[by]
+            if after[by] > before[by] and after[0] > before[0]
         ]
         return max(spans, default=None)
 

@@ -107,6 +107,15 @@ def test_of_epochs_that_are_counted_in_fractions_a_step_is_what_comes_from_line_
     assert job.progress.motion.step_s == pytest.approx(2.0)
 
 
+def test_lines_of_a_log_whose_times_go_back_tell_no_time_of_a_step() -> None:
+    job = Job()
+    for done in range(2):
+        job.run(2, spins)
+        feed(job, step(job, 0.01 * done, done, name="epoch")._replace(at=job.now - 4.0 * done))
+    job.run(1, spins)
+    assert job.progress.motion.step_s is None
+
+
 def test_a_step_takes_as_long_as_the_longest_of_the_last_few() -> None:
     job = Job()
     for done, seconds in enumerate((1, 1, 30, 1)):
