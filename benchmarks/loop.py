@@ -167,5 +167,5 @@ def _run(measure: Callable[[int], Awaitable[list[FigureRow]]], size: int) -> lis
     async def whole() -> list[FigureRow]:
         return await measure(size)
 
-    with asyncio.Runner(loop_factory=partial(event_loop, aside.held)) as runner:  # as the command does
+    with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:  # as the command does
         return runner.run(whole())

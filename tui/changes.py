@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple, get_args
 
 from hangtop.diagnosis.finding import Outcome
@@ -150,13 +151,13 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, mor
     return [line.line(names, more=more and line is lines[-1]) for line in lines]
 
 
-@lru_cache(maxsize=2 * OF_ALL)  # while thousands of ranks start all of them are read again every second
+@lru_cache(maxsize=OF_ALL)  # while thousands of ranks start all of them are read again every second
 def _words(text: str, *, sources: bool) -> tuple[str, int | None, str]:
     """What happened, without to which rank; which rank; and which source of samples it is told of, if it is of one."""
     read = _SOURCE.match(text) if sources else None
     match = _RANK.match(text)
     happened = read[2] if read is not None else text if match is None else match[2]
-    return happened, None if match is None else int(match[1]), "" if read is None else read[1]
+    return intern(happened), None if match is None else int(match[1]), "" if read is None else read[1]
 
 
 MATTERS = 5

@@ -34,7 +34,7 @@ def braille(stretches: Sequence[Stretch], rows: int, top: float) -> list[str]:
     return lines
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _braille_part(
     stretches: tuple[Stretch, ...], before: Drawn, rows: int, scale: float
 ) -> tuple[tuple[str, ...], Drawn]:

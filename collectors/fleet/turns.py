@@ -3,7 +3,7 @@
 asyncio reads from everybody who has something to say before it does anything else. With 2,048 nodes that is a third of
 a second as soon as this machine falls behind, and a key press waits for all of it. Here what is ready is taken in turns
 of :data:`AT_ONCE`, in order, and between two turns keys, timers and paints have theirs. While a key is on its way to
-the screen, which takes some twenty turns, a turn is one node's.
+the screen, which takes some twenty turns, a turn is one node's; also beside a thread of ours, which makes each longer.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
             loop.add_signal_handler(number, app.exit)
         await app.run_async()
 
-    with asyncio.Runner(loop_factory=partial(event_loop, aside.held)) as runner:
+    with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:
         runner.run(shown())
     try:
         for line in filter(None, told):

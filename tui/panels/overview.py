@@ -37,8 +37,6 @@ class OverviewPanel(OverviewParts):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._shares: Layout | None = None
-        self._drawn_below: Layout | None = None
-        """The layout in which what is below the charts was drawn."""
         self._differ = 1
         """The most lines that nodes that differ filled: the map does not give up and take back lines with each."""
         self._viewed: set[str] = set()
@@ -58,9 +56,9 @@ class OverviewPanel(OverviewParts):
         self.time.feed()
         self.heatmap.feed(self._shares[0].heat if self._shares else 10)
         first = self.totals.pieces()
-        if len(self.scene.nodes) > SOME and self._drawn_below is self._shares:
+        if len(self.scene.nodes) > SOME:
             self.call_later(self._draw_below_soon, first)  # each half of so many is felt at the keys
-        else:  # what is laid out anew must be there before it is painted
+        else:
             self._draw_below(first)
 
     async def _draw_below_soon(self, first: Sequence[Piece]) -> None:
@@ -70,7 +68,6 @@ class OverviewPanel(OverviewParts):
 
     def _draw_below(self, first: Sequence[Piece]) -> None:
         """Draw what is below the charts, and the totals, ``first`` among them those of all nodes."""
-        self._drawn_below = self._shares
         for shown, feed in (
             (self.mosaic, self.mosaic.feed),
             (self.odd, self._feed_odd),

@@ -141,7 +141,9 @@ class Halves:
         return None
 
     def paint(self, line: Runs, place: int) -> None:
-        """One line of the map."""
+        """One line of the map; nothing while it was fed with nothing."""
+        if self._ink is None:
+            return
         at, drawn, plain = self.heatmap.node_at, 0, self.ink.of(Tone.TEXT)
         for row in self.plan.lines[place] if place < len(self.plan.lines) else ():
             begin = row.x - self.plan.label

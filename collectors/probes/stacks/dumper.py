@@ -13,7 +13,7 @@ from collectors.fleet.payload import command, pack
 from collectors.fleet.slim import Bell
 from collectors.fleet.transport import Transport
 from collectors.node.asking import WantsPySpy
-from collectors.node.stackdump import DumpRequest
+from collectors.node.dump_request import DumpRequest
 from collectors.probes.own_python import sent_along
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.answers import LINE_LIMIT, Answers

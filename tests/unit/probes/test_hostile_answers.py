@@ -13,8 +13,8 @@ import pytest
 
 from collectors.fleet.transport import Completed, Process, TransportError
 from collectors.node.asking import WantsPySpy
+from collectors.node.dump_request import DumpRequest
 from collectors.node.flamerecord import FlameRecording
-from collectors.node.stackdump import DumpRequest
 from collectors.probes.flame.record import record
 from collectors.probes.gather import gather
 from collectors.probes.recorder import fetch
