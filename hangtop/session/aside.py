@@ -69,7 +69,7 @@ class Aside:
         return time.monotonic() < self._until
 
     def hurried(self) -> bool:
-        """Whether the loop should take its work in the shortest turns: somebody waits, or a thread takes turns with it."""
+        """Whether the loop should take the shortest turns: somebody waits, or a thread takes turns with it."""
         return self._under_way > 0 or self.held()
 
     async def __call__(self, work: Callable[[], T]) -> T:

@@ -13,7 +13,9 @@ from hangtop.diagnosis.stacks.tables import is_point_to_point, operation, wait_o
 from hangtop.diagnosis.stacks.vocabulary import NativeWait, Wait
 from hangtop.diagnosis.stacks.waits import C10D, PACKS
 
-_NUMBER = re.compile(r"\d{1,9}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,20})?")
+"""A node may send anything in their place."""
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 
 
@@ -102,10 +104,10 @@ def _with_arguments(leaf: Leaf | None, frame: Frame) -> Leaf | None:
     peer = leaf.peer
     if is_point_to_point(leaf.op):
         text = frame.arguments.get("src" if "recv" in leaf.op else "dst", "")
-        peer = int(text) if text.isdecimal() else peer
+        peer = int(text) if _NUMBER.fullmatch(text) else peer
     members = leaf.members
     if leaf.row.kind == "init" and (told := frame.arguments.get("ranks")):
         members = tuple(map(int, _NUMBER.findall(told)))
-    limit = frame.arguments.get("timeout")
-    within = float(limit) if limit is not None and leaf.row.waits == "helper" else leaf.within
+    limit = _SECONDS.fullmatch(frame.arguments.get("timeout", ""))
+    within = float(limit[0]) if limit is not None and leaf.row.waits == "helper" else leaf.within
     return replace(leaf, world=world, peer=peer, members=members, within=within)

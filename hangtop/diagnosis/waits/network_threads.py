@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
+UNDER_WAY = 0.7
+"""Cores that threads beside the main one use at the least, where one of them is NCCL's and has something to do."""
 TWO = 1.7
 """The same where two of NCCL's never sleep: a communicator has one each. On that H200 it was 2.0 in all ranks of a job
 whose ranks called collectives of two groups in another order, and 1.0 where all waited for any other reason."""
-UNDER_WAY = 0.7
-"""Cores that threads beside the main one use at the least, where one of them is NCCL's and has something to do."""
 PAUSED = 0.5
-"""The same where a look may have stopped the process for a part of the time."""
+"""As :data:`UNDER_WAY`, where a look may have stopped the process for a part of the time."""
 AT_REST = 0.1
 """Cores that they use at the most where all of them sleep."""
 ENOUGH = 3

@@ -206,12 +206,14 @@ def test_nothing_to_judge_is_an_error_of_the_caller() -> None:
 TEXT = st.text(max_size=20) | st.sampled_from(
     ["all_reduce", "wait", "<lambda>", "A.<locals>.<listcomp>", "_bootstrap", "0x7f", "c10d::Reducer::x", ""]
 )
+NO_NUMBERS = ("nan", "1e999", "-1", "٣", "9" * 5000, "1" + "." * 2, "None", "")
+WAITS = TEXT | st.sampled_from(["recv", "send", "new_group", "wait", "communicate"])
+VALUES = TEXT | st.sampled_from(["3", "[0, 2]", "2.5", *NO_NUMBERS])
 FILES = st.text(max_size=20) | st.sampled_from(
-    [SCRIPT, f"{TORCH}/distributed/distributed_c10d.py", f"{STDLIB}/queue.py"]
+    [SCRIPT, f"{TORCH}/distributed/distributed_c10d.py", f"{STDLIB}/queue.py", f"{STDLIB}/subprocess.py"]
 )
-FRAMES = st.builds(
-    Frame, TEXT, FILES, st.integers(0, 99), st.booleans(), st.dictionaries(st.sampled_from(["src", "group"]), TEXT)
-)
+ARGUMENTS = st.sampled_from(["src", "dst", "group", "group_given", "ranks", "timeout"])
+FRAMES = st.builds(Frame, WAITS, FILES, st.integers(0, 99), st.booleans(), st.dictionaries(ARGUMENTS, VALUES))
 THREADS = st.builds(ThreadStack, st.integers(), st.none() | st.integers(1, 3), TEXT, st.booleans(), st.booleans(),
                     st.lists(FRAMES, max_size=5))  # fmt: skip
 DUMPS = st.builds(
@@ -225,6 +227,18 @@ def test_any_dump_is_judged(dumps: list[StackDump]) -> None:
     doing = activity(dumps)
     assert doing.looks >= 1
     assert bool(doing.error) == (doing.kind == "unknown")
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: value[:8] or "empty")
+def test_arguments_that_no_honest_node_sends_tell_nothing(value: str) -> None:
+    child, peer = f"communicate {STDLIB}/subprocess.py:1209", f"recv {TORCH}/distributed/distributed_c10d.py:2400"
+    for frame, name in ((child, "timeout"), (peer, "src")):
+        asked = main_dump(frame, f"main {SCRIPT}:30")
+        [main] = asked.threads
+        told = [each._replace(arguments={name: value}) for each in main.frames]
+        doing = activity([asked._replace(threads=[main._replace(frames=told)])])
+        assert (doing.within, doing.peer) == (None, None)
+        assert doing.kind == ("p2p" if name == "src" else activity([asked]).kind)
 
 
 def test_a_helper_that_only_shows_how_it_was_started_is_not_where_the_rank_is() -> None:
