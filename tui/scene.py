@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Protocol
 
-from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.finding import Verdict, WaitBox
 from hangtop.session.state import GpuState, JobState, NodeState, RankState
 from tui.count import Count, KnownRanks, alive_on, counted
 from tui.measure import is_stale
@@ -39,6 +39,8 @@ class Scene:
         self._names: tuple[list[NodeState], ShortNames] = ([], ShortNames())
         self._waiting = WaitLookup(())
         self._blamed: tuple[WaitLookup, Lists, list[RankRow]] = (self._waiting, self._lists, [])
+        self._named: tuple[Verdict | None, Lists, list[RankRow]] = (None, self._lists, [])
+        """Whom the verdict names for anything that is wrong, as ``_blamed`` for a wait."""
 
     def show(self, session: Subject) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
@@ -80,6 +82,12 @@ class Scene:
         return () if verdict is None else verdict.waits
 
     @property
+    def crashed(self) -> bool:
+        """Whether ranks failed."""
+        verdict = self.session.verdict
+        return verdict is not None and verdict.outcome == "crashed"
+
+    @property
     def waiting(self) -> WaitLookup:
         """The same by rank; worked out once a verdict."""
         if self._waiting.boxes is not self.waits:
@@ -98,12 +106,14 @@ class Scene:
     @property
     def suspects(self) -> list[RankRow]:
         """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
-        verdict = self.session.verdict
+        verdict, lists = self.session.verdict, self.lists
         if self.blamed or verdict is None or verdict.outcome not in LOUD or not verdict.findings:
             return self.blamed
-        named = frozenset(verdict.findings[0].ranks)
-        rows = [row for row in self.lists.ranks if row.number in named] if named else []
-        return rows if 2 * len(rows) <= len(self.lists.ranks) else []
+        if self._named[0] is not verdict or self._named[1] is not lists:
+            named = frozenset(verdict.findings[0].ranks)
+            rows = [row for row in lists.ranks if row.number in named] if named else []
+            self._named = verdict, lists, rows if 2 * len(rows) <= len(lists.ranks) else []
+        return self._named[2]
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""

@@ -69,6 +69,7 @@ def shares(
     view: int = 0,
     *,
     hangs: bool = False,
+    crashed: bool = False,
     need: int = 16,
     waits: int = MOST_GRAPH,
     figures: int = 0,
@@ -78,26 +79,35 @@ def shares(
 
     Of a small job its ranks, and the picture of waits where it hangs, fill ``need`` lines, that picture alone
     ``waits``, and its GPUs ``figures``; 0 where that is not known yet. Nodes that differ fill ``odd`` lines, with their
-    title.
+    title. Of one that ``crashed`` the last lines of whom the verdict names are shown, too.
     """
+    named = hangs or crashed
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
     if view:
         # thousands of nodes need every line to stand in their groups
         time = min(time, 12 if height >= 44 else 3 if nodes > MANY else 8)
     left = height - time
     if view:
-        found = _mosaic(width, height, time, hangs=hangs, beside=width >= (WIDE if view == 1 else BESIDE), waits=waits)
+        beside = width >= (WIDE if view == 1 else BESIDE)
+        found = _mosaic(width, height, time, hangs=hangs, named=named, beside=beside, waits=waits)
         most = FEW_ODD if nodes > MANY and found.beside else MOST_ODD
         spared = max(0, found.odd - min(odd, most))
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
-        return _map(width, time, left, hangs=hangs)
+        return _map(width, time, left, hangs=hangs, named=named)
     if hangs:
         return _hung(width, time, left, nodes, need)
-    filled = figures + max(need, HAPPENED)
+    found = _small(width, time, left, figures, max(need, 2 * HAPPENED if crashed else HAPPENED))
+    taken = found.time + (min(found.heat, figures) if figures else found.heat) + (0 if found.beside else found.onset)
+    return found._replace(lines=crashed and height - taken >= BOTH)
+
+
+def _small(width: int, time: int, left: int, figures: int, below: int) -> Shares:
+    """Of a job that does not hang, with so many lines ``below`` its ``figures``; what is more is the charts'."""
+    filled = figures + below
     if figures and width >= BESIDE and filled < left:
-        time = min(max(time, MOST_TIME), time + left - filled)
-        found = _few(width, time, height - time)
+        longer = min(max(time, MOST_TIME), time + left - filled)
+        found = _few(width, longer, time + left - longer)
         return found._replace(heat=max(found.heat, figures))
     found = _few(width, time, left)
     missing = figures - found.heat
@@ -130,18 +140,18 @@ def _hung(width: int, time: int, left: int, nodes: int, need: int) -> Shares:
     return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)
 
 
-def _map(width: int, time: int, left: int, *, hangs: bool) -> Shares:
+def _map(width: int, time: int, left: int, *, hangs: bool, named: bool) -> Shares:
     beside = width >= WIDE
     if beside:
         graph = min(14, left // 2) if hangs and left >= 2 * GRAPH else 0
-        return Shares(time, left, 0, beside, graph, lines=hangs and left - graph >= 14)
+        return Shares(time, left, 0, beside, graph, lines=named and left - graph >= 14)
     heat = max(3, min(left * 3 // 4, left - 6))
     if hangs and left >= GRAPH + 9:
         return Shares(time, left - GRAPH - 6, 0, beside, GRAPH)
     return Shares(time, heat, 0, beside)
 
 
-def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool, waits: int) -> Shares:
+def _mosaic(width: int, height: int, time: int, *, hangs: bool, named: bool, beside: bool, waits: int) -> Shares:
     left = height - time
     if width >= BESIDE and not beside:
         # names of nodes and two cells a GPU need the whole width; then what is told of them stands below
@@ -157,7 +167,7 @@ def _mosaic(width: int, height: int, time: int, *, hangs: bool, beside: bool, wa
         card = min(13, left // 2) if left >= 12 else 0
         graph = min(MOST_GRAPH, max(GRAPH, waits), left - card - 4) if hangs and left - card - 4 >= GRAPH else 0
         odd = min(MOST_ODD, max(3, left // 4)) if left >= 9 else 0
-        return Shares(time, left - odd, 0, beside, graph, card, odd, lines=hangs and left - card - graph >= BOTH)
+        return Shares(time, left - odd, 0, beside, graph, card, odd, lines=named and left - card - graph >= BOTH)
     graph = GRAPH + 1 if hangs and left >= GRAPH + 10 else 0
     odd = 3 if left - graph >= 12 else 0
     return Shares(time, max(3, left - graph - odd - 4), 0, beside, graph, 0, odd)

@@ -81,7 +81,8 @@ class OverviewPanel(OverviewParts):
                 feed()
         self.changes.feed()
         grouped = self.mosaic.halves.told() if self.mosaic.display and self.mosaic.view > 1 else []
-        self.bar.show(*([self.totals.story()] if self.scene.waits else []), [*first, *grouped])
+        story = [self.totals.story()] if self.scene.waits or self.scene.crashed else []
+        self.bar.show(*story, [*first, *grouped])
         self._view_logs()
 
     def _feed_card(self) -> None:
@@ -110,21 +111,23 @@ class OverviewPanel(OverviewParts):
         """Lay out anew when the size or the kind of job is another."""
         if not self.size:
             return
-        hangs, graph = bool(self.scene.waits), self.waitmap.active
-        width, height, nodes = self.size.width, self.size.height - (2 if hangs else 1), len(self.scene.nodes)
+        hangs, crashed, graph = bool(self.scene.waits), self.scene.crashed, self.waitmap.active
+        story = hangs or crashed
+        width, height, nodes = self.size.width, self.size.height - (2 if story else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
         need, waits, figures = self._needed(), self._drawn(), self.heatmap.lines
         self._differ = max(self._differ, self.odd.lines)
         part = shares(
-            width, height, nodes, view, hangs=hangs, need=need, waits=waits, figures=figures, odd=self._differ
-        )
+            width, height, nodes, view,
+            hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self._differ,
+        )  # fmt: skip
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
-        flags = graph, below, bool(self.scene.waiting.blamed)
+        flags = graph, below, story, bool(self.scene.suspects)
         found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return
         self._shares = found
-        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs, below=below)
+        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs, below=below, story=story)
         # beside the ranks the picture of waits has all that they do not fill
         self.onset.styles.width = found[-1] if found[0].beside and found[0].graph else "1fr"
         self.call_after_refresh(self.draw)

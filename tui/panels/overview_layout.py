@@ -114,8 +114,11 @@ class OverviewParts(Panel):
         figures = self.totals.figures.of(node.name)
         return None if figures is None else figures.share
 
-    def give_room(self, part: Shares, view: int, *, few: bool, hangs: bool, below: bool) -> None:
-        """Show what has room, and give it that room; ``below`` the map of two cells a GPU there is some for ranks."""
+    def give_room(self, part: Shares, view: int, *, few: bool, hangs: bool, below: bool, story: bool) -> None:
+        """Show what has room, and give it that room; ``below`` the map of two cells a GPU there is some for ranks.
+
+        ``story``: what came of the job has a line of its own above all.
+        """
         graph, nodes = self.waitmap.active, len(self.scene.nodes)
         self.set_class(part.beside, "-beside")
         self.set_class(few and part.onset > 0, "-ranks")
@@ -125,7 +128,7 @@ class OverviewParts(Panel):
         self.set_class(below, "-stopped")
         self.set_class(view > 1, "-mosaic")
         self.set_class(graph, "-graph")
-        self.bar.styles.height = 2 if hangs else 1
+        self.bar.styles.height = 2 if story else 1
         self.time.display, self.time.styles.height = part.time > 0, max(1, part.time)
         # of a small job that hangs the cells have few lines: all of its nodes fit into them with two cells a GPU
         cells = 1 if few and hangs and self.view is None and nodes > part.heat else view
@@ -141,7 +144,7 @@ class OverviewParts(Panel):
         self.odd.display, self.odd.styles.height = part.odd > 0, max(1, part.odd)
         self.onset.display = few and part.onset > 0 and not graph
         self.waitmap.display = part.graph > 0 or graph
-        self.lastlines.display = part.lines and bool(self.scene.waiting.blamed)
+        self.lastlines.display = part.lines and bool(self.scene.suspects)
         beside = part.row or (few and part.beside)
         self.upper.display = self.onset.display or self.waitmap.display
         self.onset.styles.height = "1fr" if beside or not part.onset else part.onset

@@ -25,6 +25,7 @@ SLOW_CONNECT = 2.0
 """Seconds after which a node that still connects is named."""
 NEXT = "   next "
 KEYS = (("7", "proof"), ("8", "stacks"), ("g", "graph"), ("x", "report"))
+AFTER_CRASH = (("7", "proof"), ("5", "logs"), ("x", "report"))
 
 
 class Figures(NamedTuple):
@@ -110,12 +111,18 @@ class Totals:
         return [*pieces, *([(f"and {more} more  ", Tone.DIM)] if more > 0 else [])]
 
     def story(self) -> list[Piece]:
-        """Of a job that hangs: since when, the last step, and the keys that lead on."""
+        """Of a job that hangs, or in which ranks failed: since when, the last step, and the keys that lead on."""
         told: list[list[Piece]] = []
-        since = self._since()
+        crashed = not self.scene.waits
+        since = self._failed_at() if crashed else self._since()
         if since is not None:
-            stands = age(self.scene.now - since)
-            told.append([(f"since {clock(since, millis=False)}", Tone.TEXT), (f", {stands}", Tone.DIM)])
+            when, stands = "failed" if crashed else "since", age(self.scene.now - since)
+            told.append(
+                [
+                    (f"{when} {clock(since, millis=False)}", Tone.TEXT),
+                    (f", {stands} ago" if crashed else f", {stands}", Tone.DIM),
+                ]
+            )
         steps = [step for step in self.steps.turn(self.scene.nodes) if step is not None]
         if steps:
             told.append([("last step ", Tone.DIM), (f"{max(steps).number}", Tone.TEXT)])
@@ -123,12 +130,15 @@ class Totals:
         if waiting:
             verb = "waits" if sum(waiting) == 1 else "wait"
             told.append([(f"{plural(sum(waiting), 'rank')} {verb}", Tone.TEXT)])
+        if crashed:
+            ended = sum(row.rank.gone_at is not None for row in self.scene.ranks)
+            told.append([(f"{ended} of {plural(len(self.scene.ranks), 'rank')} ended", Tone.TEXT)])
         pieces: list[Piece] = []
         for part in told:
             pieces += [(" · " if pieces else " ", Tone.DIM), *part]
         room = self.heatmap.app.size.width - _width(pieces) - cells(NEXT)
         keys: list[Piece] = []
-        for key, what in KEYS:
+        for key, what in AFTER_CRASH if crashed else KEYS:
             room -= cells(f" {key} {what}")
             if room < 0:
                 break
@@ -148,6 +158,15 @@ class Totals:
             if found:
                 return min(found)
         return None
+
+    def _failed_at(self) -> float | None:
+        """When the first whom the verdict names failed: as was told of it, else when it was seen to be gone."""
+        verdict = self.scene.session.verdict
+        if verdict is None or not verdict.findings:
+            return None
+        told = [line.at for line in verdict.findings[0].evidence if line.at is not None]
+        gone = [row.rank.gone_at for row in self.scene.suspects if row.rank.gone_at is not None]
+        return min(told or gone, default=None)
 
     def _step_of(self, node: NodeState) -> LastStep | None:
         """The last step that a node's logs tell of."""

@@ -36,8 +36,8 @@ class LastLines(Lines):
         self._whose: tuple[int, ...] = ()
 
     def ranks(self) -> tuple[int, ...]:
-        """The first of those who are blamed."""
-        return self.scene.waiting.blamed[:MOST]
+        """The first of those who are blamed for a wait, or named for what else is wrong."""
+        return self.scene.waiting.blamed[:MOST] or tuple(row.number for row in self._rows_of())
 
     def paths(self) -> set[str]:
         """Files that these ranks write."""
@@ -49,7 +49,7 @@ class LastLines(Lines):
         return found
 
     def _rows_of(self) -> list[RankRow]:
-        return self.scene.blamed[:MOST]
+        return self.scene.suspects[:MOST]
 
     def feed(self) -> None:
         """Take what is new and draw."""
