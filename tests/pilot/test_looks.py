@@ -272,7 +272,7 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
     session.samples("node1", [gpu_row(2, utilization=None)], 1)
     async with screen(session, size=(100, 30)) as shown:
         first = next(line for line in shown.lines() if "node1 " in line)
-        assert first.startswith("▸ node1   ! ! – 9 9 9 9 9 ")  # two cells a GPU: 20 nodes are too many for more
+        assert first.startswith("▸ node1  ! ! – 9 9 9 9 9 ")  # two cells a GPU: 20 nodes are too many for more
         await shown.press("plus")
         first = next(line for line in shown.lines() if "node1 " in line)
         assert "0 ERR" in first

@@ -329,7 +329,7 @@ async def test_where_no_node_differs_one_line_says_so_and_the_map_has_the_others
         session.link(LinkChange("node99", "live", "", NOW))
         await shown.draw()
         await shown.draw()
-        assert title(shown) == 33, "the map does not come and go with one node"
+        assert title(shown) == 34, "as a fresh drawing of this moment"
 
 
 @pytest.mark.parametrize("options", [ScreenOptions(no_color=True), ScreenOptions(theme="hangtop", ascii=True)])

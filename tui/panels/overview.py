@@ -37,8 +37,6 @@ class OverviewPanel(OverviewParts):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._shares: Layout | None = None
-        self._differ = 1
-        """The most lines that nodes that differ filled: the map does not give up and take back lines with each."""
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -90,8 +88,10 @@ class OverviewPanel(OverviewParts):
         self.card.feed(current[0] if current else None)
 
     def _feed_odd(self) -> None:
-        where = self.mosaic.halves.where if self.mosaic.view > 1 else {}
+        where, filled = self.mosaic.halves.where if self.mosaic.view > 1 else {}, self.odd.lines
         self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title, where)
+        if self.odd.lines != filled:
+            self._share()
 
     def _view_logs(self) -> None:
         """Ask for the culprit's lines while they are on view; this may be drawn once more after it was left."""
@@ -116,10 +116,9 @@ class OverviewPanel(OverviewParts):
         width, height, nodes = self.size.width, self.size.height - (2 if story else 1), len(self.scene.nodes)
         view = usual_view(nodes) if self.view is None else self.view
         need, waits, figures = self._needed(), self._drawn(), self.heatmap.lines
-        self._differ = max(self._differ, self.odd.lines)
         part = shares(
             width, height, nodes, view,
-            hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self._differ,
+            hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self.odd.lines,
         )  # fmt: skip
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
         flags = graph, below, story, bool(self.scene.suspects)
