@@ -69,6 +69,13 @@ async def test_of_a_crash_the_overview_says_since_when_what_next_and_the_last_li
         assert "7 proof 5 logs x report" in " ".join(story.split())
         below = shown.text().partition("last lines of rank 5")[2]
         assert "ValueError: no such shard" in below
+        for number in range(60):  # of a traceback, told with the file's time, which is later
+            say(session, "node2", 5, NOW - 29, f"  File train.py, line {number}")
+        say(session, "node2", 5, NOW - 29, "Traceback (most recent call last):")
+        await shown.draw()
+        below = shown.text().partition("last lines of rank 5")[2]
+        assert "ValueError: no such shard" in below.splitlines()[1]
+        assert "most recent call" in below.splitlines()[2]
         assert "lost a peer" not in below
         session.publish(Verdict("healthy", "all is well"))
         await shown.draw()

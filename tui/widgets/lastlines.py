@@ -17,8 +17,15 @@ from tui.widgets.lines import Lines, Piece, strip_of
 
 MOST = 4
 """Ranks whose lines are shown."""
+FAULT = 2
+"""Severity of a line that tells of one."""
 READ = 2_000
 """Lines of all logs among which they are looked for."""
+
+
+def _tells_a_fault(line: LogLine) -> bool:
+    """The head of a traceback is marked as one, and says nothing."""
+    return line.severity == FAULT and not line.text.rstrip().endswith("(most recent call last):")
 
 
 class LastLines(Lines):
@@ -60,15 +67,20 @@ class LastLines(Lines):
         self._book.take(self.scene.state)
         paths, since = self.paths(), {row.node.name: row.rank.process.started for row in self._rows_of()}
         found: list[LogLine] = []
+        fault: LogLine | None = None
+        room = max(0, self.size.height - 1)
         for line in islice(reversed(self._book.lines), READ):
-            if len(found) >= max(0, self.size.height - 1):
+            if len(found) >= room and (fault is not None or not self.scene.crashed):
                 break
             # what a node's kernel says has no rank; what it said before there was this one is about others
             own = line.rank is None and not line.source.startswith("/")
             of_node = own and line.at >= since.get(line.node, float("inf"))
             if line.rank in whose or line.source in paths or of_node:
                 found.append(line)
-        self._rows = found
+                fault = line if fault is None and _tells_a_fault(line) else fault
+        if self.scene.crashed and fault is not None and fault not in found[:room]:
+            found.insert(0, fault)  # what it ended by may stand above many lines of a traceback
+        self._rows = found[:room]
         self.redraw()
 
     def again(self) -> None:
