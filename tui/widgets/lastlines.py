@@ -17,15 +17,10 @@ from tui.widgets.lines import Lines, Piece, strip_of
 
 MOST = 4
 """Ranks whose lines are shown."""
-FAULT = 2
-"""Severity of a line that tells of one."""
+SAME = 40
+"""Characters by which a line is known as one that the verdict rests on."""
 READ = 2_000
 """Lines of all logs among which they are looked for."""
-
-
-def _tells_a_fault(line: LogLine) -> bool:
-    """The head of a traceback is marked as one, and says nothing."""
-    return line.severity == FAULT and not line.text.rstrip().endswith("(most recent call last):")
 
 
 class LastLines(Lines):
@@ -67,21 +62,28 @@ class LastLines(Lines):
         self._book.take(self.scene.state)
         paths, since = self.paths(), {row.node.name: row.rank.process.started for row in self._rows_of()}
         found: list[LogLine] = []
-        fault: LogLine | None = None
+        fault, parts = None, self._told()
         room = max(0, self.size.height - 1)
         for line in islice(reversed(self._book.lines), READ):
-            if len(found) >= room and (fault is not None or not self.scene.crashed):
+            if len(found) >= room and (fault is not None or not parts):
                 break
             # what a node's kernel says has no rank; what it said before there was this one is about others
             own = line.rank is None and not line.source.startswith("/")
             of_node = own and line.at >= since.get(line.node, float("inf"))
             if line.rank in whose or line.source in paths or of_node:
                 found.append(line)
-                fault = line if fault is None and _tells_a_fault(line) else fault
-        if self.scene.crashed and fault is not None and fault not in found[:room]:
-            found.insert(0, fault)  # what it ended by may stand above many lines of a traceback
+                fault = line if fault is None and any(part in line.text for part in parts) else fault
+        if fault is not None:  # it may stand above many lines of a traceback, or of what came of it
+            found = [fault, *(line for line in found if line is not fault)]
         self._rows = found[:room]
         self.redraw()
+
+    def _told(self) -> list[str]:
+        """What the verdict of a crash rests on, as logs are searched for it: last lines, by which tracebacks end."""
+        verdict = self.scene.session.verdict
+        first = verdict.findings[:1] if verdict is not None and self.scene.crashed else ()
+        texts = (line.text.strip().splitlines() for finding in first for line in finding.evidence)
+        return [lines[-1][:SAME] for lines in texts if lines]
 
     def again(self) -> None:
         """Another moment is shown, of which other lines are known."""
