@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pytest
@@ -55,6 +56,23 @@ def came(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def watched(connection: ThinConnection) -> bool:
     """Whether its silence would be noticed."""
     return connection._keepalive_timer is not None
+
+
+async def test_no_words_are_put_together_for_what_a_channel_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[type, str]] = []
+    kept = asyncssh.packet.SSHPacketLogger._log_packet
+
+    def note(logger: asyncssh.packet.SSHPacketLogger, word: str, *rest: Any) -> None:
+        told.append((type(logger), word))
+        kept(logger, word, *rest)
+
+    monkeypatch.setattr(asyncssh.packet.SSHPacketLogger, "_log_packet", note)
+    async with connected(tmp_path, Host()) as (node, _):
+        assert (await node.run(["head", "-c", "5000", "/dev/zero"])).stdout == bytes(5000)
+    assert (thin.ThinChannel, "Sent") in told
+    assert (thin.ThinChannel, "Received") not in told
 
 
 @pytest.mark.parametrize(("cipher", "ignored"), [("aes128-gcm@openssh.com", False), ("aes128-cbc", True)])
