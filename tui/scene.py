@@ -115,6 +115,11 @@ class Scene:
             self._named = verdict, lists, rows if 2 * len(rows) <= len(lists.ranks) else []
         return self._named[2]
 
+    @property
+    def accused(self) -> list[RankRow]:
+        """Whose last lines tell more: who is blamed for a wait, or named first for a crash."""
+        return self.suspects if self.crashed else self.blamed
+
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""
         return self.session.live and is_stale(node, self.now, self.interval)

@@ -121,7 +121,7 @@ class OverviewPanel(OverviewParts):
             hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self.odd.lines,
         )  # fmt: skip
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
-        flags = graph, below, story, bool(self.scene.suspects)
+        flags = graph, below, story, bool(self.scene.accused)
         found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0
         if found == self._shares:
             return

@@ -144,7 +144,7 @@ class OverviewParts(Panel):
         self.odd.display, self.odd.styles.height = part.odd > 0, max(1, part.odd)
         self.onset.display = few and part.onset > 0 and not graph
         self.waitmap.display = part.graph > 0 or graph
-        self.lastlines.display = part.lines and bool(self.scene.suspects)
+        self.lastlines.display = part.lines and bool(self.scene.accused)
         beside = part.row or (few and part.beside)
         self.upper.display = self.onset.display or self.waitmap.display
         self.onset.styles.height = "1fr" if beside or not part.onset else part.onset

@@ -51,7 +51,7 @@ class LastLines(Lines):
         return found
 
     def _rows_of(self) -> list[RankRow]:
-        return self.scene.suspects[:MOST]
+        return self.scene.accused[:MOST]
 
     def feed(self) -> None:
         """Take what is new and draw."""
