@@ -177,6 +177,8 @@ class FewLines:
 
     def __init__(self) -> None:
         self._told: dict[ChangeKind, tuple[Change, int, ShortNames, list[Change]]] = {}
+        self._anew = False
+        """Something new was told the last time."""
 
     def chosen(self, changes: Changes, most: int, names: ShortNames = WHOLE) -> Chosen:
         """At most ``most`` lines: the last thing that happened, and the last one of each kind that matters.
@@ -184,7 +186,10 @@ class FewLines:
         The newest of all fill the rest. So ranks that come and go do not push out what the verdict says, a node that
         was lost or a port that went down. What matters to hangtop alone is none of it.
         """
+        self._anew = False
         by_kind = {kind: self._of(changes, kind, most, names) for kind in changes.kinds() if kind != "hangtop"}
+        if not self._anew:
+            _words.cache_clear()  # of thousands of changes they take a megabyte
         every = sorted((line for lines in by_kind.values() for line in lines), key=_newest_first)
         if len(every) <= most:
             return Chosen(every, left_out=False)
@@ -200,6 +205,7 @@ class FewLines:
         newest = next(changes.of(kind))
         known = self._told.get(kind)
         if known is None or known[0] is not newest or known[1] != most or known[2] is not names:
+            self._anew = True
             known = self._told[kind] = (
                 newest,
                 most,
