@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode, rank_set
+from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.session.state import JobState
 from tui.format import UNKNOWN, plural
@@ -127,7 +127,7 @@ def _branch(depth: int, node: TreeNode, place: Callable[[Iterable[int]], str]) -
     indent = "  " * (depth + 1)
     ranks: list[Piece] = [
         (f"{indent}{plural(len(node.ranks), 'rank')} ", Tone.STRONG),
-        (rank_set(node.ranks), Tone.ACCENT),
+        (node.folded, Tone.ACCENT),
         (f"  {place(node.ranks)}", Tone.INFO),
         (f"  {plural(node.looks, 'look')}", Tone.DIM),
     ]

@@ -6,7 +6,7 @@ from hangtop.diagnosis.stacks.doing import Activity, Context, Cpu, Group, Kind, 
 from hangtop.diagnosis.stacks.export import as_folded, as_text, describe, summary
 from hangtop.diagnosis.stacks.judge import activity
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, StackLine, merge
-from hangtop.diagnosis.stacks.ranks import parse_ranks, rank_set
+from hangtop.diagnosis.stacks.ranks import parse_ranks
 from hangtop.diagnosis.stacks.tree import TreeNode
 
 __all__ = [
@@ -28,6 +28,5 @@ __all__ = [
     "describe",
     "merge",
     "parse_ranks",
-    "rank_set",
     "summary",
 ]

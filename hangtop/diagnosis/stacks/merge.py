@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.phrasing import folded as folded_ranks
 from hangtop.diagnosis.stacks.doing import Activity, Role
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.judge import activity
 from hangtop.diagnosis.stacks.look import look
-from hangtop.diagnosis.stacks.ranks import rank_set
 from hangtop.diagnosis.stacks.reading import read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import System
@@ -39,7 +39,7 @@ class StackGroup:
     @property
     def folded(self) -> str:
         """The ranks as people write them: ``0-36,38-63``."""
-        return rank_set(self.ranks)
+        return folded_ranks(self.ranks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,8 @@
-"""Sets of ranks as people write them."""
+"""Sets of ranks as people write them; :func:`hangtop.diagnosis.phrasing.folded` is the other way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from hangtop.diagnosis.unnumbered import folded_processes, numbered, parse_processes
-
-
-def rank_set(ranks: Iterable[int]) -> str:
-    """Fold numbers into ranges: ``{0, 1, 2, 5}`` is ``0-2,5``; empty for none.
-
-    Processes without a number are written ``node2:4711+4712``.
-    """
-    parts: list[str] = []
-    every = set(ranks)
-    ordered = sorted(numbered(every))
-    index = 0
-    while index < len(ordered):
-        last = index
-        while last + 1 < len(ordered) and ordered[last + 1] == ordered[last] + 1:
-            last += 1
-        first = ordered[index]
-        parts.append(str(first) if last == index else f"{first}-{ordered[last]}")
-        index = last + 1
-    return ",".join([*parts, *folded_processes(every)])
+from hangtop.diagnosis.unnumbered import parse_processes
 
 
 def parse_ranks(text: str) -> frozenset[int]:

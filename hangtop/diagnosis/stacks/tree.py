@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hangtop.diagnosis.stacks.ranks import rank_set
+from hangtop.diagnosis.phrasing import folded as folded_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TreeNode:
     @property
     def folded(self) -> str:
         """The ranks as people write them: ``0-36,38-63``."""
-        return rank_set(self.ranks)
+        return folded_ranks(self.ranks)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
         """This node and all below it with their depths, in the order of drawing."""

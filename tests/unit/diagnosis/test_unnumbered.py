@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.phrasing import folded, rank_text, ranks_on, ranks_text, who
-from hangtop.diagnosis.stacks import parse_ranks, rank_set
+from hangtop.diagnosis.stacks import parse_ranks
 from hangtop.diagnosis.unnumbered import Unnumbered, numbered, unnumbered
 
 A, B, C = Unnumbered("node2", 4711), Unnumbered("node2", 4712), Unnumbered("gpu[1].dc", 88)
@@ -53,7 +53,7 @@ def test_the_node_is_said_once() -> None:
 
 
 def test_neighbouring_pids_are_no_range_of_ranks() -> None:
-    assert folded([A, B, 7, 8]) == rank_set([A, B, 7, 8]) == "7-8,node2:4711+4712"
+    assert folded([A, B, 7, 8]) == "7-8,node2:4711+4712"
 
 
 def test_what_is_written_can_be_asked_for() -> None:

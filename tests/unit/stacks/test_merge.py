@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge, rank_set
+from hangtop.diagnosis.phrasing import folded
+from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge
 from hangtop.diagnosis.stacks.tree import TreeNode, grow
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
 
@@ -114,7 +115,7 @@ def test_a_tree_loses_no_stack_and_invents_none(stacks: list[tuple[int, tuple[st
         below = frozenset[int]().union(*(child.ranks for child in node.children))
         assert below <= node.ranks
         assert node is tree or node.frames
-        assert node.folded == rank_set(node.ranks)
+        assert node.folded == folded(node.ranks)
         if len(node.children) == 1 and node is not tree:  # a run is cut only where a stack ends or ranks part
             assert node.looks > node.children[0].looks
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.diagnosis.stacks import parse_ranks, rank_set
+from hangtop.diagnosis.phrasing import folded
+from hangtop.diagnosis.stacks import parse_ranks
 from hangtop.diagnosis.stacks.frames import function, is_machinery, library, own, owner_class, place
 from hangtop.diagnosis.stacks.hints import of_frame, of_name, of_stack
 from tests.support.stacks import STDLIB, TORCH, frame
@@ -96,12 +97,12 @@ def test_a_forked_process_ends_at_its_fork() -> None:
     [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((9, 7, 8, 8), "7-9"), ((0, 2, 4), "0,2,4")],
 )
 def test_sets_of_ranks(ranks: tuple[int, ...], text: str) -> None:
-    assert rank_set(ranks) == text
+    assert folded(ranks) == text
 
 
 @given(st.sets(st.integers(0, 3000), min_size=1))
 def test_sets_of_ranks_come_back(ranks: set[int]) -> None:
-    assert parse_ranks(rank_set(ranks)) == ranks
+    assert parse_ranks(folded(ranks)) == ranks
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-", "-3", "7-3", "1,,2", "0-99999999999"])
@@ -116,4 +117,4 @@ def test_any_text_is_a_set_of_ranks_or_an_error(text: str) -> None:
         found = parse_ranks(text)
     except ValueError:
         return
-    assert parse_ranks(rank_set(found)) == found
+    assert parse_ranks(folded(found)) == found
