@@ -49,7 +49,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     if late and age < START_LONGEST_S and all(visibly_works(one) or moves_on(one) for one in late):
         return  # it imports, or builds its index of the data: a start takes as long as that
-    strangers = _other_master(coming)
+    strangers, unlike = _other_master(coming), ""
     apart = () if late else _behind(coming)
     named = tuple(sorted({s.rank for s in late or apart} or strangers))
     address = _address(coming)
@@ -84,7 +84,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         advice=ONE_NUMBER
         if twice
         else ONE_ORDER
-        if "different groups" in why
+        if unlike
         else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
         "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
     )  # fmt: skip

@@ -273,8 +273,7 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     both halves, and a send that meets its receive is no circle, even when neither ends.
     """
     doing = {member.rank: member.activity for member in members if member.activity}
-    peers = {rank: own.peer for rank, own in doing.items() if own.peer is not None}
-    if not peers:
+    if all(own.peer is None for own in doing.values()):
         sides = {own.op for own in doing.values()}
         return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
     waits_for = peers_awaited(members)
