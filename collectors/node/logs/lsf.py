@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from collectors.node.logs.said import Family, Said
+from collectors.node.logs.said import Data, Family, Said
 
 _TERM = re.compile(r"\bTERM_(?P<why>[A-Z_]{3,30})\b(?:: (?P<words>[^\r\n]{1,160}))?")
 _REPORT = re.compile(
-    r"Sender: LSF System\b|The output \(if any\) (?P<where>is above|follows)\b|Successfully completed\.\s*$"
+    r"Sender: LSF System\b|The output \(if any\) (?:is (?P<above>above)|(?P<below>follows))\b"
+    r"|(?P<done>Successfully completed\.)\s*$"
 )
 _REASONS = {
     "RUNLIMIT": "time_limit",
@@ -38,12 +39,12 @@ _COUNTS = ("THREADLIMIT", "PROCESSLIMIT")
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     term, report = _TERM.search(text), _REPORT.match(text)
-    if report is not None and text[0] == "T":
-        yield Said(
-            "job.reported", {"launcher": "lsf", "output": "above" if report.group("where") != "follows" else "below"}
-        )
-    elif report is not None:
-        yield Said("job.finished" if text[1] == "u" else "job.reported", {"launcher": "lsf"})
+    if report is not None:
+        output = next((word for word in ("above", "below") if report.group(word)), None)
+        told: Data = {"launcher": "lsf"}
+        if output is not None:
+            told["output"] = output
+        yield Said("job.finished" if report.group("done") else "job.reported", told)
     if term is None:
         return
     why = term.group("why")
