@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import text
 
@@ -124,6 +124,24 @@ def parse_schedstat(data: bytes) -> Optional[float]:
     return None if not ran else round(ran / 1e9, 4)
 
 
+def parse_run_delay(data: bytes) -> Optional[float]:
+    """Seconds for which a thread was ready and had no CPU, of /proc/PID/schedstat; None where no count is kept.
+
+    A kernel that keeps none writes three zeros.
+    """
+    words = data.split()
+    if len(words) != 3 or not all(word.isdigit() and len(word) < 20 for word in words) or not any(map(int, words)):
+        return None
+    return int(words[1]) / 1e9
+
+
+def parse_nice(data: bytes) -> int:
+    """Nice value of /proc/PID/stat, -20 to 19; 0 where it is torn."""
+    fields = data.rpartition(b")")[2].split()
+    found = _number(fields[16]) if len(fields) > 16 else None
+    return found if found is not None and -20 <= found <= 19 else 0
+
+
 def _number(value: bytes) -> Optional[int]:
     try:
         return int(value)
@@ -191,6 +209,19 @@ def parse_cgroup(data: bytes) -> Cgroup:
             memory, unified = path, True
         name = name or _cgroup_name(path)
     return Cgroup(memory, unified, name)
+
+
+def parse_cpu_group(data: bytes) -> Tuple[str, bool]:
+    """Path below the controller of CPU time that /proc/PID/cgroup names, and whether that is version 2's one tree."""
+    found = "", True
+    for line in text(data).splitlines():
+        number, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if colon and "cpu" in controllers.split(","):
+            return path, False
+        if colon and number == "0" and not controllers:
+            found = path, True
+    return found
 
 
 def parse_freezer(data: bytes) -> Optional[str]:

@@ -92,6 +92,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "RankProcess": (0,),
     "RankPulse": (0,),
     "Helper": (0,),
+    "CpuWait": (0,),
     "GpuFacts": (0,),
     "GpuSample": (0,),
     "GpuProcesses": (),
@@ -119,7 +120,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
 }
 """Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
 
-_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "InsidePulse", "InsideFacts", "InsideResult")
+_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse", "InsideFacts", "InsideResult")
 """Kinds whose first field is the process that they speak of."""
 
 Key = Tuple[object, ...]

@@ -12,6 +12,7 @@ from collectors.node.source import Source
 SOURCES: Dict[str, str] = {
     "ranks": "collectors.node.ranks:RankSource",
     "host": "collectors.node.host:HostSource",
+    "cpus": "collectors.node.cpu_waits:CpuSource",
     "pages": "collectors.node.pages:PageSource",
     "disks": "collectors.node.disks:DiskSource",
     "software": "collectors.node.software:SoftwareSource",

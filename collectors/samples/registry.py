@@ -16,13 +16,13 @@ from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 
 SAMPLES = (
     Hello, Tick, SourceState, Fault,
-    RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher,
+    RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher, CpuWait,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount, LogsRead,

@@ -20,7 +20,7 @@ from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
 from collectors.samples.probes import ProbeReport
-from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.breath import paced
@@ -112,6 +112,8 @@ class Rank:
     gpus: tuple[int, ...] = ()
     """Indices of the GPUs that its process is on."""
     inside: Inside | None = None
+    cpu_wait: CpuWait | None = None
+    """How it gets its CPU; None for one that has not been seen to wait for one."""
 
     @property
     def own_pid(self) -> int:

@@ -92,6 +92,8 @@ def _rank(rank: RankState) -> Iterator[NamedTuple]:
     if newest is not None:
         yield newest
     yield from rank.helpers.values()
+    if rank.cpu_wait is not None:
+        yield rank.cpu_wait
     if rank.inside is not None:
         yield rank.inside.pulse
         yield from rank.inside.results

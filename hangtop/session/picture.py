@@ -249,6 +249,7 @@ def _ranks(node: NodeState) -> tuple[Rank, ...]:
             gone_at=rank.gone_at,
             gpus=_gpus_of(on, pid, rank) if on else (),
             inside=rank.inside,
+            cpu_wait=rank.cpu_wait,
         )
         for pid, rank in node.ranks.items()
     )

@@ -19,7 +19,7 @@ from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
-from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
@@ -115,6 +115,8 @@ class RankState:
     """What it tells by its page; None for one that shares none."""
     opened: InsideFacts | None = None
     """What its ``start()`` opened."""
+    cpu_wait: CpuWait | None = None
+    """How it gets its CPU; None for one that has not been seen to wait for one."""
 
 
 @dataclass(slots=True)

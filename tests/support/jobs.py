@@ -19,7 +19,7 @@ from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
-from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, Helper, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
@@ -143,6 +143,21 @@ class Ranks:
             self.sketch.own(number).fields.update(fields)
         return self
 
+    def waits_for_cpu(
+        self,
+        waited: int,
+        allowed: str = "0-15",
+        nice: int = 0,
+        limit: float | None = None,
+        throttled: int | None = None,
+    ) -> Ranks:
+        """Per cent of the time in which they are ready and have no CPU, and what may keep them from one."""
+        for number in self.numbers:
+            group = "" if limit is None else "/kubepods/pod7"
+            own = CpuWait(1000 + number, waited, allowed, nice, group, limit, throttled)
+            self.sketch.own(number).cpu_wait = own
+        return self
+
     def helpers(self, *helpers: Helper) -> Ranks:
         """Processes that they forked."""
         for number in self.numbers:
@@ -178,6 +193,7 @@ class Person:
     error: str = ""
     gone: float | None = None
     inside: Inside | None = None
+    cpu_wait: CpuWait | None = None
 
 
 @dataclass
@@ -281,7 +297,7 @@ class Sketch:
         return Rank(
             number, person.node, own, () if not self.live else pulses, person.helpers,
             None if person.gone is None else NOW - person.gone, tuple(self._gpus_of(person.node, own.pid)),
-            person.inside,
+            person.inside, person.cpu_wait,
         )  # fmt: skip
 
     def _gpus_of(self, node: str, pid: int) -> list[int]:

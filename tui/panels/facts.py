@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
-from collectors.samples.ranks import RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, RankProcess, RankPulse
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
@@ -33,6 +33,7 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         ("up", age(scene.now - process.started)),
         ("state", "ended" if rank.gone_at is not None else UNKNOWN if pulse is None else pulse.state),
         ("kernel", UNKNOWN if pulse is None else _in_kernel(pulse, row.node)),
+        *_cpu(rank.cpu_wait),
         ("threads", UNKNOWN if pulse is None else f"{pulse.threads}, open files {number(pulse.open_files)}"),
         ("launched by", _launched(process)),
         ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
@@ -58,6 +59,14 @@ def _in_kernel(pulse: RankPulse, node: NodeState) -> str:
     names = call_names("" if node.hello is None else node.hello.machine)
     call = UNKNOWN if pulse.syscall is None else names.get(pulse.syscall, str(pulse.syscall))
     return f"kernel wait {pulse.wchan or UNKNOWN}, system call {call}"
+
+
+def _cpu(wait: CpuWait | None) -> list[Fact]:
+    """What it lacks of CPU time; nothing of one that gets its own."""
+    if wait is None:
+        return []
+    limit = "no limit" if wait.limit is None else f"limit {wait.limit:g} CPUs, stopped {number(wait.throttled)} %"
+    return [("cpu", f"waits for one {wait.waited} % of the time; may run on {wait.allowed}, nice {wait.nice}, {limit}")]
 
 
 def _launched(process: RankProcess) -> str:

@@ -157,6 +157,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("mesh_wrong", "at_risk", 4),
     # it moves, and something holds it back
     Kind("straggler_rank", "slow", 7),
+    Kind("cpu_starved", "slow", 7, (Effects(_set("straggler_rank", "data_bound", "waiting"), "rank"),)),
     Kind("gpu_throttled", "slow", 7, GPU_THROTTLED_EFFECTS),
     Kind("gpu_pcie_degraded", "slow", 7, GPU_THROTTLED_EFFECTS),
     Kind("data_bound", "slow", 7),

@@ -158,3 +158,12 @@ DOUBT = 0.2
 """Ours: what chance gives less often than once in five is worth a few more looks before it is called chance."""
 TRACE_CHANCE = 0.05
 """Ours: the same of traces, which also tell what the lateness costs."""
+
+# --- waiting for a CPU -------------------------------------------------------------------------------------------
+
+CPU_WAITED_SHARE = 25
+"""Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
+CPU_PEERS_SHARE = 3
+"""Ours: so many times as much as the others, at the least."""
+CPU_STOPPED_SHARE = 25
+"""Ours: per cent of its periods in which a control group was stopped; a burst now and then stays under 10 %."""

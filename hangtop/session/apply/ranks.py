@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session import own_pauses
@@ -121,6 +121,13 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
         rank.helpers = without(rank.helpers, sample.pid)
 
 
+def cpu_wait(here: Here, sample: CpuWait) -> None:
+    """How a rank gets its CPU."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        rank.cpu_wait = sample
+
+
 def launcher(here: Here, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
     idle = without(here.node.launchers, sample.pid)
@@ -135,6 +142,7 @@ APPLIERS: Mapping[type, Applier] = {
     Helper: helper,
     HelperGone: helper_gone,
     IdleLauncher: launcher,
+    CpuWait: cpu_wait,
 }
 
 TOGETHER: Mapping[type, Together] = {RankPulse: pulses}

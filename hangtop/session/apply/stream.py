@@ -35,6 +35,7 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.unconfirmed = frozenset(living) if living else NOBODY
     for rank in here.node.ranks.values():
         rank.helpers = nothing()
+        rank.cpu_wait = None
 
 
 def tick(here: Here, sample: Tick) -> None:

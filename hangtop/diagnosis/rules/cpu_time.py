@@ -1,0 +1,134 @@
+"""A rank that does not get the CPU that it wants, while the others get theirs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from collectors.samples.ranks import CpuWait
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import ranks_on, ranks_text
+from hangtop.diagnosis.tables.thresholds import CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
+
+SOURCE = "cpus"
+_PART = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+
+
+class _Reason(NamedTuple):
+    """What keeps a rank from a CPU."""
+
+    text: str
+    advice: str
+
+
+def cpu_starved(job: Job) -> Iterator[Finding]:
+    """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, the others are not; and why.
+
+    Needs schedstat of the kernel, others that get their CPU, and a reason that holds for this rank: a limit of its
+    control group that is met, a nice value, or CPUs that it shares with more ranks than there are. Load alone is none:
+    whoever works beside ranks that wait has more company, and is not slow for it.
+    """
+    if not any(rank.cpu_wait for rank in job.ranks):
+        return
+    known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _is_told(job, rank)]
+    late = [rank for rank in known if _waited(rank) >= CPU_WAITED_SHARE]
+    rest = [rank for rank in known if _waited(rank) < CPU_WAITED_SHARE]
+    if not late or len(late) > len(rest):
+        return
+    usual = median(_waited(rank) for rank in rest)
+    usual_nice = min(rank.cpu_wait.nice if rank.cpu_wait else 0 for rank in rest)
+    told: dict[tuple[str, _Reason], list[Rank]] = defaultdict(list)
+    for rank in late:
+        reason = _reason(rank, late, usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
+        if reason is not None:
+            told[rank.node, reason].append(rank)
+    for (node, reason), ranks in told.items():
+        numbers = tuple(sorted(rank.rank for rank in ranks))
+        yield Finding(
+            "cpu_starved", "warning", 0.8,
+            f"{ranks_on(numbers, (node,))} {_waits(ranks)} for a CPU, the others {usual:.0f}%: {reason.text}",
+            ranks=numbers, nodes=(node,),
+            evidence=tuple(_seen(job, rank) for rank in ranks[:4]),
+            advice=reason.advice,
+        )  # fmt: skip
+
+
+def _is_told(job: Job, rank: Rank) -> bool:
+    """Its node is there, and its kernel counts."""
+    node = job.nodes.get(rank.node)
+    source = node.sources.get(SOURCE) if node is not None and node.link in ("live", "limited") else None
+    return source is not None and source.state == "ok"
+
+
+def _waited(rank: Rank) -> int:
+    return rank.cpu_wait.waited if rank.cpu_wait else 0
+
+
+def _reason(rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None:
+    wait = rank.cpu_wait
+    if wait is None:
+        return None
+    if wait.limit is not None and (wait.throttled or 0) >= CPU_STOPPED_SHARE:
+        return _Reason(
+            f"its control group may use {_cpus(wait.limit)} and was stopped in {wait.throttled}% of the periods",
+            f"Raise or remove the limit of {wait.group} (docker --cpus, the pod's limits.cpu, systemd's CPUQuota).",
+        )
+    if wait.nice > usual_nice:
+        return _Reason(
+            f"it runs at nice {wait.nice}, and others on the node before it",
+            "Start it with the nice value of the others, and look at what else runs on its node.",
+        )
+    return _shared(rank, wait, late)
+
+
+def _shared(rank: Rank, wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
+    """It is bound to one CPU, or to fewer than there are starved ranks that are bound to the same."""
+    beside = [one for one in late if one.node == rank.node and one.cpu_wait and one.cpu_wait.allowed == wait.allowed]
+    cpus = cpus_of(wait.allowed)
+    if cpus is None or cpus >= max(2, len(beside)):
+        return None
+    only = f"on CPU {wait.allowed} alone" if cpus == 1 else f"on {cpus} CPUs ({wait.allowed})"
+    who = ranks_text(one.rank for one in beside) if len(beside) > 1 else "it"
+    return _Reason(
+        f"{who} may run {only}",
+        "Give each rank CPUs of its own: Slurm's --cpus-per-task and --cpu-bind, numactl, taskset or the launcher's "
+        "binding; the workers of its loader inherit them.",
+    )
+
+
+def cpus_of(allowed: str) -> int | None:
+    """How many CPUs a list of the kernel's holds (``0-15,32``); None for one that is torn."""
+    total = 0
+    for part in allowed.split(","):
+        found = _PART.fullmatch(part)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        total += last - first + 1
+    return total if total > 0 else None
+
+
+def _cpus(number: float) -> str:
+    return "1 CPU" if number == 1 else f"{number:g} CPUs"
+
+
+def _waits(ranks: Sequence[Rank]) -> str:
+    """``waits 70% of the time``, ``wait 60 to 70% of the time``."""
+    shares = sorted(_waited(rank) for rank in ranks)
+    share = f"{shares[0]}%" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}%"
+    return f"{'waits' if len(ranks) == 1 else 'wait'} {share} of the time"
+
+
+def _seen(job: Job, rank: Rank) -> Evidence:
+    wait = rank.cpu_wait
+    assert wait is not None
+    stopped = f"{wait.limit:g} CPUs, stopped in {wait.throttled or 0}% of the periods" if wait.limit else "no limit"
+    return Evidence(
+        f"/proc/{rank.process.pid}/schedstat on {rank.node}", job.nodes[rank.node].seen_at or job.now,
+        f"{ranks_text((rank.rank,))}: ready without a CPU for {wait.waited}% of the last 12 s; may run on CPUs "
+        f"{wait.allowed}, nice {wait.nice}; group {wait.group or '/'}: {stopped}",
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""cpu_starved: a rank that does not get its CPU while the others do, and why; and load that is no reason."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.samples.stream import SourceState
+from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.rules.cpu_time import cpus_of
+from tests.support.jobs import COMPUTING, NOW, Sketch, alarms, first
+
+
+def job(nodes: int = 2, *, state: str = "ok", link: str = "live") -> Sketch:
+    """Four ranks that train; the source ``cpus`` of their nodes answers, or is in another state."""
+    made = Sketch(patience=60.0, watched=60.0)
+    made.ranks().at(COMPUTING, state="R").pulse(cores=0.5, switches=40.0)
+    made.motion = JobMotion(moving=True, proof="steps 4 to 9 in 5 s", last_step=9, step_s=1.0)
+    for number in range(1, nodes + 1):
+        made.node(f"node{number}", link=link, sources={"cpus": SourceState("cpus", state, "", NOW - 60.0)})
+    return made
+
+
+def test_a_group_that_is_stopped_for_its_limit() -> None:
+    told = job()
+    told.ranks(2, 3).waits_for_cpu(70, limit=0.5, throttled=90)
+    told.ranks(0).waits_for_cpu(10)
+    verdict = told.verdict()
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.ranks, found.nodes) == ("slow", "cpu_starved", (2, 3), ("node2",))
+    assert found.summary == (
+        "ranks 2-3 on node2 wait 70% of the time for a CPU, the others 5%: its control group may use 0.5 CPUs and was "
+        "stopped in 90% of the periods"
+    )
+    assert "/kubepods/pod7" in found.advice
+    assert "schedstat on node2" in found.evidence[0].source
+
+
+def test_a_nice_value_that_the_others_do_not_have() -> None:
+    told = job()
+    told.ranks(1).waits_for_cpu(50, nice=19)
+    found = first(told.verdict())
+    assert (found.kind, found.ranks) == ("cpu_starved", (1,))
+    assert "it runs at nice 19" in found.summary
+
+
+def test_ranks_that_are_bound_to_one_cpu() -> None:
+    told = job()
+    told.ranks(2, 3).waits_for_cpu(50, allowed="3")
+    assert "ranks 2-3 may run on CPU 3 alone" in first(told.verdict()).summary
+
+
+def test_one_rank_that_is_bound_to_one_cpu() -> None:
+    told = job()
+    told.ranks(3).waits_for_cpu(35, allowed="7")
+    assert "it may run on CPU 7 alone" in first(told.verdict()).summary
+
+
+def test_load_without_a_reason_is_none() -> None:
+    told = job()
+    told.ranks(3).waits_for_cpu(60, limit=8.0, throttled=5)
+    assert alarms(told.verdict()) == []
+
+
+def test_all_that_wait_alike_are_not_told_apart() -> None:
+    told = job()
+    told.ranks().waits_for_cpu(60, limit=0.5, throttled=90)
+    assert alarms(told.verdict()) == []
+    told = job()
+    told.ranks(0, 1, 2).waits_for_cpu(60, limit=0.5, throttled=90)
+    assert alarms(told.verdict()) == []
+
+
+def test_others_that_wait_nearly_as_much() -> None:
+    told = job()
+    told.ranks(0, 1, 2).waits_for_cpu(20)
+    told.ranks(3).waits_for_cpu(40, limit=0.5, throttled=90)
+    assert alarms(told.verdict()) == []
+
+
+@pytest.mark.parametrize(("state", "link"), [("absent", "live"), ("ok", "lost")])
+def test_kernels_that_do_not_count_and_nodes_that_are_gone_say_nothing(state: str, link: str) -> None:
+    told = job(state=state, link=link)
+    told.ranks(3).waits_for_cpu(60, limit=0.5, throttled=90)
+    assert "cpu_starved" not in alarms(told.verdict())
+
+
+def test_the_kernels_lists() -> None:
+    assert [cpus_of(text) for text in ("0", "0-15,32", "2,4-5")] == [1, 17, 3]
+    assert [cpus_of(text) for text in ("", "x", "5-2", "1-", "9" * 5000)] == [None] * 5
+
+
+@given(st.text(max_size=40))
+def test_any_list_is_a_number_or_none(text: str) -> None:
+    found = cpus_of(text)
+    assert found is None or found > 0
