@@ -33,7 +33,7 @@ from tui.options import ScreenOptions
 from tui.panels.registry import PANELS
 from tui.results import Results
 from tui.scene import Scene
-from tui.starting import start_session
+from tui.starting import BEGINNING, start_session
 from tui.subject import Subject
 from tui.terminal import TerminalDriver
 from tui.theme import THEMES, Ink, ink_of
@@ -87,6 +87,8 @@ class HangtopApp(Host, inherit_bindings=False):
         self._due = Due(self.tick, self.set_timer)
         self._ticked = time.monotonic()
         self._arrivals = Arrivals(self.tick)
+        self.never_began: BaseException | None = None
+        """Why the session could not begin: the application ends then."""
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
         if self.options.ascii:
             self._last_filters.append(AsciiFilter())
@@ -126,7 +128,7 @@ class HangtopApp(Host, inherit_bindings=False):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        self.run_worker(start_session(self), name="session", exit_on_error=False)
+        self.run_worker(start_session(self), name=BEGINNING, exit_on_error=False)
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self._due)
         self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
@@ -154,6 +156,9 @@ class HangtopApp(Host, inherit_bindings=False):
         if event.state is WorkerState.ERROR and error is not None:
             known = isinstance(error, (TransportError, OSError))
             self.say(str(error) if known else f"{type(error).__name__}: {error}", "error")
+            if event.worker.name == BEGINNING:  # a screen that stays empty for ever would tell of looks to come
+                self.never_began = error
+                self.exit()
 
     # --- drawing -------------------------------------------------------------------------------------------------
 

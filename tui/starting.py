@@ -7,6 +7,9 @@ import importlib
 from hangtop.session.aside import aside
 from tui.host import Host
 
+BEGINNING = "session"
+"""Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
+
 
 async def start_session(app: Host) -> None:
     """Begin; questions of the session are asked on the screen."""

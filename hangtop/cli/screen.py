@@ -34,7 +34,8 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> None:
     """Show a session until the user leaves.
 
-    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme.
+    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, and what the session
+    raises that cannot begin.
     """
     from collectors.fleet.turns import event_loop
     from hangtop.session.aside import aside
@@ -73,6 +74,8 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
             click.echo(f"hangtop: {line}", err=True)
     except OSError:
         sys.stderr = None  # the terminal is gone: nobody is there to be told, now or when Python flushes it
+    if app.never_began is not None:
+        raise app.never_began
 
 
 def kept(session: Session) -> str:

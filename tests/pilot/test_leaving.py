@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
+from collectors.fleet.ssh_words import SshConfigError
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from tests.pilot.test_offline import recorded
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung
-from tui.app import ScreenOptions
+from tui.app import HangtopApp, ScreenOptions
 
 
 async def test_q_leaves_a_healthy_job_at_once() -> None:
@@ -21,6 +22,34 @@ async def test_q_leaves_a_healthy_job_at_once() -> None:
     async with screen(session) as shown:
         await shown.press("q")
         assert shown.app._exit
+
+
+async def test_a_session_that_cannot_begin_leaves_no_empty_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Paper().session()
+
+    async def refused() -> None:
+        raise SshConfigError("/home/ada/.ssh/config:3: 'nonsense' does not begin with a keyword")
+
+    monkeypatch.setattr(session, "start", refused)
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test() as pilot:
+        for _ in range(50):
+            await pilot.pause(0.05)
+            if app._exit:
+                break
+    assert "does not begin with a keyword" in str(app.never_began)
+
+
+async def test_what_fails_later_in_the_background_is_said_and_hangtop_stays() -> None:
+    async with screen(Paper().session()) as shown:
+
+        async def refused() -> None:
+            raise SshConfigError("nothing listens there")
+
+        shown.app.run_worker(refused(), name="look", exit_on_error=False)
+        await shown.settle()
+        assert not shown.app._exit
+        assert shown.app.never_began is None
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])

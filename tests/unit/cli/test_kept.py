@@ -114,3 +114,11 @@ def test_that_nothing_was_kept_yet_is_said(tmp_path: Path) -> None:
     listed = hangtop(tmp_path, "replay", "--list")
     assert (listed.returncode, listed.stdout) == (0, "")
     assert "no session was kept yet" in listed.stderr
+
+
+def test_a_session_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("/etc/nonsense\n")
+    command = f"{shlex.join([*RUN, 'watch', '-F', str(tmp_path / 'config'), 'node1'])}; echo {LEFT} $?; exec sleep 60"
+    with Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(tmp_path)}, size=(200, 30)) as terminal:
+        said = terminal.wait_for(LEFT)
+    assert f"config:1: '/etc/nonsense' does not begin with a keyword\n{LEFT} 3" in said
