@@ -68,6 +68,7 @@ StatusRule = Callable[[JobStatus], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
     nodes.node_unreachable,
+    nodes.node_rebooted,
     nodes.node_limited,
     nodes.clock_skew,
     launching.no_rank_started,

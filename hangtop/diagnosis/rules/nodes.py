@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
 from hangtop.diagnosis.waits.statuses import not_responding
 from hangtop.diagnosis.witnesses.devices import ranks_on_node
+from hangtop.diagnosis.witnesses.failures import by_rank, failures
 
+BOOT_SLACK_S = 5.0
+"""Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
 ESSENTIAL = ("ranks",)
 """Sources without which nothing can be said of a node."""
+EXAMPLES = 4
+"""Ranks that are named as evidence, of many."""
 
 
 def node_unreachable(job: Job) -> Iterator[Finding]:
@@ -47,6 +52,41 @@ def _all_elsewhere(job: Job, name: str) -> bool:
     world = world_size(job)
     living = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
     return world is not None and len(living) >= world
+
+
+def node_rebooted(job: Job) -> Iterator[Finding]:
+    """node_rebooted: a node was started anew under ranks that ran there, and they run nowhere now.
+
+    Needs when the node was booted, and when its ranks' processes were started, by the node's own clock. A rank that was
+    started again, wherever, is no loss; one that was seen to end before, or whose log tells how it failed, ended
+    otherwise.
+    """
+    known = {rank.rank for rank in job.ranks if rank.gone_at is None} | by_rank(failures(job)).keys()
+    for name in sorted(job.nodes):
+        host = job.nodes[name].host
+        if host is None or job.nodes[name].link not in ("live", "limited"):
+            continue
+        taken = [rank for rank in job.ranks_of(name) if rank.rank not in known and _ended_by_boot(rank, host.booted)]
+        if not taken:
+            continue
+        ranks = tuple(sorted({rank.rank for rank in taken}))
+        yield Finding(
+            "node_rebooted", "critical", 0.7, f"{name} was rebooted, and {ranks_text(ranks)} ended with it",
+            ranks=ranks, nodes=(name,),
+            evidence=(
+                Evidence(f"/proc/stat on {name}", host.booted, "the machine was started"),
+                *(
+                    Evidence("ranks", rank.process.started, f"rank {rank.rank} was started, process {rank.process.pid}")
+                    for rank in taken[:EXAMPLES]
+                ),
+            ),
+            advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there again.",
+        )  # fmt: skip
+
+
+def _ended_by_boot(rank: Rank, booted: float) -> bool:
+    """True for a process that was started before a machine's last boot and lived, for all that was seen, until then."""
+    return rank.gone_at is not None and rank.process.started < booted <= rank.gone_at + BOOT_SLACK_S
 
 
 def node_limited(job: Job) -> Iterator[Finding]:

@@ -99,6 +99,8 @@ ROWS: tuple[Kind, ...] = (
     # ranks failed
     Kind("rank_crashed", "crashed", 1, RANK_ENDS),
     Kind("rank_killed", "crashed", 1, RANK_ENDS),
+    Kind("node_rebooted", "crashed", 0, (Effects(WAITS_END | _set("child_failed_no_detail", "init_hang", "rank_killed",
+         "rank_left_early", "rank_missing", "waiting"), "any"),)),
     Kind("gpu_out_of_memory", "crashed", 1, RUNS_OUT),
     Kind("host_out_of_memory", "crashed", 1, RUNS_OUT),
     Kind("job_restarts", "crashed", 2, (Effects(WAITS_END | _set("child_failed_no_detail", "init_hang",

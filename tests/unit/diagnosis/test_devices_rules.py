@@ -273,6 +273,47 @@ def test_a_node_cut_off_while_watched() -> None:
     assert "no answer for 8 s" in found.summary
 
 
+def rebooted(ago: float, gone: float) -> Sketch:
+    """Ranks 2 and 3, which were started ten minutes ago, are gone; their node was booted that long ago."""
+    job = Sketch().node("node2", host=HostFacts(8, 64 * GIB, NOW - ago, {}, {}))
+    job.ranks(2, 3).gone(gone)
+    return job
+
+
+def test_a_node_that_was_rebooted_took_its_ranks_with_it() -> None:
+    job = rebooted(ago=60, gone=20)
+    for rank in (0, 1):
+        job.ranks(rank).gone(15)
+        job.says("gloo.closed", rank=rank, ago=30, peer="[10.0.0.2]:4711")
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.nodes, found.ranks, found.severity) == ("node_rebooted", ("node2",), (2, 3), "critical")
+    assert (verdict.outcome, found.certainty) == ("crashed", "likely")
+    assert [other.cause for other in verdict.findings if other.kind == "nccl_remote_error"] == ["node_rebooted"]
+
+
+def test_ranks_that_ended_before_the_reboot_did_not_end_by_it() -> None:
+    assert "node_rebooted" not in kinds(rebooted(ago=60, gone=90).verdict())
+
+
+def test_ranks_that_were_started_after_the_boot_ended_otherwise() -> None:
+    assert "node_rebooted" not in kinds(rebooted(ago=3600, gone=20).verdict())
+
+
+def test_a_rank_that_was_started_again_after_a_reboot_is_no_loss() -> None:
+    job = rebooted(ago=60, gone=20).job()
+    again = [replace(rank, gone_at=None, process=rank.process._replace(started=NOW - 10)) for rank in job.ranks[2:]]
+    verdict = diagnose(replace(job, ranks=(*job.ranks, *again)))
+    assert "node_rebooted" not in [finding.kind for finding in verdict.findings]
+
+
+def test_a_rank_whose_log_tells_how_it_failed_did_not_end_by_the_reboot() -> None:
+    job = rebooted(ago=60, gone=20)
+    for rank in (2, 3):
+        job.says("python.exception", rank=rank, ago=90, type="ValueError", text="ValueError: bad shape")
+    assert "node_rebooted" not in kinds(job.verdict())
+
+
 def test_a_pause_of_a_second_is_no_loss() -> None:
     job = Sketch()
     job.node("node2", link="stale", seen_at=NOW - 3)
