@@ -29,7 +29,7 @@ from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, t
 from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.on_gpus import with_gpus
-from hangtop.diagnosis.verdict.other_jobs import other_jobs
+from hangtop.diagnosis.verdict.other_jobs import beside, other_jobs
 from hangtop.diagnosis.verdict.quiet import gone_quiet
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
@@ -206,8 +206,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         if not job.live:
             return summary(job_status, outcome)
         not_yet = "; whether a rank is slow is not judged yet" if ranks > 1 and not slowness_judged(job_status) else ""
-        beside = "; another job there is not judged" if other_jobs(job) else ""
-        return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{beside}"
+        others = beside(job)
+        return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{others}"
     if outcome == "starting":
         return f"{seen} starting up{watched}" if ranks else launching(job)
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(job_status):
