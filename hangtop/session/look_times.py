@@ -7,6 +7,8 @@ from hangtop.session.watched import WatchedSession
 
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
+CLOSELY = (0.0, 2.0, 3.0, 4.0, 5.0, 10.0, 30.0)
+"""The same where a rank is waited for that may be at work: whether it gets on only several looks tell."""
 THEN_EVERY = 60.0
 """Seconds from each later look to the next."""
 RIPE = (OWN_WORK_S + 1.0, LONG_WORK_S + 1.0)
@@ -49,6 +51,8 @@ class LookTimes:
         self._session = session
         self.looked = 0
         """Looks at the present wait; 0 while the job moves."""
+        self.closely = False
+        """Somebody is waited for who may be at work."""
         self._first_look_at = self._looked_at = 0.0
         self._ripened = 0
         """How many of :data:`RIPE` the present wait has come to."""
@@ -76,8 +80,9 @@ class LookTimes:
             self._first_look_at = now
         ripe = sum(self.waits(seconds) for seconds in RIPE if seconds > session.alarm_after)
         ripens, self._ripened = self.looked > 0 and ripe > self._ripened, ripe
-        last = len(LOOKS) - 1
-        due = LOOKS[self.looked] if self.looked <= last else LOOKS[last] + THEN_EVERY * (self.looked - last)
+        looks = CLOSELY if self.closely and len(session.living()) <= SAMPLED_RANKS else LOOKS
+        last = len(looks) - 1
+        due = looks[self.looked] if self.looked <= last else looks[last] + THEN_EVERY * (self.looked - last)
         if now - self._first_look_at >= due:
             self.looked += 1
         elif (not ripens or now - self._looked_at < CLOSE) and not self._came_back(now):

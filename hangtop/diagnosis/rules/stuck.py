@@ -19,6 +19,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
+from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
@@ -222,6 +223,8 @@ def _manner(status: RankStatus, held: float) -> str:
     doing = status.activity
     if in_a_kernel(status):
         return ", in a kernel that does not end, with nothing under way in the network while all others have"
+    if goes_round(status):
+        return ", busy in a loop that comes back to the same lines with the same variables"
     if computes(status):
         return f", busy for {duration(held)}, unlike the others: long work, or a loop without end"
     if status.busy:
@@ -267,11 +270,17 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.1
     if job_status.job.watched >= 60 and graph.held >= 60:
         sure += 0.05
-    if job_status.job.live and any(
-        computes(member) or threads_compute(member) or in_one_sleep(member) or answered(member, graph.held)
-        for member in members
-    ):
-        sure = min(sure, GOES_ON_LONG if graph.held >= LONG_WORK_S else GOES_ON)
-    if job_status.job.live and graph.held < OWN_WORK_S and any(asks_afar(member) for member in members):
-        sure = min(sure, GOES_ON)
+    if job_status.job.live:
+        sure = min(sure, *(_most(member, graph.held) for member in members))
     return round(max(0.3, sure), 2)
+
+
+def _most(status: RankStatus, held: float) -> float:
+    """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
+    if in_one_sleep(status) or threads_compute(status) or answered(status, held):
+        return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
+    if held < OWN_WORK_S and asks_afar(status):
+        return GOES_ON
+    if goes_round(status):
+        return GOES_ON_LONG  # what it asks for in C may yet become another
+    return 1.0 if not computes(status) else GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON

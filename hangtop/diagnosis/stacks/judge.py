@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.busy import is_blocked, is_busy
-from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
+from hangtop.diagnosis.stacks.doing import HIDDEN, Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
 from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
@@ -18,6 +18,8 @@ from hangtop.diagnosis.stacks.threads import at_a_queue, second_collective
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
 
+_LATELY = 4
+"""Looks of which two that differ show that a rank is not in one wait all the while."""
 _SAME_CLASS = 3
 _FED_BY_A_THREAD = ("queue", "future", "thread to end", "pool of threads", "lock or an event")
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
@@ -96,6 +98,8 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
         second=second_collective(dump, reading),
         carried=_most(_carried(mine), _carried(child) if child else None),
         within=reading.within,
+        variables=dump.variables or (HIDDEN if dump.ran else ""),
+        ran=_ran(mine),
     )
 
 
@@ -198,6 +202,12 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
     if is_blocked(share):
         return "unknown" if first.state == last.state == "R" else "blocked"
     return "busy" if is_busy(share) else "mixed"
+
+
+def _ran(mine: Sequence[StackDump]) -> bool:
+    """Two of the last looks found other things in its frames."""
+    known = [dump.ran for dump in mine[-_LATELY:] if dump.ran and dump.pid == mine[-1].pid]
+    return len(set(known)) > 1
 
 
 def _carried(mine: Sequence[StackDump]) -> float | None:

@@ -12,6 +12,8 @@ from hangtop.diagnosis.stacks.system import system
 CUT = "torn: its outer frames are missing"
 _NOTHING = Frame("", "", 0, native=False)
 """Stands for the outermost frame of a main thread that has none."""
+TRACED = "t"
+"""State of a process that a debugger holds, or a look."""
 
 
 def untorn(dumps: list[StackDump]) -> list[StackDump]:
@@ -21,6 +23,15 @@ def untorn(dumps: list[StackDump]) -> list[StackDump]:
     if len(whole) == len(dumps):
         return dumps
     return whole if any(dump.threads for dump in whole) else dumps
+
+
+def unheld(dumps: list[StackDump], state: str) -> list[StackDump]:
+    """Leave out looks at a moment when another look held the process, which the kernel last showed in ``state``.
+
+    They show no call, and who held it instead of what it waits on.
+    """
+    free = [dump for dump in dumps if dump.state != TRACED]
+    return free if state != TRACED and any(dump.threads for dump in free) else dumps
 
 
 def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:

@@ -64,6 +64,9 @@ SPIN_UNREAD_S = 20.0
 OWN_WORK_S = 20.0
 """Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that computes within one
 call for longer, while all others wait, is unlike them. Whether it is a loop without end nothing tells from outside."""
+ROUNDS_S = 4.5
+"""Ours: a loop that is met at the same lines with the same variables, again and again, for so long does not end by what
+it does itself."""
 IN_ONE_CALL_S = 8.0
 """Ours: a read of slow storage lets its thread run after each piece that comes, a write after each that is taken; one
 in which it has not run for so long waits for something that does not come."""

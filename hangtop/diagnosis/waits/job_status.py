@@ -15,6 +15,7 @@ from hangtop.diagnosis.tables.thresholds import (
     LONG_WORK_S,
     ONE_SLEEP_S,
     OWN_WORK_S,
+    ROUNDS_S,
     SENT_ANEW_S,
     SLEPT_SEEN_SHARE,
     TRICKLE_BYTES_PER_S,
@@ -28,7 +29,8 @@ from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
-from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
+from hangtop.diagnosis.waits.rank_status import RankStatus, State, gets_through, in_state
+from hangtop.diagnosis.waits.rounds import goes_round, in_libraries
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.staying import in_one_call, stays
 
@@ -108,9 +110,11 @@ class JobStatus:
 
         What may be at work on something that takes long by nature gets a minute at the least, however short the watch,
         and so does code of its own that computes by libraries, changes its memory, or goes through many files; what
-        only computes gets a long step. What is seen to make its way is never called stuck. Who was called stuck and
-        has stayed where it was gets no more time for what other threads of it do: those may write what it is asked for.
+        only computes gets a long step, and less where it goes round. What is seen to make its way is never called
+        stuck. Who was called stuck and has stayed where it was gets no more time for what other threads of it do.
         """
+        if self.job.live and goes_round(culprit):
+            return max(self.alarm_after, ROUNDS_S)
         if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
             return inf
         if self.job.live and stays(culprit) and culprit.rank in self.job.told_stuck:
@@ -149,6 +153,8 @@ def visibly_works(status: RankStatus) -> bool:
     if status.state != "working":
         return False
     if status.load == "computing" or (status.motion.moves_data and not in_one_call(status)) or _carries(status):
+        return True
+    if doing is not None and gets_through(doing):
         return True
     if doing is not None and doing.waits == "helper" and (status.motion.helped or status.motion.helpers_move_data):
         return True  # wherever it waits for them: the processes that it started compute, read or write
@@ -195,13 +201,6 @@ def computes(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or status.blocked:
         return False
     return doing.kind == "code" and doing.waits == "nothing"
-
-
-def in_libraries(status: RankStatus) -> bool:
-    """True for a rank that moves, and of which half of the looks met it within a library that its own code calls."""
-    doing, looks = status.activity, status.readings
-    inside = sum(bool(look.frames) and look.frames[-1].startswith("[") for look in looks)
-    return doing is not None and bool(doing.moving) and 2 * inside >= len(looks) > 1
 
 
 def met_once(status: RankStatus) -> bool:

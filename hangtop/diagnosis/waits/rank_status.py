@@ -10,7 +10,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.stacks.torn import untorn
+from hangtop.diagnosis.stacks.torn import unheld, untorn
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     STILL_SWITCHES_PER_S,
@@ -128,7 +128,7 @@ def status_of(
     home = process.node if process else node
     if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)
-    dumps = untorn(dumps)
+    dumps = unheld(untorn(dumps), state)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     arrived = inf
@@ -254,7 +254,7 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
 def _of_waits(doing: Activity, moves: Moves, load: Load) -> State:
     """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
     waits = waits_for_others(doing, moves)
-    if waits and (load == "computing" or (doing.kind == "store" and moves.motion.moves_data)):
+    if waits and (load == "computing" or gets_through(doing) or (doing.kind == "store" and moves.motion.moves_data)):
         return "working"  # who reads or writes in earnest has left the store since it was looked at
     if doing.kind != "device" or not waits:
         return "waiting" if waits else "working"
@@ -275,6 +275,11 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
         moved = moves.motion if moves else Motion()
         return moved.blocked or (doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None)
     return False
+
+
+def gets_through(doing: Activity) -> bool:
+    """Each wait for its own GPU ends, and another begins: a program that is held up in one runs nothing in between."""
+    return doing.kind == "device" and doing.ran
 
 
 def _reads_on(moved: Motion) -> bool:

@@ -1,0 +1,38 @@
+"""Work of one rank's own that looks alike from outside: long, in libraries, or a loop that never ends."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hangtop.diagnosis.stacks.doing import HIDDEN
+from hangtop.diagnosis.waits.rank_status import RankStatus
+
+LOOKS, RETURNS = 4, 1
+"""Looks that must tell of variables, and how often one must find the program back where it had left."""
+
+
+def goes_round(status: RankStatus) -> bool:
+    """True for a rank that computes in one function and comes back to the same lines with the same variables.
+
+    Work that gets on never does: something that it counts, or has left to do, is another each time. Only what is held
+    in plain variables is known, so the node tells nothing where there may be more (:attr:`Activity.variables`).
+    """
+    doing, looks = status.activity, status.readings
+    if doing is None or status.state != "working" or status.load == "computing" or status.blocked:
+        return False
+    if not all(look.frame and look.waits == "nothing" and look.variables != HIDDEN for look in looks):
+        return False
+    if len({look.frame[:2] for look in looks if look.frame}) > 1:
+        return False
+    places = [(look.frame.line, look.variables) for look in looks if look.frame and look.variables]  # not each is read
+    if len(places) < LOOKS:
+        return False
+    left = [at for at, (one, other) in enumerate(pairwise(places), 1) if one != other]
+    return sum(places[at] in places[:at] for at in left) >= RETURNS
+
+
+def in_libraries(status: RankStatus) -> bool:
+    """True for a rank that moves, and of which half of the looks met it within a library that its own code calls."""
+    doing, looks = status.activity, status.readings
+    inside = sum(bool(look.frames) and look.frames[-1].startswith("[") for look in looks)
+    return doing is not None and bool(doing.moving) and 2 * inside >= len(looks) > 1
