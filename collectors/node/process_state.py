@@ -29,7 +29,13 @@ _CALLS: Tuple[Tuple[str, int, int], ...] = (
     ("getdents64", 217, 61), ("mkdir", 83, -1), ("mkdirat", 258, 34), ("unlink", 87, -1), ("unlinkat", 263, 35),
     ("rename", 82, -1), ("renameat", 264, 38), ("renameat2", 316, 276), ("rt_sigtimedwait", 128, 137),
     ("io_getevents", 208, 4), ("io_uring_enter", 426, 426), ("exit_group", 231, 94), ("kill", 62, 129),
+    ("restart_syscall", 219, 128),
 )  # fmt: skip
+
+_RESTARTED = "restart_syscall"
+"""A wait that a stop broke off, as that of a debugger or a look does, and that goes on since: ..."""
+_WAITS_ON = (("poll", "poll"), ("nanosleep", "clock_nanosleep"), ("futex", "futex"))
+"""... the kernel's function tells which, by a part of its name."""
 
 _ON_A_FILE = frozenset(
     "read write close fstat ioctl pread64 pwrite64 readv writev preadv pwritev connect accept accept4 sendto recvfrom "
@@ -71,6 +77,8 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if stat.state == "t":
         return ProcessState("t", wchan, "", tracer(pid, proc), stat.cpu_user + stat.cpu_system)
     syscall, waiting_on = _syscall(folder, pid, proc)
+    if syscall == _RESTARTED:
+        syscall = next((name for part, name in _WAITS_ON if part in wchan), syscall)
     if syscall in _LOCKS:
         keeper = file_locks.holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""

@@ -18,6 +18,7 @@ from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
 from hangtop.diagnosis.waits.peers import peers_awaited
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
+from hangtop.diagnosis.waits.serving import serves
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
 """How a graph looks.
@@ -68,6 +69,10 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     points = points_of(waiting)
     hard = in_state(statuses, *HARD)
     working = [*in_state(statuses, "working", "leaving"), *empty]
+    asked = [status for status in working if serves(status)]
+    if asked and (hard or len(asked) < len(working)):  # what they wait for may be what one of the others is to send
+        working = [status for status in working if status not in asked]
+        waiting = sorted([*waiting, *asked], key=lambda status: status.rank)
     if hard or working:
         culprits = (*hard, *_least_moving(working, alone=not hard))
         return _graph("held_up", waiting, culprits, points_of(waiting), ())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, kinds
 
 SERVES = ["serve buffer.py:56", "main buffer.py:110"]
@@ -28,6 +31,35 @@ def test_it_is_not_slow(syscall: str) -> None:
 )
 def test_one_that_reads_or_asks_is(stack: list[str], syscall: str, waiting_on: str) -> None:
     assert "straggler_rank" in kinds(trained(*stack, syscall=syscall, waiting_on=waiting_on).verdict())
+
+
+def test_a_look_that_met_it_while_another_one_held_it_says_nothing() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(3).at(SERVES, syscall="epoll_wait")
+    made = job.job()
+    last = made.stacks[-1]
+    assert last.rank_pid == 1003
+    held = last._replace(state="t", syscall="", waiting_on="py-spy (pid 1035)")
+    found = first(diagnose(replace(made, stacks=(*made.stacks[:-1], held))))
+    assert (found.ranks, found.certainty) == ((3,), "possible")
+    assert "waits for whoever asks it" in found.summary
+
+
+def test_while_another_rank_works_or_is_stuck_it_waits_for_that_one() -> None:
+    """Rollouts are asked for over a queue of messages: who asked sleeps until they come."""
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0).at(SERVES, syscall="poll")
+    job.ranks(3).at(["generate engine.py:19", "main engine.py:40"], syscall="futex")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (3,))
+    assert all(0 not in other.ranks for other in job.verdict().findings)
+
+    at_work = ["forward /env/site-packages/transformers/generation/utils.py:7", "main engine.py:40"]
+    job.ranks(3).at(at_work, ["sample engine.py:20", "main engine.py:40"], state="R", syscall="none").pulse(cores=1.0)
+    assert alarms(job.verdict()) == []
+    assert first(job.verdict()).ranks == (3,)
 
 
 def test_where_the_others_stand_still_it_is_told_as_one_that_may_only_be_idle() -> None:

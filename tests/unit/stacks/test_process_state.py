@@ -191,3 +191,17 @@ def test_root_without_the_capability_is_told_so(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(capabilities, "has", lambda _number: False)
     assert "CAP_SYS_PTRACE" in tracing.way_out(7, make_node(tmp_path, "0", 0))
+
+
+@pytest.mark.parametrize(
+    ("wchan", "call"),
+    [("poll_schedule_timeout.constprop.0", "poll"), ("do_poll.constprop.0", "poll"),
+     ("hrtimer_nanosleep", "clock_nanosleep"), ("futex_wait_queue", "futex"), ("0", "restart_syscall")],
+)  # fmt: skip
+def test_a_wait_that_a_look_broke_off_is_called_what_it_is(tmp_path: Path, wchan: str, call: str) -> None:
+    number = next(number for number, name in process_state.call_names(os.uname().machine).items()
+                  if name == "restart_syscall")  # fmt: skip
+    make_process(tmp_path, stat=STAT, wchan=wchan, syscall=f"{number} 0x7ffc 0x2 0xffffffff 0x0 0x0 0x0 0x7ffc 0x7f\n")
+    seen = process_state.of(7, str(tmp_path))
+    assert seen is not None
+    assert (seen.syscall, seen.waiting_on) == (call, "")
