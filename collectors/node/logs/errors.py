@@ -138,6 +138,7 @@ LIGHT = re.compile(
     r"|will be [a-z]{3,12}ed"
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|unavailable on (?:the )?(?:compiling )?system|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
+    r"|not a git repository"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
     r"|" + telemetry.LOST + r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
 )
@@ -256,6 +257,7 @@ def _logged(text: str) -> Optional[Data]:
     if (
         level is None
         or _PETSC.match(text)
+        or telemetry.TRACKERS.match(text)
         or TRAILED.search(text[-400:])
         or (level.group("level") not in _GRAVE and LIGHT.search(text[:_HEAD]))
     ):

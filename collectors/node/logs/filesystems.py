@@ -78,6 +78,10 @@ _BACK: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
     )),
     ("BeeGFS", re.compile(r"Communication succeeded after \d{1,6} retr[^\r\n(]{0,20}\(Node: (?P<server>[\w.-]{1,80})")),
 )  # fmt: skip
+_TARGET = re.compile(
+    r"Lustre(?:Error)?: (?:\d{1,3}-\w{1,3}: )?(?P<target>[\w.]{1,80}-(?:MDT|OST)[0-9a-f]{4})-(?:osc|mdc)-"
+)
+"""The client's own name for a target, in front of what it says: the server behind it may be told by its address."""
 STEMS = (
     b"Lustre: ", b"LustreError: ", b"ceph: ", b"CIFS: ", b"communication with node: ", b"communicate with node: ",
     b"Connect failed to node: ", b"Communication succeeded after", b"Lost membership in cluster", b"mmfs daemon",
@@ -94,7 +98,8 @@ def said(text: str) -> Optional[Said]:
                 continue
             groups = match.groupdict()
             data: Data = {"system": system, "ok": ok}
-            server = groups.get("server") or groups.get("named")
+            target = _TARGET.search(text) if system == "Lustre" else None
+            server = groups.get("server") or groups.get("named") if target is None else target.group("target")
             if server:
                 data["server"] = server.rstrip(".")
             return Said("kernel.storage", data)

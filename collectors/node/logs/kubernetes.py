@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Match
 
-from collectors.node.logs.said import Family, Said
+from collectors.node.logs.said import Data, Family, Said
 
 _PENDING = re.compile(
     r"(?P<why>\b0/\d{1,5} nodes are available: [^\r\n]{1,200}"
@@ -62,6 +62,8 @@ _REFUSED = re.compile(
     r"|\bCreateContainer(?:Config)?Error\b|\bRunContainerError\b"
     r"|[Ff]ailed to create containerd task: [^\r\n]{1,200})"
 )
+_OF_PODS = re.compile(r"MountVolume\.|Unable to attach or mount|Failed to create pod sandbox")
+_POD = re.compile(r"\b[Pp]od/(?P<pod>[a-z0-9][\w.-]{0,120})")
 _RESTARTS = re.compile(
     r"Back-off (?:\S{1,12} )?restarting failed container|\bCrashLoopBackOff\b|^\s{0,12}Reason: {2,20}CrashLoopB"
 )
@@ -95,7 +97,7 @@ def read(text: str) -> Iterator[Said]:
         return
     refused = _REFUSED.search(text)
     if refused is not None:
-        yield Said("launcher.refused", {"launcher": "kubernetes", "why": refused.group("why").strip()[:240]})
+        yield Said("launcher.refused", _refusal(refused.group("why").strip(), text))
         return
     pending = _PENDING.search(text)
     if pending is not None:
@@ -105,9 +107,22 @@ def read(text: str) -> Iterator[Said]:
     if waits is not None:
         yield Said("launcher.pending", {"why": _waits(waits)})
     elif _PLACED.search(text):
-        yield Said("launcher.placed", {})
+        yield Said("launcher.placed", dict(_pod(text), started=True) if "Started container" in text else {})
     elif _RESTARTS.search(text):
         yield Said("log.error", {"told": "exit", "message": "its container fails and is started again and again"})
+
+
+def _refusal(why: str, text: str) -> Data:
+    """What stands in the way of a container, or of all of a pod's: those are gone once one of them was started."""
+    data: Data = dict(_pod(text), launcher="kubernetes", why=why[:240])
+    if _OF_PODS.match(why):
+        data["of_pod"] = True
+    return data
+
+
+def _pod(text: str) -> Data:
+    named = _POD.search(text)
+    return {"pod": named.group("pod")} if named is not None else {}
 
 
 def _waits(match: "Match[str]") -> str:

@@ -69,6 +69,8 @@ _ASSERTS = re.compile(r"[\w./+-]{1,300}\.(?:c|cc|cpp|cxx|cu|h|hpp|inl):\d{1,7}: 
 """What glibc prints behind a program's own name when an assertion fails."""
 _PIPED = re.compile(r"\| ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| (?:stderr|stdout) \| ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]*)[ ]+\| ")
+_SERVICE = re.compile(r"[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4}$")
+"""A container of Docker Compose's: its service and its number."""
 _POD = re.compile(r"\[pod/([^/\]]+)/[^\]]*\] ")
 """``kubectl logs --prefix``."""
 _STERN = re.compile(
@@ -130,7 +132,8 @@ def label(text: str) -> Optional[Tuple[int, str, str, str]]:
         return match.end(), "tag", "", ""
     match = _COMPOSE.match(text)
     if match is not None:
-        return match.end(), "tag", match.group(1), ""
+        service = _SERVICE.match(match.group(1)) is not None and not _NO_HOST.match(match.group(1))
+        return match.end(), "host" if service else "tag", match.group(1), ""
     match = _SAID_ON.match(text)
     if match is not None and not _NO_RECORD.match(match.group(1)):
         named = "" if match.group(1) == "localhost" else match.group(1)

@@ -42,7 +42,7 @@ def refused(job: Job) -> Iterator[Finding]:
     Needs a launcher's, a batch system's or a container runtime's words, of a job that is over. A run that came to its
     end, or that was started after all, is none.
     """
-    everything = said(job, "launcher.refused")
+    everything = tuple(event for event in said(job, "launcher.refused") if not _came_about(job, event))
     events = tuple(event for event in everything if event.data.get("where") is not True)
     if not events or job.live or finished(job) or _ran(job, events):
         return
@@ -57,6 +57,17 @@ def refused(job: Job) -> Iterator[Finding]:
         f"the job was not started: {WHO.get(launcher, launcher)} says: {text_of(first, 'why')[:200]}",
         ranks=ranks, nodes=nodes, evidence=lines(events), advice=ADVICE.get(launcher, CONTAINER),
     )  # fmt: skip
+
+
+def _came_about(job: Job, event: LogEvent) -> bool:
+    """Whether a container of the same pod was started later: what it had waited for was there then."""
+    return event.data.get("of_pod") is True and any(
+        started.data.get("started") is True
+        and started.data.get("pod") == event.data.get("pod")
+        and started.source == event.source
+        and started.line > event.line
+        for started in said(job, "launcher.placed")
+    )
 
 
 def no_room(job: Job) -> Iterator[Finding]:

@@ -98,8 +98,15 @@ def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]
     return tuple(
         event
         for event in came_to_their_end(job)
-        if event.rank not in victims and (event.at is None or lost is None or event.at <= lost)
+        if event.rank not in victims
+        and (event.at is None or lost is None or event.at <= lost)
+        and not any(_stands_behind(event, other) for other in closed)
     )
+
+
+def _stands_behind(event: LogEvent, lost: LogEvent) -> bool:
+    """Whether a word without a time stands below another one in the same log."""
+    return event.source == lost.source and event.line > lost.line and (event.at is None or lost.at is None)
 
 
 def ended_well(job: Job, ranks: Collection[int]) -> tuple[LogEvent, ...]:

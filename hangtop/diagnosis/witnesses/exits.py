@@ -34,15 +34,19 @@ def left_at_exit(job: Job) -> dict[int, LogEvent]:
 def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
     """Whether words about the store follow from a good end: its server's rank had come to its own before each of them.
 
-    The store ends with rank 0's process, or with the agent that waited for it. A log may hold several runs, each with
+    So does what a rank says that was done itself, or behind a launcher's word of the end, where nothing failed. The
+    store ends with rank 0's process, or with the agent that waited for it. A log may hold several runs, each with
     its end.
     """
     left = [event for event in came_to_their_end(job) if event.kind == AT_EXIT]
+    if all(failure.consequence for failure in failures(job)):
+        left += said(job, "job.finished")
     return bool(left) and all(any(_follows(event, end) for end in left) for event in events)
 
 
 def _follows(event: LogEvent, end: LogEvent) -> bool:
-    if end.rank != event.data.get("from_rank", 0):
+    its_own = end.kind == "job.finished" and end.rank in (None, event.rank)
+    if not its_own and end.rank != event.data.get("from_rank", 0):
         return False
     if event.at is not None and end.at is not None:
         return event.at >= end.at - CLOCKS_S

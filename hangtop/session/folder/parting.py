@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from collectors.node.logs import counters, errors, exceptions, line, nodes, whose
+from collectors.node.logs import counters, errors, exceptions, line, nodes, telemetry, whose
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
@@ -119,7 +119,12 @@ def _fails(text: str) -> bool:
     head = text[:400]
     if sum(1 for _ in _GAP.finditer(head)) >= _COLUMNS:
         return False
-    light = _NONE.search(head) or errors.LIGHT.search(head) or errors.TRAILED.search(text[-400:])
+    light = (
+        telemetry.TRACKERS.match(head)
+        or _NONE.search(head)
+        or errors.LIGHT.search(head)
+        or errors.TRAILED.search(text[-400:])
+    )
     return bool(_FAILURE.search(head)) and not _LEVEL.search(head) and not light
 
 

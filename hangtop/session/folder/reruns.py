@@ -1,0 +1,85 @@
+"""Runs by hand into one log: a command at a prompt once more, and a first line right behind what ended a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from collectors.node.logs.parser import LogParser
+from collectors.samples.logs import LogEvent
+from hangtop.session.folder.again import UNCAUGHT
+
+LETTERS, BEHIND = 12, 3
+"""Letters of a first line that is no mere mark, and lines behind it at least."""
+_LONGEST = 400
+_COMMAND = re.compile(
+    r"^\s{0,4}(?:\([\w.-]{1,40}\) ?)?(?:\[?[\w.-]{1,40}@[\w.-]{1,80}[: ]?[^\r\n$#>%]{0,80}\]?\s?)?[$#] {1,2}"
+    r"(?:[A-Z][A-Z0-9_]{1,60}=\S{0,200} {1,4}){0,12}"
+    r"(?P<program>torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|composer|colossalai|(?:\S{1,200}/)?python[\d.]{0,5}"
+    r"|(?:bash|sh) \S{1,200}|\./\S{1,200})(?= |$)"
+)
+"""A program that somebody started at a shell's prompt; what looks at files is none of them."""
+_STAMP = re.compile(r"^[\[(]?\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[T ][\d:.,]{5,20}Z?[\])]? {0,4}")
+_DIGITS = re.compile(r"\d+")
+_LETTER = re.compile(r"[A-Za-z]")
+_TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical|warn")
+
+
+def begun(events: Sequence[LogEvent], head: bytes, parser: LogParser) -> int:
+    """The line at which the last run by hand begins; 0 where there was but one, or nothing tells."""
+    rows = parser.tail.split(b"\n")
+    first = parser.line - parser.tail.count(b"\n")
+    return max(_at_a_prompt(head, rows, first), _behind_an_end(events, head, rows, first))
+
+
+def _at_a_prompt(head: bytes, rows: Sequence[bytes], first: int) -> int:
+    """The last command at a prompt, of a program that had been started at one before."""
+    told = [(first + at, match.group("program")) for at, row in enumerate(rows) if (match := _command(row)) is not None]
+    above = head.split(b"\n")[: max(0, first - 1)]
+    opening = [match.group("program") for row in above if (match := _command(row)) is not None]
+    if not told:
+        return 0
+    line, program = told[-1]
+    before = [*opening, *(other for _, other in told[:-1])]
+    ended = sum(1 for row in rows[line - first + 1 :] if row.strip())
+    return line if program in before and ended >= BEHIND else 0
+
+
+def _command(row: bytes) -> re.Match[str] | None:
+    return _COMMAND.match(row[:_LONGEST].decode("utf-8", "replace"))
+
+
+def _behind_an_end(events: Sequence[LogEvent], head: bytes, rows: Sequence[bytes], first: int) -> int:
+    """The last place where the log's first line stands again, each time right behind what ended a program.
+
+    Several ranks of one job write it one after the other, and not behind what ended the one before.
+    """
+    opening = _words(next((row for row in head.split(b"\n") if row.strip()), b""))
+    if len(_LETTER.findall(opening)) < LETTERS or _TROUBLE.search(opening):
+        return 0
+    again = [at for at, row in enumerate(rows) if first + at > 1 and _words(row) == opening]
+    ends = {_end(event) + 1 for event in events if event.kind == "python.exception" and UNCAUGHT.match(_bare(event))}
+    behind = [first + at for at in again if first + _above(rows, at) + 1 in ends]
+    if not again or len(behind) < len(again):
+        return 0
+    return behind[-1] if sum(1 for row in rows[again[-1] + 1 :] if row.strip()) >= BEHIND else 0
+
+
+def _above(rows: Sequence[bytes], at: int) -> int:
+    """The last place above that is not empty."""
+    return next((place for place in range(at - 1, -1, -1) if rows[place].strip()), -1)
+
+
+def _bare(event: LogEvent) -> str:
+    """The text of an exception from its head on."""
+    at = event.text.find("Traceback (most recent call last):")
+    return event.text[max(at, 0) :]
+
+
+def _end(event: LogEvent) -> int:
+    return event.line + event.text.rstrip("\n").count("\n")
+
+
+def _words(row: bytes) -> str:
+    text = row[:_LONGEST].decode("utf-8", "replace").strip()
+    return _DIGITS.sub("#", _STAMP.sub("", text))
