@@ -15,6 +15,7 @@ from collectors.samples.stacks import StackDump
 if TYPE_CHECKING:
     from collectors.fleet.slurm_nodes import Scheduled
     from collectors.formats.floor_plan import FloorPlan
+    from hangtop.diagnosis.finding import Verdict
 
 
 class Receiver(Sink, Protocol):
@@ -27,6 +28,9 @@ class Receiver(Sink, Protocol):
 
     def tick(self) -> None:
         """Look at the cheap signs of progress."""
+
+    async def judge(self) -> Verdict:
+        """Judge this moment, with the event loop running meanwhile."""
 
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""

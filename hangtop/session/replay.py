@@ -23,6 +23,10 @@ LOOK = 1.0
 """Recorded seconds between two looks at progress while seeking: those of a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
+JUDGED = 10.0
+"""Recorded seconds between two verdicts while seeking, at the least, …"""
+DUTY = 100.0
+"""… and so many for each second that one takes: else the moments passed over had the words of one long before."""
 EVENTFUL = 600.0
 """Seconds of looks before and after a time for which nothing is recorded: what lies between is passed over, and a
 damaged recording may claim any number of years."""
@@ -39,6 +43,8 @@ class ReplayFeed:
         self.speed = speed
         self.paused = False
         self._at = recording.span[0]
+        self._judge_at = self._at
+        """When the next verdict is due while seeking."""
         self._receiver: Receiver | None = None
         self._entries: Iterator[RecordedEntry] = iter(())
         self._next: RecordedEntry | None = None
@@ -129,13 +135,21 @@ class ReplayFeed:
         return self.recording.span[1]
 
     async def seek(self, at: float) -> None:
-        """Go on to a later time at once: what a live session looks at once a second is looked at as often."""
-        assert self._receiver is not None
+        """Go on to a later time at once: what a live session looks at once a second is looked at as often.
+
+        It is judged now and then, too. Before the session has begun there is nowhere to go.
+        """
+        if self._receiver is None:
+            return
         at = min(at, self.ends)
         while at - self._at > LOOK:
             self.play_to(self._at + LOOK)
             self._receiver.tick()
             await asyncio.sleep(0)
+            if self._at >= self._judge_at:
+                began = time.perf_counter()
+                await self._receiver.judge()
+                self._judge_at = self._at + max(JUDGED, DUTY * (time.perf_counter() - began))
         self.play_to(at)
 
 

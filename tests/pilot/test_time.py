@@ -187,14 +187,39 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         assert app.head.now() > ahead
 
 
-async def test_of_what_was_not_played_yet_it_is_not_said_that_nothing_happened(recorded: Path) -> None:
+async def test_a_key_before_a_recording_has_begun_goes_nowhere(recorded: Path) -> None:
+    _, feed = replay_session(recorded)
+    began = feed.now()
+    await feed.seek(began + 50)
+    assert (feed.now(), feed.ended) == (began, False)
+
+
+async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path) -> None:
     async with replayed(recorded) as (app, pilot):
-        await pilot.press("1", "n")
-        assert "has not been played yet" in [note.message for note in app._notifications][-1]
+        await pilot.press("1")
+        reached = []
+        for _ in range(20):
+            await pilot.press("n")
+            await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
+            if "nothing happened after this moment" in [note.message for note in app._notifications]:
+                break
+            at = app.scene.timeline.at
+            reached.append(round((app.head.now() if at is None else at) - NOW))
+        assert reached == [1, LOST]
+        assert app.head.player is not None
+        assert app.head.player.ended
+
+
+async def test_a_moment_that_was_passed_over_at_once_has_the_words_of_its_own_time(recorded: Path) -> None:
+    async with replayed(recorded) as (app, pilot):
         assert app.head.player is not None
         await app.head.player.seek(NOW + 10_000)
-        await pilot.press("n")
-        assert "nothing happened after this moment" in [note.message for note in app._notifications][-1]
+        for after in range(15, SECONDS - 5, 5):
+            told = [said.at for said in app.head.history.verdicts if said.at <= NOW + after]
+            assert told, after
+            assert NOW + after - told[-1] <= 61.0
+        assert len(app.head.history.verdicts) > 1
+        await pilot.press("1")
 
 
 async def test_a_recording_says_where_it_ends(recorded: Path) -> None:

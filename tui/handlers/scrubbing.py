@@ -12,9 +12,12 @@ from tui.format import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hangtop.session.feed import Player
     from hangtop.session.session import Session
     from tui.host import Host
 
+AHEAD = 10.0
+"""Recorded seconds that are played at once on the way to what happens next."""
 COLUMNS = 60
 """Keys that it takes to go through all that is on view."""
 
@@ -52,11 +55,28 @@ def marks(step: int) -> Callable[[Host], object]:
         elif step < 0:
             app.say("nothing is known to have happened before")
         elif player is not None and not player.ended:
-            app.say("what comes after this has not been played yet: . goes ahead, Space plays")
+            search = _next_played(app, player)
+            app.run_worker(search, name="moment", exit_on_error=False, exclusive=True, group="moment")
         else:
             app.say("nothing happened after this moment")
 
     return run
+
+
+async def _next_played(app: Host, player: Player) -> None:
+    """Play on at once until something happens, and go there; somebody who goes elsewhere meanwhile is left there."""
+    timeline = app.scene.timeline
+    at, begin = timeline.at, timeline.now if timeline.at is None else timeline.at
+    while not player.ended and timeline.at == at:
+        await player.seek(timeline.now + AHEAD)
+        await asyncio.sleep(0)  # a recording that has not begun yet does so meanwhile
+        mark = beside(timeline.marks, begin, 1)
+        if mark is not None:
+            await go(app, mark.at)
+            return
+        app.tick()
+    if timeline.at == at:
+        app.say("nothing happened after this moment")
 
 
 def set_mark(app: Host) -> None:
