@@ -12,7 +12,7 @@ from collectors.samples.ranks import CpuWait
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
-from hangtop.diagnosis.tables.thresholds import CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
+from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
 
 SOURCE = "cpus"
 _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
@@ -29,8 +29,8 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, the others are not; and why.
 
     Needs schedstat of the kernel, others that get their CPU, and a reason that holds for this rank: a limit of its
-    control group that is met, a nice value, or CPUs that it shares with more ranks than there are. Load alone is none:
-    whoever works beside ranks that wait has more company, and is not slow for it.
+    control group that is met, a nice value, CPUs that it shares with more ranks than there are, or a node with more to
+    do than it has CPUs while other nodes have not.
     """
     if not any(rank.cpu_wait for rank in job.ranks):
         return
@@ -43,7 +43,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     usual_nice = min(rank.cpu_wait.nice if rank.cpu_wait else 0 for rank in rest)
     told: dict[tuple[str, _Reason], list[Rank]] = defaultdict(list)
     for rank in late:
-        reason = _reason(rank, late, usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
+        reason = _reason(job, rank, late, usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
         if reason is not None:
             told[rank.node, reason].append(rank)
     for (node, reason), ranks in told.items():
@@ -68,7 +68,7 @@ def _waited(rank: Rank) -> int:
     return rank.cpu_wait.waited if rank.cpu_wait else 0
 
 
-def _reason(rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None:
+def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None:
     wait = rank.cpu_wait
     if wait is None:
         return None
@@ -82,7 +82,7 @@ def _reason(rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None
             f"it runs at nice {wait.nice}, and others on the node before it",
             "Start it with the nice value of the others, and look at what else runs on its node.",
         )
-    return _shared(rank, wait, late)
+    return _shared(rank, wait, late) or _crowded(job, rank.node)
 
 
 def _shared(rank: Rank, wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
@@ -97,6 +97,21 @@ def _shared(rank: Rank, wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
         f"{who} may run {only}",
         "Give each rank CPUs of its own: Slurm's --cpus-per-task and --cpu-bind, numactl, taskset or the launcher's "
         "binding; the workers of its loader inherit them.",
+    )
+
+
+def _crowded(job: Job, name: str) -> _Reason | None:
+    """More runs on its node than there are CPUs, far more for each of them than on the other nodes."""
+    loads = {node.name: node.load.load / node.host.cpus for node in job.nodes.values() if node.load and node.host}
+    own = loads.pop(name, 0.0)
+    if not loads or own < CPU_CROWDED or own < CPU_PEERS_SHARE * median(loads.values()):
+        return None
+    node = job.nodes[name]
+    load, cpus = (node.load.load, node.host.cpus) if node.load and node.host else (0.0, 0)
+    return _Reason(
+        f"{load:.0f} tasks want to run on its node's {cpus} CPUs, {own:.1f} a CPU; on the other nodes "
+        f"{median(loads.values()):.1f}",
+        "Look at what else runs there: another job, what an earlier one left, a daemon (top, hangtop repair list).",
     )
 
 

@@ -170,3 +170,5 @@ CPU_PEERS_SHARE = 3
 """Ours: so many times as much as the others, at the least."""
 CPU_STOPPED_SHARE = 25
 """Ours: per cent of its periods in which a control group was stopped; a burst now and then stays under 10 %."""
+CPU_CROWDED = 1.5
+"""Ours: tasks that want to run (the load of a minute) for each CPU of a node, beside nodes with a third of that."""

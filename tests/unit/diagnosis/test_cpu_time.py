@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.rules.cpu_time import cpus_of
@@ -55,6 +58,31 @@ def test_one_rank_that_is_bound_to_one_cpu() -> None:
     told = job()
     told.ranks(3).waits_for_cpu(35, allowed="7")
     assert "it may run on CPU 7 alone" in first(told.verdict()).summary
+
+
+def loaded(told: Sketch, *loads: float) -> Sketch:
+    """Nodes of 16 CPUs with these loads of a minute."""
+    for number, load in enumerate(loads, 1):
+        node = told.made_nodes[f"node{number}"]
+        sample = HostSample(load, 1, 1 << 30, None, None, None, None)
+        facts = HostFacts(16, 1 << 36, NOW - 9000.0, {}, {})
+        told.made_nodes[node.name] = replace(node, load=sample, host=facts)
+    return told
+
+
+def test_a_node_that_has_more_to_do_than_cpus_while_the_others_have_not() -> None:
+    told = loaded(job(), 3.2, 48.0)
+    told.ranks(2, 3).waits_for_cpu(50)
+    found = first(told.verdict())
+    assert (found.kind, found.nodes) == ("cpu_starved", ("node2",))
+    assert "48 tasks want to run on its node's 16 CPUs, 3.0 a CPU; on the other nodes 0.2" in found.summary
+
+
+@pytest.mark.parametrize("loads", [(3.2, 20.0), (20.0, 48.0), (48.0, 48.0)])
+def test_a_load_that_is_no_reason(loads: tuple[float, float]) -> None:
+    told = loaded(job(), *loads)
+    told.ranks(2, 3).waits_for_cpu(50)
+    assert alarms(told.verdict()) == []
 
 
 def test_load_without_a_reason_is_none() -> None:
