@@ -81,6 +81,11 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}%"
 
 
+def ranks_word(number: int, of: int | None) -> str:
+    """``rank`` or ``ranks`` behind ``1 of 1``, ``3 of 4`` or a number alone."""
+    return "rank" if (of or number) == 1 else "ranks"
+
+
 def plural(number: int, noun: str) -> str:
     """``1 rank``, ``2 ranks``; ``no rank``."""
     if number == 0:

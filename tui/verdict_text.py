@@ -7,6 +7,7 @@ import time
 from hangtop import __version__
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.phrasing import outcome_words
+from tui.format import ranks_word
 from tui.scene import Scene
 from tui.text import harmless
 
@@ -21,7 +22,8 @@ def in_ten_lines(verdict: Verdict, scene: Scene) -> str:
     count = scene.count
     when = time.strftime("%F %T %Z", time.localtime(scene.now))
     whole = "" if count.world_size is None else f" of {count.world_size}"
-    nodes, ranks = f"{count.nodes_up} of {count.nodes} nodes up", f"{count.ranks_alive}{whole} ranks alive"
+    nodes = f"{count.nodes_up} of {count.nodes} node{'' if count.nodes == 1 else 's'} up"
+    ranks = f"{count.ranks_alive}{whole} {ranks_word(count.ranks_alive, count.world_size)} alive"
     lines = [
         f"{outcome_words(verdict.outcome).upper()}: {verdict.summary}",
         f"{when}, {nodes}, {ranks}, hangtop {__version__}",

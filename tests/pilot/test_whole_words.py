@@ -187,3 +187,30 @@ async def test_on_a_narrow_screen_no_key_is_cut_and_keys_come_before_what_hangto
             assert "…" not in story
             if "next" in story:
                 assert story.split("next")[1].split()[-1] in {"proof", "stacks", "graph", "report"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 16), (120, 36)])
+@pytest.mark.parametrize("label", ["x" * 90, "REPLAY " + "x" * 90, "字" * 50])
+async def test_a_long_label_leaves_the_verdict_its_line(size: tuple[int, int], label: str) -> None:
+    session = Paper(slow=11, label=label).session()
+    session.verdict = hung()
+    async with screen(session, size=size) as shown:
+        assert shown.lines()[0].startswith(" ■ HUNG  rank 11 on node2")
+        session.verdict = replace(hung(), outcome="healthy", summary=WORDS * 12)
+        await shown.draw()
+        assert shown.lines()[0].startswith(" ● HEALTHY  abcdefgh ijklmnop ")
+
+
+async def test_of_one_rank_the_noun_is_one_everywhere() -> None:
+    session = Paper(nodes=1, gpus=1).session()
+    async with screen(session, size=(120, 36)) as shown:
+        assert "1 of 1 rank on CPU now" in shown.text()
+        await shown.press("2")
+        assert " 1 of 1 rank alive" in shown.text()
+
+
+async def test_why_there_is_no_line_of_a_log_is_told_whole() -> None:
+    async with screen(Paper().session(), size=(80, 24)) as shown:
+        await shown.press("5")
+        told = " ".join(shown.text().split())
+        assert "through their stdout and stderr; --log names others" in told

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.session.state import NodeState, RankState
+from tui.format import ranks_word
 from tui.measure import source_is_stale
 from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
@@ -96,7 +97,8 @@ class RanksPanel(TablePanel[RankRow]):
         of = "" if count.world_size is None else f" of {count.world_size}"
         narrow = self.shown_of("rank")
         live = self.scene.session.live
-        known = f"{count.ranks_alive}{of} ranks alive" if live else f"{count.ranks}{of} ranks told of"
+        number, what = (count.ranks_alive, "alive") if live else (count.ranks, "told of")
+        known = f"{number}{of} {ranks_word(number, count.world_size)} {what}"
         pieces = narrow or [(f" {known}", Tone.STRONG)]
         if count.ranks_unheard and not narrow:
             pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on nodes that do not respond", Tone.WARN)]

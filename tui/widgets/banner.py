@@ -8,7 +8,7 @@ from __future__ import annotations
 from textual.message import Message
 
 from hangtop.diagnosis.finding import Outcome
-from tui.format import age
+from tui.format import age, ranks_word
 from tui.scene import Scene
 from tui.text import CUT, cells, clip, harmless, wrap
 from tui.theme import Ground, Tone
@@ -29,6 +29,8 @@ OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
 
 BESIDE = 8
 """Cells at the right end that the sentence leaves to the label when it can."""
+LABEL = 8
+"""Cells that the first word of a label may always have; of a wide line it has a quarter, however long it is."""
 LEAST = 20
 """Lines of a screen from which on a sentence may take a second one."""
 SPARE = 6
@@ -137,7 +139,7 @@ class Banner(Bar):
             whole = f"/{count.world_size}" if count.world_size is not None else ""
             up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
             nodes = f"{count.nodes_up}/{count.nodes}" if self.scene.session.live else str(count.nodes)
-            ranks = f"{count.ranks_alive}{whole} rank{'' if (count.world_size or count.ranks_alive) == 1 else 's'}"
+            ranks = f"{count.ranks_alive}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
             # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
             live, several = self.scene.session.live, "" if count.nodes == 1 else "s"
             said: list[Piece] = [(f"{nodes} node{several}", up)] if live or count.nodes else []
@@ -150,8 +152,10 @@ class Banner(Bar):
 
     def _last(self, *, brief: bool) -> list[Piece]:
         """The label, when brief its first word alone, and the moment that is shown, which must be seen whole."""
-        words, (moment, _) = self.scene.session.label.split(), self.scene.timeline.told()
-        pieces: list[Piece] = [(words[0] if brief else self.scene.session.label, Tone.ACCENT)] if words else []
+        label, (moment, _) = self.scene.session.label, self.scene.timeline.told()
+        words = label.split()
+        shown = clip(words[0], max(LABEL, self.size.width // 4)) if words and brief else label
+        pieces: list[Piece] = [(shown, Tone.ACCENT)] if words else []
         if moment:
             pieces.append(((" " if words else "") + moment, Tone.STRONG))
         return pieces

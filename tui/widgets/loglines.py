@@ -12,7 +12,7 @@ from hangtop.diagnosis.phrasing import listed
 from tui.filter import Filter
 from tui.format import plural
 from tui.logbook import SEVERITIES, LogBook, LogLine, next_alarm
-from tui.text import cells, fit, harmless
+from tui.text import cells, fit, harmless, line_of
 from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Move, strip_of
 
@@ -158,9 +158,7 @@ class LogView(Lines):
         """One line of the log."""
         place, shown = self.top + y, self.book.shown
         if place >= len(shown):
-            if not shown and y == 1:
-                return strip_of([(f"  {self._nothing()}", Tone.DIM)], width, self.ink)
-            return strip_of([], width, self.ink)
+            return strip_of([] if shown else [(line_of(self._nothing(), width, y - 1), Tone.DIM)], width, self.ink)
         line = shown[place]
         marked, at_cursor = line.serial in self.marked, place == self.cursor and not self.following
         ground = Ground.CURSOR if at_cursor else Ground.PLAIN
